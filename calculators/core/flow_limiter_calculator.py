@@ -1,0 +1,168 @@
+"""FlowLimiterCalculator: drops packets so that a part of the graph is never flooded."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Options,
+    OutputStreamShard,
+    Packet,
+    Timestamp,
+    merge_options,
+)
+from graph_runtime import timestamp as ts
+
+from calculators.core.headers import copy_headers
+from calculators.core.timeline import Timeline
+
+
+class FlowLimiterCalculator(Calculator):
+    """Limits how many timestamps are worked on at once, by dropping packets.
+
+    A packet that goes out is in flight until FINISHED reports its timestamp. While the limit is
+    reached, packets wait in a short queue that keeps the newest. ``max_in_flight: 1`` with
+    ``max_in_queue: 1`` keeps the graph busy at low latency.
+
+    Inputs:
+        #0: the main stream, of any type.
+        #1 ...: auxiliary streams; their packets follow the decision for the latest main packet at
+            or before their timestamp.
+        FINISHED: usually a back edge. A packet *or a timestamp bound* at t ends the flight of
+            everything up to t.
+        OPTIONS (optional): FlowLimiterCalculatorOptions, merged over those in force.
+    Outputs:
+        #i: one per data stream.
+        ALLOW (bool, optional): for each main packet, at its timestamp: sent, or dropped.
+    Input side packets:
+        MAX_IN_FLIGHT (int, optional): in place of the option.
+        OPTIONS (optional): FlowLimiterCalculatorOptions or CalculatorOptions, merged over the
+            node's.
+    Options (mediapipe.FlowLimiterCalculatorOptions):
+        max_in_flight: the limit, default 1; negative is no limit.
+        max_in_queue: how many packets wait at most, default 0; negative is no limit.
+        in_flight_timeout: microseconds of packet time after which a flight counts as lost when a
+            newer main packet comes; 0 is never.
+
+    ::
+
+        node {
+          calculator: "FlowLimiterCalculator"
+          input_stream: "raw_frames"
+          input_stream: "FINISHED:finished"
+          input_stream_info { tag_index: "FINISHED" back_edge: true }
+          output_stream: "sampled_frames"
+        }
+
+    Source: MediaPipe ``calculators/core/flow_limiter_calculator.cc``.
+    """
+
+    options = Options("mediapipe.FlowLimiterCalculatorOptions")
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        inputs, outputs, sides = contract.inputs, contract.outputs, contract.input_side_packets
+        contract.require(
+            inputs.num_entries("") >= 1, "there must be at least one data stream (without a tag)"
+        )
+        for index in range(inputs.num_entries("")):
+            outputs[index].set_same_as(inputs[index].set_any())
+        inputs["FINISHED"].set_any()
+        inputs["OPTIONS"].set_any().optional()
+        outputs["ALLOW"].set(bool).optional()
+        sides["MAX_IN_FLIGHT"].set(int).optional()
+        sides["OPTIONS"].set_any().optional()
+        contract.input_stream_handler = "ImmediateInputStreamHandler"
+        contract.process_timestamp_bounds = True
+
+    def open(self, cc: CalculatorContext) -> None:
+        settings: Any = type(self.options)()
+        settings.CopyFrom(self.options)
+        sides = cc.input_side_packets
+        if sides.has_tag("OPTIONS"):
+            settings = merge_options(settings, sides["OPTIONS"].value)
+        if sides.has_tag("MAX_IN_FLIGHT"):
+            settings.max_in_flight = sides["MAX_IN_FLIGHT"].value
+        self._settings = settings
+        self._queues: list[deque[Packet]] = [deque() for _ in range(cc.inputs.num_entries(""))]
+        #: Timestamps of the packets in flight, rising.
+        self._in_flight: deque[int] = deque()
+        #: The decision from each main timestamp on, for the auxiliary streams.
+        self._allowed = Timeline(ts.UNSET, True)
+        copy_headers(cc)
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs.has_tag("OPTIONS") and not cc.inputs["OPTIONS"].is_empty():
+            self._settings = merge_options(self._settings, cc.inputs["OPTIONS"].value)
+        self._land(cc)
+        for index, queue in enumerate(self._queues):
+            packet = cc.inputs[index].packet
+            if not packet.is_empty():
+                queue.append(packet)
+        self._release(cc)
+        self._release_auxiliary(cc)
+        self._allowed.forget_before(
+            min(_bound(queue, cc.inputs[index].packet) for index, queue in enumerate(self._queues))
+        )
+
+    def _land(self, cc: CalculatorContext) -> None:
+        """Take off the list what has finished, or is lost."""
+        in_flight = self._in_flight
+        finished = cc.inputs["FINISHED"].packet.time
+        if finished == cc.time:
+            while in_flight and in_flight[0] <= finished:
+                in_flight.popleft()
+        timeout = self._settings.in_flight_timeout
+        latest = cc.inputs[0].packet.time
+        if timeout > 0 and latest == cc.time and latest < ts.MAX:
+            while in_flight and latest - in_flight[0] > timeout:
+                in_flight.popleft()
+
+    def _release(self, cc: CalculatorContext) -> None:
+        """Send what may go, then drop the oldest of what does not fit in the queue."""
+        queue, output = self._queues[0], cc.outputs[0]
+        limit = self._settings.max_in_flight
+        while queue and (limit < 0 or len(self._in_flight) < limit):
+            packet = queue.popleft()
+            output.add_packet(packet)
+            self._decide(cc, packet.time, True)
+            self._in_flight.append(packet.time)
+        limit = self._settings.max_in_queue
+        while limit >= 0 and len(queue) > limit:
+            self._decide(cc, queue.popleft().time, False)
+        bound = _bound(queue, cc.inputs[0].packet)
+        _set_bound(output, bound)
+        if not queue and cc.outputs.has_tag("ALLOW"):
+            _set_bound(cc.outputs["ALLOW"], bound)
+
+    def _decide(self, cc: CalculatorContext, time: int, allow: bool) -> None:
+        if cc.outputs.has_tag("ALLOW"):
+            cc.outputs["ALLOW"].add(allow, Timestamp.of(time))
+        self._allowed.set(time, allow)
+
+    def _release_auxiliary(self, cc: CalculatorContext) -> None:
+        """Send or drop the auxiliary packets whose main timestamps are decided."""
+        settled = cc.outputs[0].next_timestamp_bound
+        for index in range(1, len(self._queues)):
+            queue, output = self._queues[index], cc.outputs[index]
+            while queue and queue[0].time < settled:
+                packet = queue.popleft()
+                if self._allowed.at(packet.time):
+                    output.add_packet(packet)
+            _set_bound(output, _bound(queue, cc.inputs[index].packet))
+
+
+def _bound(queue: deque[Packet], packet: Packet) -> int:
+    """The lowest timestamp of a stream that is not dealt with."""
+    return queue[0].time if queue else ts.next_allowed_in_stream(packet.time)
+
+
+def _set_bound(output: OutputStreamShard, bound: int) -> None:
+    if bound > ts.MAX:
+        output.close()
+    else:
+        output.set_next_timestamp_bound(Timestamp.of(bound))

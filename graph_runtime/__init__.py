@@ -1,0 +1,121 @@
+"""graph_runtime: a dataflow engine with MediaPipe's graph language and semantics.
+
+The nouns:
+
+Packet      An immutable value with a timestamp. Timestamps are 64-bit microseconds by convention;
+            the engine only compares them.
+Stream      A sequence of packets with increasing timestamps, from one producer to any number of
+            consumers. Beside packets it carries a *bound*: the smallest timestamp that may still
+            come. What lies before the bound is *settled*.
+Side packet A value without a timestamp that a node gets before it opens: a model, a setting.
+Calculator  A kind of node: ``open``, ``process``, ``close``. See `Calculator`, and `calculator` to
+            register one, plain functions included.
+Contract    What a calculator promises about its ports; typed ports (`In`, `Out`, `SideIn`,
+            `SideOut`) write it for you.
+Graph       Nodes connected by streams, described by a ``CalculatorGraphConfig`` (``graph.pbtxt``),
+            checked once into a frozen plan (`validate_graph`), run by a `CalculatorGraph`.
+Executor    Where calls run: the application's thread, an event loop, a pool of threads.
+
+Authors of calculators import only this module.
+"""
+
+from __future__ import annotations
+
+from graph_runtime.calculator import Calculator, Options, Stop
+from graph_runtime.context import (
+    CalculatorContext,
+    InputStreamShard,
+    OutputSidePacket,
+    OutputStreamShard,
+)
+from graph_runtime.contract import CalculatorContract
+from graph_runtime.errors import (
+    CalculatorError,
+    Cancelled,
+    Code,
+    GraphConfigError,
+    GraphError,
+    GraphSyntaxError,
+    NotFoundError,
+    PacketTypeError,
+    RunError,
+    StateError,
+    TimestampError,
+    UnavailableError,
+    ValidationError,
+)
+from graph_runtime.executor import ApplicationThreadExecutor, Executor, ThreadPoolExecutor
+from graph_runtime.graph import CalculatorGraph, GraphInputStreamAddMode
+from graph_runtime.graph_config import (
+    graph_to_binary,
+    graph_to_text,
+    load_graph_config,
+    parse_graph_binary,
+    parse_graph_text,
+)
+from graph_runtime.options import merge_options, options
+from graph_runtime.packet import Packet
+from graph_runtime.plan import ValidatedGraph
+from graph_runtime.poller import OutputStreamPoller
+from graph_runtime.ports import In, Out, SideIn, SideOut
+from graph_runtime.registry import REGISTRY, Registry, calculator
+from graph_runtime.service import GraphService
+from graph_runtime.statistics import GraphStatistics, NodeStatistics, StreamStatistics
+from graph_runtime.subgraph import SubgraphContext
+from graph_runtime.timestamp import Timestamp
+from graph_runtime.tracing import Tracer
+from graph_runtime.validated_graph import validate_graph
+
+__all__ = [
+    "REGISTRY",
+    "ApplicationThreadExecutor",
+    "Calculator",
+    "CalculatorContext",
+    "CalculatorContract",
+    "CalculatorError",
+    "CalculatorGraph",
+    "Cancelled",
+    "Code",
+    "Executor",
+    "GraphConfigError",
+    "GraphError",
+    "GraphInputStreamAddMode",
+    "GraphService",
+    "GraphStatistics",
+    "GraphSyntaxError",
+    "In",
+    "InputStreamShard",
+    "NodeStatistics",
+    "NotFoundError",
+    "Options",
+    "Out",
+    "OutputSidePacket",
+    "OutputStreamPoller",
+    "OutputStreamShard",
+    "Packet",
+    "PacketTypeError",
+    "Registry",
+    "RunError",
+    "SideIn",
+    "SideOut",
+    "StateError",
+    "Stop",
+    "StreamStatistics",
+    "SubgraphContext",
+    "ThreadPoolExecutor",
+    "Timestamp",
+    "TimestampError",
+    "Tracer",
+    "UnavailableError",
+    "ValidatedGraph",
+    "ValidationError",
+    "calculator",
+    "graph_to_binary",
+    "graph_to_text",
+    "load_graph_config",
+    "merge_options",
+    "options",
+    "parse_graph_binary",
+    "parse_graph_text",
+    "validate_graph",
+]

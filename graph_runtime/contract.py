@@ -1,0 +1,169 @@
+"""What a node promises about its ports, before it exists.
+
+A contract is made for one node of one graph: it knows which ports the graph connects, so a
+calculator can declare as many as it finds (``for key in contract.inputs: ...``).
+Source: MediaPipe ``framework/calculator_contract.h``, ``packet_type.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar, overload
+
+from graph_runtime.errors import GraphConfigError
+from graph_runtime.options import OptionsType, find_options
+from graph_runtime.packet_type import PacketType
+from graph_runtime.service import GraphService, ServiceRequest
+from graph_runtime.tag_map import TagMap
+
+T = TypeVar("T")
+
+PortKey = str | int | tuple[str, int]
+
+
+def split_key(key: PortKey) -> tuple[str, int]:
+    """``"TAG"`` -> ("TAG", 0); ``2`` -> ("", 2); ``("TAG", 1)`` as it is."""
+    if isinstance(key, tuple):
+        return key
+    return (key, 0) if isinstance(key, str) else ("", key)
+
+
+def options_of_node(config: Any, options_type: Any) -> Any:
+    """A node's options by class, or by the full name of a message type."""
+    if isinstance(options_type, str):
+        options_type = OptionsType.of(options_type).message_class
+    return find_options(config, options_type)
+
+
+class PacketTypeSet:
+    """The declared types of the ports of one kind: ``types["TAG"]``, ``types[0]``,
+    ``types["TAG", 1]``.
+
+    Asking for a port that the graph does not connect gives a dummy, and is an error at the end
+    unless the dummy is made ``optional()``.
+    """
+
+    __slots__ = ("_missing", "_types", "tag_map")
+
+    def __init__(self, tag_map: TagMap) -> None:
+        self.tag_map = tag_map
+        self._types = {key: PacketType() for key in tag_map}
+        self._missing: dict[tuple[str, int], PacketType] = {}
+
+    def __getitem__(self, key: PortKey) -> PacketType:
+        place = split_key(key)
+        found = self._types.get(place)
+        return found if found is not None else self._missing.setdefault(place, PacketType())
+
+    def __contains__(self, key: PortKey) -> bool:
+        return split_key(key) in self._types
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """The connected ports, in id order."""
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def has_tag(self, tag: str) -> bool:
+        return self.tag_map.has_tag(tag)
+
+    def tags(self) -> list[str]:
+        return self.tag_map.tags()
+
+    def num_entries(self, tag: str | None = None) -> int:
+        return self.tag_map.num_entries(tag)
+
+    def in_order(self) -> list[PacketType]:
+        """The types in id order."""
+        return list(self._types.values())
+
+    def problems(self) -> list[str]:
+        """Ports asked for and missing, then ports connected and never declared."""
+        found = [
+            f'Failed to get tag "{tag}" index {index}'
+            for (tag, index), packet_type in self._missing.items()
+            if not packet_type.is_optional
+        ]
+        found += [
+            f'Tag "{tag}" index {index} was not expected.'
+            for (tag, index), packet_type in self._types.items()
+            if not packet_type.is_initialized
+        ]
+        return found
+
+
+class CalculatorContract:
+    """Filled in by ``Calculator.contract`` and ``Calculator.update_contract``.
+
+    Attributes:
+        timestamp_offset: None, or d: a call at input timestamp t settles every output up to t + d.
+        process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
+        input_stream_handler: name of the handler, unless the graph names one.
+        input_stream_handler_options: its ``MediaPipeOptions``, or None.
+        max_in_flight: how many ``process`` calls of this node may overlap (from the graph; read
+            only in effect).
+    """
+
+    def __init__(
+        self,
+        node_name: str,
+        config: Any,
+        inputs: TagMap,
+        outputs: TagMap,
+        input_side_packets: TagMap,
+        output_side_packets: TagMap,
+    ) -> None:
+        self.node_name = node_name
+        self.config = config
+        self.inputs = PacketTypeSet(inputs)
+        self.outputs = PacketTypeSet(outputs)
+        self.input_side_packets = PacketTypeSet(input_side_packets)
+        self.output_side_packets = PacketTypeSet(output_side_packets)
+        self.timestamp_offset: int | None = None
+        self.process_timestamp_bounds = False
+        self.input_stream_handler = ""
+        self.input_stream_handler_options: Any = None
+        self.max_in_flight = max(1, config.max_in_flight) if config is not None else 1
+        self.service_requests: dict[str, ServiceRequest] = {}
+
+    @overload
+    def options(self, options_type: type[T]) -> T: ...
+    @overload
+    def options(self, options_type: str) -> Any: ...
+    def options(self, options_type: Any) -> Any:
+        """The node's options as a message or dataclass of this type; defaults when not given.
+
+        A message type may be given by its full name.
+        """
+        return options_of_node(self.config, options_type)
+
+    def use_service(self, service: GraphService[Any], *, optional: bool = False) -> None:
+        """Ask for a service; without ``optional`` the run does not start when it is missing."""
+        self.service_requests[service.key] = ServiceRequest(service, optional)
+
+    def require(self, condition: bool, message: str) -> None:
+        """Refuse the graph.
+
+        Raises:
+            GraphConfigError: ``condition`` is false.
+        """
+        if not condition:
+            raise GraphConfigError(message)
+
+    def problems(self) -> list[str]:
+        """What does not fit, in the words of MediaPipe's ValidatePacketTypeSet."""
+        found = []
+        for kind, types in (
+            ("input streams", self.inputs),
+            ("output streams", self.outputs),
+            ("input side packets", self.input_side_packets),
+            ("output side packets", self.output_side_packets),
+        ):
+            problems = types.problems()
+            if problems:
+                found.append(
+                    f"For {kind} of {self.node_name} ValidatePacketTypeSet failed:\n"
+                    + "\n".join(problems)
+                )
+        return found

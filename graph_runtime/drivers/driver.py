@@ -1,0 +1,297 @@
+"""What all drivers do: make calls, report their ends, deliver to observers, wake thread pools."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from graph_runtime.errors import Code, GraphError, reason_of
+from graph_runtime.executor import Executor
+
+if TYPE_CHECKING:
+    from graph_runtime.context import CalculatorContext
+    from graph_runtime.output_stream import StreamObserver
+    from graph_runtime.packet import Packet
+    from graph_runtime.ready_queue import ReadyQueue
+    from graph_runtime.scheduler import Scheduler
+    from graph_runtime.tracing import Tracer
+
+
+class Pool:
+    """A thread pool's share in one graph: how many of its threads work for the graph now."""
+
+    __slots__ = ("active", "executor", "queue")
+
+    def __init__(self, queue: ReadyQueue, executor: Executor) -> None:
+        self.queue = queue
+        self.executor = executor
+        self.active = 0
+
+
+class Driver(ABC):
+    """Runs one graph. ``lock`` guards the scheduler; it is never held during a call.
+
+    Attributes:
+        queue: the calls that this driver makes itself, in its thread or event loop.
+        is_pumping: a thread is in `pump`. guarded by: lock
+        pumping_thread: its identity.
+        waiters: how many calls wait for something to change. guarded by: lock
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
+        self.lock = lock
+        self.queue = queue
+        self.scheduler: Scheduler = _NO_SCHEDULER
+        self.pools: dict[str, Pool] = {}
+        self.tracer: Tracer | None = None
+        self.is_pumping = False
+        self.pumping_thread = 0
+        self.waiters = 0
+        self.on_step: Callable[[], None] | None = None
+        #: An observer has been called since somebody last asked. guarded by: lock
+        self.has_observed = False
+
+    def attach(
+        self, scheduler: Scheduler, pools: Mapping[str, tuple[ReadyQueue, Executor]]
+    ) -> None:
+        """Take up a run."""
+        self.scheduler = scheduler
+        self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
+
+    # For subclasses -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """A call is a coroutine: see it through, then report. Lock held."""
+
+    @abstractmethod
+    def poke(self) -> None:
+        """There may be work in ``queue`` or news for waiters. Lock held; any thread."""
+
+    # The loop -------------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing runs, nothing can run, everything is delivered."""
+        return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.deliveries
+
+    def pump(
+        self,
+        *,
+        until: Callable[[], bool] | None = None,
+        sources: bool = True,
+        budget: int = -1,
+    ) -> bool:
+        """Make calls until none is ready. Lock held at entry and exit, not during calls.
+
+        Returns False when it stopped early: ``until`` holds, or ``budget`` calls were made.
+        """
+        scheduler, queue, lock = self.scheduler, self.queue, self.lock
+        acquire, release = lock.acquire, lock.release
+        self.is_pumping = True
+        self.pumping_thread = threading.get_ident()
+        try:
+            self._after_step()
+            while True:
+                if until is not None and until():
+                    return False
+                if budget == 0 and queue.has_work(sources=sources):
+                    return False
+                context = scheduler.take(queue, sources=sources)
+                if context is None:
+                    scheduler.handle_idle()
+                    if queue.has_work(sources=sources) or self._after_step():
+                        continue
+                    return True
+                budget -= 1
+                while context is not None:
+                    release()
+                    error: BaseException | None = None
+                    result = None
+                    started = perf_counter_ns()
+                    try:
+                        result = context.call(context)
+                    except BaseException as raised:
+                        error = raised
+                    ended = perf_counter_ns()
+                    acquire()
+                    context._node.time_ns += ended - started
+                    if self.tracer is not None:
+                        self.tracer.record_call(context, started, ended)
+                    if result is not None:
+                        if inspect.isawaitable(result):
+                            scheduler.running += 1
+                            self.await_call(context, result)
+                            break
+                        error = _not_a_result(context, result)
+                    context = scheduler.finished(context, error)
+                    if scheduler.deliveries or scheduler.woken or self.on_step is not None:
+                        self._after_step()
+                    if error is not None and not isinstance(error, Exception):
+                        raise error
+        finally:
+            self.is_pumping = False
+            self.pumping_thread = 0
+
+    def _after_step(self) -> bool:
+        """Deliver to observers and wake pools; True when observers were called."""
+        scheduler = self.scheduler
+        delivered = False
+        while scheduler.deliveries:
+            delivered = True
+            self._deliver()
+        if scheduler.woken:
+            self._wake_pools()
+        if self.on_step is not None:
+            self.on_step()
+        return delivered
+
+    def _deliver(self) -> None:
+        """Call observers, outside the lock, one call at a time for each, in order."""
+        deliveries, self.scheduler.deliveries = self.scheduler.deliveries, []
+        for observer, packet in deliveries:
+            observer.pending.append(packet)
+            if not observer.is_delivering:
+                self._deliver_to(observer)
+
+    def _deliver_to(self, observer: StreamObserver) -> None:
+        observer.is_delivering = True
+        self.has_observed = True
+        self.scheduler.running += 1
+        try:
+            while observer.pending:
+                packet = observer.pending.popleft()
+                if observer.failed:
+                    continue
+                self.lock.release()
+                error = None
+                try:
+                    observer.callback(observer.stream_name, packet)
+                except Exception as raised:
+                    error = raised
+                finally:
+                    self.lock.acquire()
+                if error is not None:
+                    observer.failed = True
+                    self.scheduler.record_error(_observer_error(observer, packet, error))
+        finally:
+            observer.is_delivering = False
+            self.scheduler.running -= 1
+
+    # Thread pools ---------------------------------------------------------------------------------
+
+    def _wake_pools(self) -> None:
+        woken, self.scheduler.woken = self.scheduler.woken, []
+        for queue in woken:
+            pool = self.pools[queue.executor]
+            if pool.active < pool.executor.num_threads and len(queue) and not queue.paused:
+                pool.active += 1
+                pool.executor.submit(lambda pool=pool: self._work(pool))  # type: ignore[misc]
+
+    def _work(self, pool: Pool) -> None:
+        """One thread of a pool: make calls until none is ready."""
+        with self.lock:
+            scheduler = self.scheduler
+            while True:
+                context = scheduler.take(pool.queue)
+                if context is None:
+                    break
+                scheduler.running += 1
+                if self._call_through(context):
+                    scheduler.running -= 1
+                self._after_step()
+                self._settle()
+            pool.active -= 1
+            self._settle()
+
+    def _call_through(self, context: CalculatorContext | None) -> bool:
+        """Make a call and what follows from it. Lock held at entry and exit.
+
+        Returns False when a coroutine was handed over, which will report later.
+        """
+        while context is not None:
+            self.lock.release()
+            error: BaseException | None = None
+            result = None
+            started = perf_counter_ns()
+            try:
+                result = context.call(context)
+            except BaseException as raised:
+                error = raised
+            finally:
+                ended = perf_counter_ns()
+                self.lock.acquire()
+            context._node.time_ns += ended - started
+            if self.tracer is not None:
+                self.tracer.record_call(context, started, ended)
+            if result is not None:
+                if inspect.isawaitable(result):
+                    self.await_call(context, result)
+                    return False
+                error = _not_a_result(context, result)
+            context = self.scheduler.finished(context, error)
+        return True
+
+    def _settle(self) -> None:
+        """After a call elsewhere: the graph may be idle now, or the pump may have work."""
+        if self.scheduler.is_idle and not self.is_pumping:
+            self.scheduler.handle_idle()
+            if self.scheduler.woken:
+                self._wake_pools()
+        self.poke()
+
+    async def see_through(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """Await a call, make what follows from it, report. Entered without the lock."""
+        following: CalculatorContext | None = context
+        while following is not None:
+            error: BaseException | None = None
+            started = perf_counter_ns()
+            try:
+                result = await awaitable
+                if result is not None:
+                    error = _not_a_result(following, result)
+            except BaseException as raised:
+                error = raised
+            ended = perf_counter_ns()
+            with self.lock:
+                following._node.time_ns += ended - started
+                if self.tracer is not None:
+                    self.tracer.record_call(following, started, ended)
+                following = self.scheduler.finished(following, error)
+                self._after_step()
+                if following is None:
+                    self.scheduler.running -= 1
+                    self._settle()
+                    return
+            awaitable = _call_async(following)
+
+
+async def _call_async(context: CalculatorContext) -> Any:
+    result = context.call(context)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _not_a_result(context: CalculatorContext, result: object) -> GraphError:
+    return GraphError(
+        f"returned {type(result).__name__}; a calculator's methods return None and send packets "
+        f"through their context",
+        code=Code.INTERNAL,
+    )
+
+
+def _observer_error(observer: StreamObserver, packet: Packet, error: Exception) -> GraphError:
+    if isinstance(error, GraphError):
+        return error
+    failure = GraphError(
+        f'The observer of stream "{observer.stream_name}" failed at timestamp '
+        f"{packet.timestamp}: {reason_of(error)}"
+    )
+    failure.__cause__ = error
+    return failure
+
+
+_NO_SCHEDULER: Any = None

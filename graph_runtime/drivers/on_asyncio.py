@@ -1,0 +1,94 @@
+"""The driver for applications with an event loop: many graphs on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime.drivers.driver import Driver
+
+if TYPE_CHECKING:
+    from graph_runtime.context import CalculatorContext
+    from graph_runtime.ready_queue import ReadyQueue
+
+#: Calls made before other users of the loop get their turn.
+SLICE: Final = 200
+
+
+class AsyncioDriver(Driver):
+    """Makes the calls on the event loop that was running when the run started.
+
+    Coroutines become tasks of that loop. The graph's blocking and asynchronous calls may be used
+    from it; other threads may add packets.
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
+        super().__init__(lock, queue)
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._is_scheduled = False  # guarded by: lock
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def wait(self, done: Callable[[], bool]) -> None:
+        """Return when ``done`` holds. Entered without the lock."""
+        with self.lock:
+            if done():
+                return
+            future: asyncio.Future[None] = self.loop.create_future()
+            self._waiting.append((done, future))
+            self.poke()
+        await future
+
+    def events_added(self) -> None:
+        """The application changed something. Lock held."""
+        self.poke()
+
+    def poke(self) -> None:
+        if self._is_scheduled or self.loop.is_closed():
+            return
+        self._is_scheduled = True
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(self._run_slice)
+        else:
+            self.loop.call_soon_threadsafe(self._run_slice)
+
+    def _run_slice(self) -> None:
+        with self.lock:
+            self._is_scheduled = False
+            if self.is_pumping:
+                return
+            if not self.pump(budget=SLICE):
+                self.poke()
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        if not self._waiting:
+            return
+        still = []
+        for done, future in self._waiting:
+            if future.done():
+                continue
+            if done():
+                future.set_result(None)
+            else:
+                still.append((done, future))
+        self._waiting = still
+
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        if threading.get_ident() == self._thread:
+            self._start(context, awaitable)
+        else:
+            self.loop.call_soon_threadsafe(self._start, context, awaitable)
+
+    def _start(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        task = self.loop.create_task(self.see_through(context, awaitable))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cancel_calls(self) -> None:
+        """Interrupt the calls that are awaited. Any thread."""
+        for task in list(self._tasks):
+            self.loop.call_soon_threadsafe(task.cancel)

@@ -1,0 +1,131 @@
+"""The driver for applications without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from graph_runtime.drivers.driver import Driver
+from graph_runtime.errors import StateError
+from graph_runtime.executor import THREADS
+
+if TYPE_CHECKING:
+    from graph_runtime.context import CalculatorContext
+    from graph_runtime.ready_queue import ReadyQueue
+
+
+class SyncDriver(Driver):
+    """Makes the calls in the application's thread.
+
+    ``eager``: in every call of the application (``add_packet_to_input_stream`` returns when all
+    that the packet caused is done), and in a thread of the cache when nobody else is there to do
+    it: for sources, and for what follows from thread pools and coroutines. Not eager: only inside
+    the calls that wait, in one repeatable order (MediaPipe's ApplicationThreadExecutor).
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue, *, eager: bool) -> None:
+        super().__init__(lock, queue)
+        self.eager = eager
+        self._changed = threading.Condition(lock)
+        self._has_helper = False  # guarded by: lock
+
+    def check_may_wait(self, call: str) -> None:
+        """Refuse to wait inside a calculator or observer, where it would never end."""
+        if self.pumping_thread == threading.get_ident():
+            raise StateError(
+                f"{call}() was called from a calculator or an observer of the same graph, where it "
+                f"would wait for itself"
+            )
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Make calls until ``done`` holds. Lock held at entry and exit."""
+        self.waiters += 1
+        try:
+            while not done():
+                if self.is_pumping:
+                    self._changed.wait()
+                else:
+                    self.pump(until=done)
+                    self._changed.notify_all()
+                    if not done() and not self._has_work():
+                        self._changed.wait()
+        finally:
+            self.waiters -= 1
+
+    def _has_work(self) -> bool:
+        return self.queue.has_work(sources=True) or bool(self.scheduler.deliveries)
+
+    def events_added(self) -> None:
+        """The application changed something. Lock held."""
+        if self.eager and not self.is_pumping:
+            self.pump(sources=False)
+            if self.waiters:
+                self._changed.notify_all()
+            self.poke()
+        elif not self.is_pumping:
+            if self.scheduler.is_idle:
+                self.scheduler.handle_idle()
+            if self.scheduler.woken:
+                self._wake_pools()
+            self._changed.notify_all()
+
+    def poke(self) -> None:
+        self._changed.notify_all()
+        if (
+            self.eager
+            and not self.is_pumping
+            and not self.waiters
+            and not self._has_helper
+            and self._has_work()
+        ):
+            self._has_helper = True
+            THREADS.start(self._help, "graphrt")
+
+    def _help(self) -> None:
+        """Pump when no application thread does."""
+        with self.lock:
+            try:
+                while not self.is_pumping and not self.waiters and self._has_work():
+                    # In slices, so that a waiting application takes over.
+                    self.pump(until=lambda: self.waiters > 0)
+                    self._changed.notify_all()
+            finally:
+                self._has_helper = False
+                self._changed.notify_all()
+
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        coroutine_loop().call_soon_threadsafe(self._start, context, awaitable)
+
+    def _start(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        task = asyncio.get_running_loop().create_task(self.see_through(context, awaitable))
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+
+
+_TASKS: set[asyncio.Task[None]] = set()
+_loop: asyncio.AbstractEventLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def coroutine_loop() -> asyncio.AbstractEventLoop:
+    """One event loop in a thread of its own, for the coroutines of graphs that have none."""
+    global _loop
+    with _loop_lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=_loop.run_forever, name="graphrt-coroutines", daemon=True
+            ).start()
+        return _loop
+
+
+def _forget_loop() -> None:
+    global _loop
+    _loop = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)

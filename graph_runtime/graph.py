@@ -1,0 +1,763 @@
+"""`CalculatorGraph`: the application's side of a graph."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import TracebackType
+from typing import Any, SupportsIndex, TypeVar
+
+from graph_runtime import timestamp as ts
+from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
+from graph_runtime.drivers.on_asyncio import AsyncioDriver
+from graph_runtime.drivers.sync import SyncDriver
+from graph_runtime.errors import (
+    Code,
+    GraphConfigError,
+    GraphError,
+    NotFoundError,
+    PacketTypeError,
+    RunError,
+    StateError,
+    TimestampError,
+    UnavailableError,
+    did_you_mean,
+    reason_of,
+)
+from graph_runtime.executor import Executor
+from graph_runtime.executor_plan import is_reserved_executor_name
+from graph_runtime.graph_config import (
+    graph_to_binary,
+    graph_to_text,
+    load_graph_config,
+    parse_graph_text,
+)
+from graph_runtime.input_stream import InputStream
+from graph_runtime.invariants import check_invariants
+from graph_runtime.output_stream import OutputStream, StreamObserver
+from graph_runtime.packet import EMPTY, Packet, packet_at
+from graph_runtime.plan import ValidatedGraph
+from graph_runtime.poller import OutputStreamPoller
+from graph_runtime.registry import Registry
+from graph_runtime.run import Run, make_run
+from graph_runtime.scheduler import ConstantOutputs
+from graph_runtime.service import GraphService
+from graph_runtime.states import RunEvent, RunState
+from graph_runtime.statistics import GraphStatistics, take_statistics
+from graph_runtime.tracing import Tracer
+from graph_runtime.validated_graph import validate_graph
+
+T = TypeVar("T")
+
+SidePackets = Mapping[str, Any]
+
+
+class GraphInputStreamAddMode(Enum):
+    """What ``add_packet_to_input_stream`` does while the graph is throttled."""
+
+    WAIT_TILL_NOT_FULL = "WAIT_TILL_NOT_FULL"
+    ADD_IF_NOT_FULL = "ADD_IF_NOT_FULL"
+
+
+class CalculatorGraph:
+    """A graph that can run, once or several times.
+
+    ::
+
+        graph = CalculatorGraph(text_config='''
+            input_stream: "in"
+            output_stream: "out"
+            node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
+        ''')
+        graph.observe_output_stream("out", lambda stream, packet: print(packet.value))
+        graph.start_run()
+        graph.add_packet_to_input_stream("in", "hello", 0)
+        graph.close()
+
+    With an event loop: ``await graph.start_run_async()`` and the ``_async`` twin of each call that
+    can wait; everything else is the same. A run belongs to the loop, or to the thread world, that
+    started it.
+
+    The names are those of MediaPipe's Python binding. Where it takes a ``Packet``, a bare value
+    will do. Errors of the graph are `RunError`, of the application's calls the others of
+    `graph_runtime.errors`.
+    """
+
+    def __init__(
+        self,
+        graph_config: Any = None,
+        *,
+        text_config: str | None = None,
+        binary_graph_path: Any = None,
+        validated_graph: ValidatedGraph | None = None,
+        registry: Registry | None = None,
+        executors: Mapping[str, Executor] | None = None,
+    ) -> None:
+        """Make a graph from exactly one of: a config message or text, text, a file, or a plan.
+
+        ``binary_graph_path`` is a path to a binary or text file. A graph from a plan
+        (`validate_graph`) is cheap: make many. ``executors`` are those that the graph names without
+        a type, and may replace others.
+
+        Raises:
+            GraphSyntaxError: the text does not parse.
+            ValidationError: the graph cannot run.
+        """
+        given = [
+            value
+            for value in (graph_config, text_config, binary_graph_path, validated_graph)
+            if value is not None
+        ]
+        if len(given) != 1:
+            raise GraphConfigError(
+                "CalculatorGraph needs exactly one of graph_config, text_config, "
+                f"binary_graph_path and validated_graph, not {len(given)} of them"
+            )
+        config = given[0]
+        self._services: dict[str, Any] = {}
+        if isinstance(config, ValidatedGraph):
+            self._plan = config
+        else:
+            if binary_graph_path is not None:
+                config = load_graph_config(binary_graph_path)
+            elif isinstance(config, str):
+                config = parse_graph_text(config)
+            self._plan = validate_graph(config, registry=registry, executors=executors or {})
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        self._driver: SyncDriver | AsyncioDriver | None = None
+        self._observers: list[StreamObserver] = []
+        self._pollers: list[tuple[str, OutputStreamPoller]] = []
+        self._executors: dict[str, Executor] = dict(executors or {})
+        self._add_mode = GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
+        self._error_callback: Callable[[GraphError], object] | None = None
+        self._stream_limits: dict[str, int] = {}
+        self._allows_default_services = True
+        self._constants: dict[int, ConstantOutputs] = {}
+        self._side_outputs: dict[str, OutputSidePacket] = {}
+        self._counters: dict[str, Counter] = {}
+        self._checks_invariants = False
+        self._tracer: Tracer | None = None
+
+    # Before the run -------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> ValidatedGraph:
+        """The frozen plan; other graphs can be made from it."""
+        return self._plan
+
+    @property
+    def text_config(self) -> str:
+        """The canonical config (subgraphs expanded, nodes sorted) as text."""
+        return graph_to_text(self._plan.config)
+
+    @property
+    def binary_config(self) -> bytes:
+        """The canonical config, serialized."""
+        return graph_to_binary(self._plan.config)
+
+    @property
+    def max_queue_size(self) -> int:
+        """The limit of every input queue; -1 is none."""
+        return self._plan.max_queue_size
+
+    @property
+    def graph_input_stream_add_mode(self) -> GraphInputStreamAddMode:
+        return self._add_mode
+
+    @graph_input_stream_add_mode.setter
+    def graph_input_stream_add_mode(self, mode: GraphInputStreamAddMode) -> None:
+        self._add_mode = mode
+
+    def observe_output_stream(
+        self,
+        stream_name: str,
+        callback: Callable[[str, Packet], object],
+        observe_timestamp_bounds: bool = False,
+    ) -> None:
+        """Call ``callback(stream_name, packet)`` for each packet of any stream of the graph.
+
+        With ``observe_timestamp_bounds`` an empty packet tells how far the stream is settled. An
+        exception from the callback fails the run, and the observer gets nothing more.
+
+        Raises:
+            NotFoundError: no such stream.
+            StateError: the graph is running.
+        """
+        self._check_stream(stream_name)
+        self._check_not_running("observe_output_stream")
+        self._observers.append(StreamObserver(stream_name, callback, observe_timestamp_bounds))
+
+    def add_output_stream_poller(
+        self, stream_name: str, observe_timestamp_bounds: bool = False
+    ) -> OutputStreamPoller:
+        """Read a stream by asking for its packets.
+
+        Raises:
+            NotFoundError: no such stream.
+            StateError: the graph is running.
+        """
+        self._check_stream(stream_name)
+        self._check_not_running("add_output_stream_poller")
+        poller = OutputStreamPoller(self, stream_name, observe_timestamp_bounds)
+        self._pollers.append((stream_name, poller))
+        return poller
+
+    def set_executor(self, name: str, executor: Executor) -> None:
+        """Run the nodes of an executor ("" is the default one) in an executor of one's own.
+
+        Raises:
+            GraphError: given before (ALREADY_EXISTS); a reserved name; the graph is running.
+        """
+        self._check_not_running("set_executor")
+        if is_reserved_executor_name(name):
+            raise GraphConfigError(f'"{name}" is a reserved executor name.')
+        if name in self._executors:
+            raise GraphError(
+                f'SetExecutor must be called only once for the executor "{name}"',
+                code=Code.ALREADY_EXISTS,
+            )
+        self._executors[name] = executor
+
+    def set_service_object(self, service: GraphService[T], value: T) -> None:
+        """Provide a service to the nodes that ask for it."""
+        self._check_not_running("set_service_object")
+        self._services[service.key] = value
+
+    def disallow_service_default_initialization(self) -> None:
+        """Services must be provided, also those that could make a default."""
+        self._allows_default_services = False
+
+    def set_error_callback(self, callback: Callable[[GraphError], object]) -> None:
+        """Call ``callback(error)`` once for each recorded error, from the failing thread.
+
+        It must not call the graph. Raises StateError while the graph is running.
+        """
+        self._check_not_running("set_error_callback")
+        self._error_callback = callback
+
+    def set_input_stream_max_queue_size(self, stream_name: str, size: int) -> None:
+        """Another limit for the queues behind one graph input, from the next run on."""
+        self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
+        self._stream_limits[stream_name] = size
+
+    def trace(self, tracer: Tracer) -> None:
+        """Record the next runs; ``tracer.save(path)`` writes them for Perfetto."""
+        self._check_not_running("trace")
+        self._tracer = tracer
+
+    def check_invariants(self) -> None:
+        """Check the engine's invariants after every step from now on. For tests; slow."""
+        self._checks_invariants = True
+        if self._driver is not None:
+            self._driver.on_step = self._check_step
+
+    # Starting -------------------------------------------------------------------------------------
+
+    def start_run(
+        self, side_packets: SidePackets | None = None, stream_headers: SidePackets | None = None
+    ) -> None:
+        """Start a run in the application's threads.
+
+        ``side_packets`` are values or packets by name; ``stream_headers`` headers of graph inputs.
+
+        Raises:
+            StateError: a run is going on.
+            RunError: side packets or services are missing or of the wrong type.
+        """
+        self._start(side_packets or {}, stream_headers or {}, is_async=False)
+
+    async def start_run_async(
+        self, side_packets: SidePackets | None = None, stream_headers: SidePackets | None = None
+    ) -> None:
+        """Start a run on the running event loop."""
+        self._start(side_packets or {}, stream_headers or {}, is_async=True)
+
+    def _start(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> None:
+        with self._lock:
+            if self._run is not None:
+                raise StateError(
+                    "start_run: a run is already going on; call close() or wait_until_done() first"
+                )
+            run = make_run(
+                self._plan,
+                lock=self._lock,
+                is_async=is_async,
+                executors=self._executors,
+                registry=self._registry,
+                side_packets=side_packets,
+                headers=headers,
+                services=self._services,
+                allows_default_services=self._allows_default_services,
+                observers=self._observers,
+                pollers=self._pollers,
+                stream_limits=self._stream_limits,
+                constants=self._constants,
+                counters=self._counters,
+                on_error=self._error_callback,
+            )
+            self._side_outputs = run.side_outputs
+            self._run, self._driver = run, run.driver
+            run.driver.tracer = self._tracer
+            if self._tracer is not None:
+                self._tracer.start(run)
+            if self._checks_invariants:
+                run.driver.on_step = self._check_step
+            run.scheduler.start()
+            run.driver.events_added()
+
+    def _check_step(self) -> None:
+        if self._run is not None:
+            check_invariants(self._run.scheduler)
+
+    # Packets in -----------------------------------------------------------------------------------
+
+    def add_packet_to_input_stream(
+        self,
+        stream: str,
+        packet: Packet | Any,
+        timestamp: SupportsIndex | None = None,
+    ) -> None:
+        """Send a packet, or a bare value at ``timestamp``, into a graph input.
+
+        Waits while the graph is throttled (or raises, see ``graph_input_stream_add_mode``).
+
+        Raises:
+            StateError: the graph is not running.
+            NotFoundError: no such graph input.
+            PacketTypeError, TimestampError: the packet does not fit.
+            UnavailableError: throttled, and waiting is not wanted or not possible here.
+            RunError: the graph has failed.
+        """
+        run = self._running("add_packet_to_input_stream")
+        place = run.input_places.get(stream)
+        if place is None:
+            self._find_graph_input(stream, "add_packet_to_input_stream")
+        if type(packet) is not Packet:
+            packet = packet_at(packet, ts.UNSET if timestamp is None else ts.as_value(timestamp))
+        elif timestamp is not None:
+            packet = packet_at(packet.payload, ts.as_value(timestamp))
+        with self._lock:
+            scheduler = run.scheduler
+            source_id = run.first_input_id + place  # type: ignore[operator]
+            if scheduler.full_streams[source_id]:
+                self._wait_for_room(run, source_id)
+            if scheduler.errors:
+                raise self._errors_so_far(run)
+            self._add_locked(run, run.graph_inputs[place], packet)  # type: ignore[index]
+            run.driver.events_added()
+
+    async def add_packet_to_input_stream_async(
+        self, stream: str, packet: Packet | Any, timestamp: SupportsIndex | None = None
+    ) -> None:
+        """`add_packet_to_input_stream`, waiting for room without blocking the event loop."""
+        run = self._running("add_packet_to_input_stream_async")
+        place = run.input_places.get(stream)
+        if place is not None and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
+            source_id = run.first_input_id + place
+            if run.scheduler.is_throttled(source_id):
+                await self._wait_async(
+                    lambda: (
+                        bool(run.scheduler.errors)
+                        or not run.scheduler.is_throttled(source_id)
+                        or self._is_run_over
+                    )
+                )
+        self.add_packet_to_input_stream(stream, packet, timestamp)
+
+    def _add_locked(self, run: Run, stream: OutputStream, packet: Packet) -> None:
+        payload, time = packet.payload, packet.time
+        if payload is EMPTY:
+            run.scheduler.add_packets(stream, [], ts.next_allowed_in_stream(time))
+            return
+        error: GraphError | None = None
+        if not ts.is_allowed_in_stream(time):
+            error = TimestampError(
+                f'In stream "{stream.name}", timestamp not specified or set to illegal value: '
+                f"{ts.debug_string(time)}"
+            )
+        elif stream.checker is not None and not stream.checker.accepts(payload):
+            error = _wrong_type(stream, payload)
+        if error is not None:
+            # The graph fails with it, as in MediaPipe: a run with a hole in its input is no run.
+            run.scheduler.record_error(error)
+            run.driver.events_added()
+            raise self._errors_so_far(run)
+        if ts.MIN <= time < ts.MAX:
+            bound = time + 1
+        else:
+            bound = ts.next_allowed_in_stream(time)
+        run.scheduler.add_packets(stream, [packet], bound)
+
+    def _wait_for_room(self, run: Run, source_id: int) -> None:
+        scheduler = run.scheduler
+
+        def has_room() -> bool:
+            return (
+                not scheduler.is_throttled(source_id)
+                or bool(scheduler.errors)
+                or (scheduler.state is RunState.TERMINATED)
+            )
+
+        if has_room():
+            return
+        if self._add_mode is GraphInputStreamAddMode.ADD_IF_NOT_FULL:
+            raise UnavailableError("Graph is throttled.")
+        driver = run.driver
+        if driver.pumping_thread == threading.get_ident():
+            raise UnavailableError(
+                "Graph is throttled, and a calculator or observer of the graph cannot wait for it"
+            )
+        if isinstance(driver, AsyncioDriver):
+            if not driver.is_pumping:
+                driver.pump(until=has_room)
+            if not has_room():
+                raise UnavailableError(
+                    "Graph is throttled; on an event loop wait with "
+                    "add_packet_to_input_stream_async"
+                )
+            return
+        driver.wait(has_room)
+
+    def set_input_stream_timestamp_bound(self, stream: str, bound: SupportsIndex) -> None:
+        """Promise that no packet before ``bound`` will be added to a graph input."""
+        run = self._running("set_input_stream_timestamp_bound")
+        value = ts.as_value(bound)
+        with self._lock:
+            output = run.graph_inputs[
+                self._find_graph_input(stream, "set_input_stream_timestamp_bound")
+            ]
+            if not (ts.is_allowed_in_stream(value) or value == ts.ONE_OVER_POSTSTREAM):
+                raise TimestampError(
+                    f'In stream "{stream}", timestamp bound set to illegal value: '
+                    f"{ts.debug_string(value)}"
+                )
+            run.scheduler.add_packets(output, [], value)
+            run.driver.events_added()
+
+    def close_input_stream(self, stream: str) -> None:
+        """Nothing more comes on a graph input. Closing twice is fine."""
+        run = self._running("close_input_stream")
+        with self._lock:
+            place = self._find_graph_input(stream, "close_input_stream")
+            run.scheduler.close_graph_input(run.graph_inputs[place])
+            run.driver.events_added()
+
+    def close_all_input_streams(self) -> None:
+        """Nothing more comes on any graph input; sources go on."""
+        run = self._running("close_all_input_streams")
+        with self._lock:
+            for stream in run.graph_inputs:
+                run.scheduler.close_graph_input(stream)
+            run.scheduler.inputs_closed = True
+            run.driver.events_added()
+
+    def close_all_packet_sources(self) -> None:
+        """Nothing more comes on any graph input, and sources are closed at their next turn."""
+        run = self._running("close_all_packet_sources")
+        with self._lock:
+            run.scheduler.close_all_sources()
+            run.driver.events_added()
+
+    # Waiting --------------------------------------------------------------------------------------
+
+    def wait_until_idle(self) -> None:
+        """Return when nothing runs and nothing can run without new packets.
+
+        Does not return while a source goes on producing.
+
+        Raises:
+            RunError: the graph has failed (again at every call, until ``wait_until_done``).
+        """
+        self._running("wait_until_idle")
+        self._wait_sync("wait_until_idle", self._is_idle)
+        self._raise_errors()
+
+    async def wait_until_idle_async(self) -> None:
+        """`wait_until_idle` for event loops."""
+        self._running("wait_until_idle_async")
+        await self._wait_async(self._is_idle)
+        self._raise_errors()
+
+    def wait_until_done(self) -> None:
+        """Return when the run is over and every node is closed; the graph can start again.
+
+        Needs all graph inputs closed and all sources to end, or an error.
+
+        Raises:
+            RunError: with every error of the run, which are cleared.
+        """
+        if self._run is None:
+            self._check_was_started("wait_until_done")
+            return
+        run = self._run
+        self._wait_sync("wait_until_done", lambda: self._is_run_over)
+        self._finish(run, lambda call: run.call_blocking(call))
+
+    async def wait_until_done_async(self) -> None:
+        """`wait_until_done` for event loops."""
+        if self._run is None:
+            self._check_was_started("wait_until_done_async")
+            return
+        run = self._run
+        await self._wait_async(lambda: self._is_run_over)
+        if self._run is not run:
+            return
+        for node in run.begin_clean_up(self._combined_error(run)):
+            await run.call_async(node)
+        self._finish(run, None)
+
+    def wait_for_observed_output(self) -> None:
+        """Return when an observer has been called since the last call.
+
+        Raises:
+            GraphError: the graph is done (OUT_OF_RANGE).
+        """
+        run = self._running("wait_for_observed_output")
+        self._wait_sync(
+            "wait_for_observed_output", lambda: run.driver.has_observed or self._is_run_over
+        )
+        with self._lock:
+            observed, run.driver.has_observed = run.driver.has_observed, False
+        if not observed:
+            raise GraphError("Graph is done.", code=Code.OUT_OF_RANGE)
+
+    def close(self) -> None:
+        """Close all packet sources and wait until the run is done. Fine without a run."""
+        if self._run is not None:
+            self.close_all_packet_sources()
+            self.wait_until_done()
+
+    async def close_async(self) -> None:
+        """`close` for event loops."""
+        if self._run is not None:
+            self.close_all_packet_sources()
+            await self.wait_until_done_async()
+
+    def cancel(self) -> None:
+        """End the run with CANCELLED: nothing new starts, awaited calls are interrupted."""
+        run = self._run
+        if run is None:
+            return
+        with self._lock:
+            run.scheduler.cancel()
+            run.driver.events_added()
+        if isinstance(run.driver, AsyncioDriver):
+            run.driver.cancel_calls()
+
+    def pause(self) -> None:
+        """Start nothing new until ``resume``; what runs finishes."""
+        with self._lock:
+            if self._run is not None:
+                self._run.scheduler.pause()
+
+    def resume(self) -> None:
+        with self._lock:
+            if self._run is not None:
+                self._run.scheduler.resume()
+                self._run.driver.events_added()
+
+    def __enter__(self) -> CalculatorGraph:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._run is not None:
+            # The body's error is the one to tell; the run's would hide it.
+            self.cancel()
+            try:
+                self.wait_until_done()
+            except GraphError:
+                return
+
+    async def __aenter__(self) -> CalculatorGraph:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close_async()
+        elif self._run is not None:
+            self.cancel()
+            try:
+                await self.wait_until_done_async()
+            except GraphError:
+                return
+
+    # Looking --------------------------------------------------------------------------------------
+
+    def has_error(self) -> bool:
+        return self._run is not None and bool(self._run.scheduler.errors)
+
+    def get_combined_error_message(self) -> str:
+        """All errors of the run so far, or the empty string."""
+        return str(self._combined_error(self._run) or "") if self._run is not None else ""
+
+    def get_output_side_packet(self, name: str) -> Packet:
+        """A side packet that the graph made; after the run too.
+
+        Raises:
+            NotFoundError: no such side packet.
+            UnavailableError: not made yet.
+        """
+        side = self._side_outputs.get(name)
+        if side is None and name not in self._plan.side_producers:
+            raise NotFoundError(
+                f'Unable to get the output side packet "{name}" because it doesn\'t exist.'
+                f"{did_you_mean(name, self._plan.side_producers)}"
+            )
+        if side is None or side.packet is NO_PACKET:
+            raise UnavailableError(f'The output side packet "{name}" is unavailable.')
+        return side.packet
+
+    def statistics(self) -> GraphStatistics:
+        """A frozen snapshot: state, queues, bounds, calls, times, what each node waits for."""
+        with self._lock:
+            return take_statistics(self._plan, self._run, self._counters)
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    @property
+    def _is_run_over(self) -> bool:
+        run = self._run
+        return run is None or run.scheduler.state is RunState.TERMINATED
+
+    def _is_idle(self) -> bool:
+        run = self._run
+        return run is None or run.driver.is_settled
+
+    def _running(self, call: str) -> Run:
+        run = self._run
+        if run is None:
+            raise StateError(
+                f"CalculatorGraph::{_camel(call)}() is called before StartRun(): {call}() needs a "
+                f"run; call start_run() first"
+            )
+        return run
+
+    def _check_was_started(self, call: str) -> None:
+        if not self._side_outputs and not self._was_run:
+            raise StateError(f"{call}() needs a run; call start_run() first")
+
+    _was_run = False
+
+    def _check_not_running(self, call: str) -> None:
+        if self._run is not None:
+            raise StateError(f"{call}() can only be called while no run is going on")
+
+    def _check_stream(self, name: str) -> None:
+        if name not in self._plan.producers:
+            raise NotFoundError(
+                f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'
+                f"{did_you_mean(name, self._plan.producers)}"
+            )
+
+    def _find_graph_input(self, name: str, call: str) -> int:
+        names = [plan.name for plan in self._plan.graph_inputs]
+        try:
+            return names.index(name)
+        except ValueError:
+            raise NotFoundError(
+                f'{_camel(call)} called on input stream "{name}" which is not a graph input '
+                f"stream.{did_you_mean(name, names)} Graph input streams: "
+                f"{', '.join(names) or 'none'}"
+            ) from None
+
+    def _set_stream_limit(self, stream: InputStream, size: int) -> None:
+        with self._lock:
+            if self._run is not None:
+                self._run.scheduler.set_max_queue_size(stream, size)
+                self._run.driver.events_added()
+
+    def _stream_was_read(self, stream: InputStream) -> None:
+        """A poller took a packet from a full queue. Lock held."""
+        if self._run is not None:
+            self._run.scheduler.queue_shortened(stream)
+            self._run.driver.events_added()
+
+    def _wait_sync(self, call: str, done: Callable[[], bool]) -> None:
+        driver = self._driver
+        if self._run is None or driver is None:
+            return
+        if isinstance(driver, AsyncioDriver):
+            raise StateError(
+                f"{call}() would block the event loop that this run belongs to; await its _async "
+                f"twin"
+            )
+        driver.check_may_wait(call)
+        with self._lock:
+            driver.wait(done)
+
+    async def _wait_async(self, done: Callable[[], bool]) -> None:
+        driver = self._driver
+        if self._run is None or driver is None:
+            return
+        if isinstance(driver, AsyncioDriver):
+            await driver.wait(done)
+        else:
+            # A run of the thread world, waited for from a loop: wait in a thread.
+            await asyncio.to_thread(self._wait_sync, "wait", done)
+
+    def _combined_error(self, run: Run) -> RunError | None:
+        errors = run.scheduler.errors
+        return RunError(list(errors)) if errors else None
+
+    def _errors_so_far(self, run: Run) -> RunError:
+        return RunError(list(run.scheduler.errors), prefix="Graph has errors: ")
+
+    def _raise_errors(self) -> None:
+        if self._run is not None:
+            error = self._combined_error(self._run)
+            if error is not None:
+                raise error
+
+    def _finish(self, run: Run, call: Any) -> None:
+        """Close what is open, keep what later runs need, hand over the errors."""
+        with self._lock:
+            if self._run is not run:
+                return
+            nodes = run.begin_clean_up(self._combined_error(run)) if call is not None else []
+        for node in nodes:
+            run.call_blocking(node)
+        with self._lock:
+            run.end_clean_up(self._combined_error(run))
+            self._constants = {
+                node.plan.node_id: ConstantOutputs(node)
+                for node in run.scheduler.nodes
+                if not node.inputs and not node.outputs and node.was_opened
+            }
+            error = self._combined_error(run)
+            run.scheduler.move(RunEvent.CLEAN_UP)
+            self._run = None
+            self._was_run = True
+        if error is not None:
+            raise error
+
+
+def _wrong_type(stream: OutputStream, payload: Any) -> GraphError:
+    assert stream.checker is not None
+    try:
+        stream.checker.validate(payload)
+    except PacketTypeError as error:
+        return PacketTypeError(
+            f'Packet type mismatch on calculator outputting to stream "{stream.name}": {error}',
+            code=error.code,
+        )
+    raise AssertionError(reason_of(PacketTypeError(stream.name)))
+
+
+def _camel(call: str) -> str:
+    return "".join(word.capitalize() for word in call.removesuffix("_async").split("_"))

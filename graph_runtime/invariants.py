@@ -1,0 +1,75 @@
+"""The engine's invariants, as one function. ``docs/architecture.md`` numbers and explains them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graph_runtime import timestamp as ts
+from graph_runtime.states import NodeState, RunState
+
+if TYPE_CHECKING:
+    from graph_runtime.node import Node
+    from graph_runtime.scheduler import Scheduler
+
+
+class InvariantError(AssertionError):
+    """The engine contradicts itself: a fault in graphrt."""
+
+
+def check_invariants(scheduler: Scheduler) -> None:
+    """Raise InvariantError when one is broken. Called under the lock, between two steps."""
+    for stream in scheduler.graph_inputs:
+        _require(1, stream.bound >= ts.PRESTREAM, stream.name)
+    for node in scheduler.nodes:
+        _check_streams(node)
+        _check_calls(scheduler, node)
+    _check_throttling(scheduler)
+    if scheduler.state is RunState.TERMINATED:
+        _require(9, scheduler.running == 0 or bool(scheduler.deliveries), "running after the end")
+
+
+def _require(number: int, holds: bool, what: object) -> None:
+    if not holds:
+        raise InvariantError(f"I{number} is broken: {what}")
+
+
+def _check_streams(node: Node) -> None:
+    for stream in node.inputs:
+        times = [packet.time for packet in stream.queue]
+        if stream.is_timed:
+            increasing = all(a < b for a, b in zip(times, times[1:], strict=False))
+            _require(1, increasing, f"{stream.name}: {times}")
+            _require(2, not times or times[-1] < stream.bound, f"{stream.name} bound")
+        _require(3, not stream.closed or not times, f"{stream.name} is closed and holds packets")
+        _require(
+            3,
+            stream.closed == (node.state in (NodeState.CLOSING, NodeState.CLOSED))
+            or node.state is NodeState.CLOSED,
+            f"{stream.name} closed={stream.closed}, node {node.state}",
+        )
+        _require(4, not (stream.is_direct and node.is_idle and times), f"{stream.name} overtaken")
+    for output in node.outputs:
+        _require(5, not output.closed or output.bound == ts.DONE, f"{output.name} closed early")
+        for mirror in output.mirrors:
+            if not mirror.closed and mirror.is_timed:
+                # A receiver may have moved on by itself: what it has taken cannot come again.
+                _require(2, mirror.bound >= output.bound, f"{output.name} -> {mirror.bound}")
+
+
+def _check_calls(scheduler: Scheduler, node: Node) -> None:
+    limit = max(1, node.plan.max_in_flight)
+    _require(6, 0 <= node.in_flight <= limit, f"{node.plan.name}: {node.in_flight} in flight")
+    _require(6, len(node.active) <= limit, f"{node.plan.name}: {len(node.active)} contexts")
+    _require(7, not node.is_scheduling and not node.is_pending, f"{node.plan.name} is asking")
+    if node.is_idle:
+        _require(4, node.in_flight == 0 and node.state is NodeState.OPENED, node.plan.name)
+        _require(8, not scheduler.errors, f"{node.plan.name} would start after an error")
+
+
+def _check_throttling(scheduler: Scheduler) -> None:
+    first_input = len(scheduler.nodes)
+    for source_id, holders in enumerate(scheduler.full_streams):
+        for stream in holders:
+            _require(10, stream.was_full, f"{stream.name} holds {source_id} back and is not full")
+    throttled = sum(bool(holders) for holders in scheduler.full_streams[first_input:])
+    _require(10, throttled == scheduler.throttled_graph_inputs, "count of throttled inputs")

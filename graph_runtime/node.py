@@ -1,0 +1,213 @@
+"""One node of one run: its streams, its calculator, and where it stands."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from graph_runtime import timestamp as ts
+from graph_runtime.context import (
+    NO_PACKET,
+    CalculatorContext,
+    Counter,
+    InputStreamShard,
+    OutputSidePacket,
+    OutputStreamShard,
+    PortMap,
+)
+from graph_runtime.errors import StateError
+from graph_runtime.input_handlers.handler import InputSet
+from graph_runtime.input_stream import InputStream
+from graph_runtime.output_stream import OutputStream
+from graph_runtime.packet import Packet
+from graph_runtime.states import NODE_TRANSITIONS, NodeEvent, NodeState, next_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graph_runtime.calculator import Calculator
+    from graph_runtime.plan import NodePlan
+    from graph_runtime.ready_queue import ReadyQueue
+    from graph_runtime.service import GraphService
+
+
+class Node:
+    """A node while its graph runs. Belongs to the scheduler; guarded by the graph's lock.
+
+    Attributes:
+        state: see `graph_runtime.states`.
+        in_flight: calls that are queued or running; at most ``plan.max_in_flight``.
+        is_idle: opened, nothing in flight, no error in the graph: a packet on a direct input may
+            start the node at once. Kept by the scheduler, so that it is one test per packet.
+        context: what a call of a serial node sees; parallel nodes have one context per call.
+        active: contexts of parallel calls in the order their outputs are released.
+    """
+
+    __slots__ = (
+        "active",
+        "batch",
+        "bound_to_forward",
+        "calculator",
+        "calls",
+        "context",
+        "counters",
+        "free_contexts",
+        "handler",
+        "in_flight",
+        "inputs",
+        "is_close_prepared",
+        "is_idle",
+        "is_parallel",
+        "is_pending",
+        "is_scheduling",
+        "is_simple",
+        "is_source",
+        "key",
+        "missing_headers",
+        "missing_side_packets",
+        "outputs",
+        "plan",
+        "queue",
+        "services",
+        "side_inputs",
+        "side_outputs",
+        "state",
+        "time_ns",
+        "was_opened",
+    )
+
+    def __init__(
+        self,
+        plan: NodePlan,
+        inputs: list[InputStream],
+        outputs: list[OutputStream],
+        side_outputs: list[OutputSidePacket],
+        queue: ReadyQueue,
+        services: Mapping[str, Any],
+        counters: dict[str, Counter],
+    ) -> None:
+        self.plan = plan
+        self.inputs = inputs
+        self.outputs = outputs
+        self.side_outputs = side_outputs
+        self.queue = queue
+        self.services = services
+        self.counters = counters
+        # Negated: the ready queue is a min-heap, and downstream nodes go first.
+        self.key = -plan.node_id
+        self.is_source = plan.is_source
+        self.is_parallel = plan.max_in_flight > 1
+        self.state = NodeState.PREPARED
+        self.is_idle = False
+        self.in_flight = 0
+        self.is_scheduling = False
+        self.is_pending = False
+        self.is_close_prepared = False
+        self.was_opened = False
+        self.calls = 0
+        self.time_ns = 0
+        self.batch: list[tuple[int, InputSet]] = []
+        self.active: deque[CalculatorContext] = deque()
+        self.free_contexts: list[CalculatorContext] = []
+        self.bound_to_forward = ts.UNSET
+        self.side_inputs: dict[int, Packet] = {}
+        self.handler = plan.handler_class(
+            inputs, plan.handler_settings, plan.process_timestamp_bounds
+        )
+        self.is_simple = (
+            len(inputs) == 1
+            and not self.is_parallel
+            and self.handler.is_packet_driven
+            and self.handler.batch_size == 1
+            and not plan.process_timestamp_bounds
+            and plan.max_in_flight == 1
+        )
+        for stream in inputs:
+            stream.node = self
+            stream.is_timed = self.handler.is_timed
+            stream.is_direct = self.is_simple and queue.is_pumped
+        self.missing_headers = sum(not stream.is_back_edge for stream in inputs)
+        self.missing_side_packets = len(plan.side_input_plans)
+        self.calculator: Calculator = plan.calculator_class()
+        for descriptor, value in plan.options:
+            descriptor.bind(self.calculator, value)
+        self.context: CalculatorContext = _NO_CONTEXT
+
+    @property
+    def is_ready_for_open(self) -> bool:
+        return not self.missing_headers and not self.missing_side_packets
+
+    def move(self, event: NodeEvent) -> None:
+        """Take a transition of the table."""
+        self.state = next_state(NODE_TRANSITIONS, self.state, event)
+
+    def make_context(self) -> CalculatorContext:
+        """A context with input shards of its own; output shards too, for a parallel node."""
+        plan = self.plan
+        side_places, side_packets = [], []
+        for place, key in enumerate(plan.input_side_packets):
+            if place in self.side_inputs:
+                side_places.append(key)
+                side_packets.append(self.side_inputs[place])
+        context = CalculatorContext(
+            self,
+            PortMap(
+                "input stream",
+                plan.inputs.keys,
+                [InputStreamShard(stream.name) for stream in self.inputs],
+            ),
+            PortMap(
+                "output stream",
+                plan.outputs.keys,
+                [
+                    OutputStreamShard(stream) if self.is_parallel else stream.shard
+                    for stream in self.outputs
+                ],
+            ),
+            PortMap("input side packet", tuple(side_places), side_packets),
+            PortMap("output side packet", plan.output_side_packets.keys, self.side_outputs),
+        )
+        for shard, stream in zip(context.input_list, self.inputs, strict=True):
+            shard.header = stream.header
+        return context
+
+    def take_context(self) -> CalculatorContext:
+        """The context for the next call of a node."""
+        if not self.is_parallel:
+            return self.context
+        context = self.free_contexts.pop() if self.free_contexts else self.make_context()
+        self.active.append(context)
+        return context
+
+    def counter(self, name: str) -> Counter:
+        """The graph's counter of this name."""
+        counter = self.counters.get(name)
+        if counter is None:
+            counter = self.counters.setdefault(name, Counter(name))
+        return counter
+
+    def service(self, service: GraphService[Any]) -> Any:
+        """The object of a requested service, None when it is optional and missing."""
+        if service.key not in self.plan.service_requests:
+            raise StateError(
+                f'node "{self.plan.name}": service "{service.key}" was not asked for in the '
+                f"contract; call contract.use_service there"
+            )
+        return self.services.get(service.key)
+
+
+def load_inputs(context: CalculatorContext, time: int, filled: InputSet) -> None:
+    """Put an input set into a context."""
+    context.time = time
+    for shard, (packet, is_done) in zip(context.input_list, filled, strict=True):
+        shard.packet = packet
+        shard.is_done = is_done
+
+
+def clear_inputs(context: CalculatorContext) -> None:
+    """Let go of the packets of a finished call."""
+    for shard in context.input_list:
+        shard.packet = NO_PACKET
+
+
+_NO_CONTEXT: Any = None

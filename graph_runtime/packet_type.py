@@ -1,0 +1,218 @@
+"""What a stream or side packet may carry, and whether two ends of an edge agree.
+
+The kinds are MediaPipe's (``framework/packet_type.h``): exactly one type, any type, one of several,
+the same as another port, or none. Types are Python types; the scalar ones are named in messages as
+MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As there, types are not
+converted: a ``bool`` or ``int`` packet is refused by a ``float`` stream.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any, Union, get_args, get_origin
+
+from graph_runtime.errors import Code, PacketTypeError
+from graph_runtime.packet import EMPTY
+
+_NAMES: dict[Any, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "string",
+    bytes: "bytes",
+    list: "vector",
+    dict: "map",
+}
+
+
+def type_name(spec: Any) -> str:
+    """A type as messages print it."""
+    name = _NAMES.get(spec)
+    if name is not None:
+        return name
+    origin, args = get_origin(spec), get_args(spec)
+    if origin is None:
+        return getattr(spec, "__name__", None) or str(spec)
+    inner = ", ".join(type_name(arg) for arg in args)
+    return f"{type_name(origin)}<{inner}>"
+
+
+def value_type_name(value: Any) -> str:
+    """The name of a value's type; a list is told by its first element."""
+    if value is EMPTY:
+        return "empty"
+    if type(value) is list and value:
+        return f"vector<{value_type_name(value[0])}>"
+    return type_name(type(value))
+
+
+def _accepts(spec: Any, value: Any) -> bool:
+    origin = get_origin(spec)
+    if origin is None:
+        if spec is int:  # bool is an int in Python, not in a graph
+            return isinstance(value, int) and not isinstance(value, bool)
+        return not isinstance(spec, type) or isinstance(value, spec)
+    if not isinstance(origin, type) or not isinstance(value, origin):
+        return not isinstance(origin, type)
+    if issubclass(origin, list) and value and (args := get_args(spec)):
+        # The first element stands for all: checking every one would cost O(n) per packet.
+        return args[0] is Any or _accepts(args[0], value[0])
+    return True
+
+
+def _assignable(source: Any, target: Any) -> bool:
+    """Could a packet of type ``source`` be a ``target``?"""
+    if source == target:
+        return True
+    a, b = get_origin(source) or source, get_origin(target) or target
+    if source is list or target is list:
+        return a is b
+    if get_origin(source) is not None or get_origin(target) is not None:
+        return a is b and any(arg is Any for arg in get_args(source) + get_args(target))
+    if bool in (source, target):
+        return False
+    return isinstance(a, type) and isinstance(b, type) and issubclass(a, b)
+
+
+class PacketType:
+    """The declared type of one port. Made by a contract, resolved by validation."""
+
+    __slots__ = ("_kind", "_same_as", "is_optional", "types")
+
+    def __init__(self) -> None:
+        self._kind: str | None = None
+        self._same_as: PacketType | None = None
+        self.types: tuple[Any, ...] = ()
+        self.is_optional = False
+
+    @staticmethod
+    def any() -> PacketType:
+        return PacketType().set_any()
+
+    def set(self, spec: Any) -> PacketType:
+        """Packets of this type; ``typing.Any`` and unions are understood."""
+        if spec is Any or spec is object:
+            return self.set_any()
+        if get_origin(spec) in (Union, types.UnionType):
+            return self.set_one_of(*get_args(spec))
+        self._kind, self.types, self._same_as = "exact", (spec,), None
+        return self
+
+    def set_any(self) -> PacketType:
+        self._kind, self.types, self._same_as = "any", (), None
+        return self
+
+    def set_one_of(self, *specs: Any) -> PacketType:
+        self._kind, self.types, self._same_as = "one_of", specs, None
+        return self
+
+    def set_same_as(self, other: PacketType) -> PacketType:
+        self._kind, self.types, self._same_as = "same_as", (), other
+        return self
+
+    def set_none(self) -> PacketType:
+        """No packet may ever be here."""
+        self._kind, self.types, self._same_as = "none", (), None
+        return self
+
+    def optional(self) -> PacketType:
+        """The port may be missing from the node."""
+        self.is_optional = True
+        return self
+
+    @property
+    def is_initialized(self) -> bool:
+        return self._kind is not None
+
+    def root(self) -> PacketType:
+        """The type that a chain of SameAs ends at."""
+        seen = self
+        while seen._same_as is not None and seen._same_as is not self:
+            seen = seen._same_as
+        return seen
+
+    @property
+    def is_any(self) -> bool:
+        return self.root()._kind in ("any", "same_as", None)
+
+    @property
+    def is_one_of(self) -> bool:
+        return self.root()._kind == "one_of"
+
+    @property
+    def is_exact(self) -> bool:
+        return self.root()._kind == "exact"
+
+    @property
+    def is_none(self) -> bool:
+        return self.root()._kind == "none"
+
+    def narrow(self, other: PacketType) -> None:
+        """Take over the resolved type of the other end of an edge."""
+        root, target = self.root(), other.root()
+        if root is not target:
+            root._kind, root.types, root._same_as = target._kind, target.types, None
+
+    def is_consistent_with(self, target: PacketType) -> bool:
+        """Could a packet that leaves here be accepted by ``target``?"""
+        a, b = self.root(), target.root()
+        if a.is_none or b.is_none:
+            return a.is_none and b.is_none
+        if a.is_any or b.is_any:
+            return True
+        return any(_assignable(s, t) for s in a.types for t in b.types)
+
+    def checker(self) -> PacketType | None:
+        """What a stream validates packets with: None when everything is accepted."""
+        root = self.root()
+        return None if root.is_any else root
+
+    def accepts(self, value: Any) -> bool:
+        root = self.root()
+        if root._kind == "exact":
+            spec = root.types[0]
+            return type(value) is spec or _accepts(spec, value)
+        return root.is_any or any(_accepts(spec, value) for spec in root.types)
+
+    def validate(self, value: Any) -> None:
+        """Check a payload.
+
+        Raises:
+            PacketTypeError: it is empty or of another type (INTERNAL for an empty exact one).
+        """
+        root = self.root()
+        if value is EMPTY:
+            if root.is_exact:
+                raise PacketTypeError(
+                    f"Expected a Packet of type: {root.name}, but received an empty Packet.",
+                    code=Code.INTERNAL,
+                )
+            raise PacketTypeError(f"Empty packets are not allowed for type: {root.name}")
+        if root.is_none:
+            raise PacketTypeError("No packet is allowed for type: [No Type]")
+        if not root.accepts(value):
+            wanted = ", ".join(f'"{type_name(spec)}"' for spec in root.types)
+            one_of = f"one of {wanted}" if len(root.types) > 1 else wanted
+            raise PacketTypeError(
+                f'The Packet stores "{value_type_name(value)}", but {one_of} was requested.'
+            )
+
+    @property
+    def name(self) -> str:
+        """The resolved type for people."""
+        root = self.root()
+        if root.is_none:
+            return "[No Type]"
+        if root.is_any:
+            return "[Any Type]"
+        names = [type_name(spec) for spec in root.types]
+        return names[0] if len(names) == 1 else f"OneOf<{', '.join(names)}>"
+
+    def __repr__(self) -> str:
+        return f"<PacketType {self.name}{' optional' if self.is_optional else ''}>"
+
+
+def one_of(specs: Iterable[Any]) -> Any:
+    """A union of the given types."""
+    return Union[tuple(specs)]  # noqa: UP007

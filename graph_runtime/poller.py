@@ -1,0 +1,103 @@
+"""Reading an output stream by asking, instead of being called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from graph_runtime import timestamp as ts
+from graph_runtime.input_stream import InputStream
+from graph_runtime.packet import EMPTY, Packet, packet_at
+
+if TYPE_CHECKING:
+    from graph_runtime.graph import CalculatorGraph
+
+
+class OutputStreamPoller:
+    """Packets of one stream, in order: ``for packet in poller``, or ``async for``.
+
+    Ends when the stream is done, or after an error in the graph when nothing is left to read
+    (``graph.wait_until_done()`` then raises it). With ``set_max_queue_size`` the reader holds the
+    graph back; without, what is not read is kept.
+    Source: MediaPipe ``framework/output_stream_poller.h``.
+    """
+
+    def __init__(self, graph: CalculatorGraph, name: str, observe_timestamp_bounds: bool) -> None:
+        self._graph = graph
+        self._name = name
+        self._observe_bounds = observe_timestamp_bounds
+        self._max_queue_size = -1
+        self._last = ts.UNSTARTED
+        self.stream: InputStream | None = None
+        self.is_notified = False
+
+    def start_run(self, throttles: tuple[int, ...]) -> InputStream:
+        """The receiving end for a new run."""
+        self._last = ts.UNSTARTED
+        self.stream = InputStream(
+            self._name, None, 0, None, False, self._max_queue_size, throttles, self
+        )
+        return self.stream
+
+    def set_max_queue_size(self, size: int) -> None:
+        """At this many unread packets the sources of the stream are held back; -1: never."""
+        if size < -1:
+            raise ValueError("the max queue size must be -1 (no limit) or at least 0")
+        self._max_queue_size = size
+        if self.stream is not None:
+            self._graph._set_stream_limit(self.stream, size)
+
+    @property
+    def queue_size(self) -> int:
+        """How many packets wait to be read."""
+        return 0 if self.stream is None else len(self.stream.queue)
+
+    def next(self) -> Packet | None:
+        """The next packet, waiting for it; None at the end. Bounds are empty packets."""
+        self._graph._wait_sync("OutputStreamPoller.next", self._is_decided)
+        return self._take()
+
+    async def next_async(self) -> Packet | None:
+        """`next` for event loops."""
+        await self._graph._wait_async(self._is_decided)
+        return self._take()
+
+    def _settled(self) -> int:
+        stream = self.stream
+        if stream is None or stream.bound == ts.DONE:
+            return ts.UNSTARTED
+        return ts.previous_allowed_in_stream(stream.bound)
+
+    def _is_decided(self) -> bool:
+        stream = self.stream
+        return (
+            stream is None
+            or bool(stream.queue)
+            or stream.bound == ts.DONE
+            or self._graph._is_run_over
+            or (self._observe_bounds and self._settled() > self._last)
+        )
+
+    def _take(self) -> Packet | None:
+        stream = self.stream
+        if stream is None:
+            return None
+        with self._graph._lock:
+            if stream.queue:
+                packet = stream.queue.popleft()
+                self._last = packet.time
+                if stream.was_full:
+                    self._graph._stream_was_read(stream)
+                return packet
+            if self._observe_bounds and self._settled() > self._last:
+                self._last = self._settled()
+                return packet_at(EMPTY, self._last)
+            return None
+
+    def __iter__(self) -> Iterator[Packet]:
+        while (packet := self.next()) is not None:
+            yield packet
+
+    async def __aiter__(self) -> AsyncIterator[Packet]:
+        while (packet := await self.next_async()) is not None:
+            yield packet

@@ -1,0 +1,90 @@
+"""What can run next on one executor, in MediaPipe's order.
+
+First ``open`` calls, lower node ids first; then calls of other nodes, higher ids (downstream)
+first; then sources: lower layer, smaller process order, lower id
+(MediaPipe ``scheduler_queue.cc``).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graph_runtime.context import CalculatorContext
+    from graph_runtime.node import Node
+
+
+class ReadyQueue:
+    """A priority queue of calls. Guarded by the graph's lock.
+
+    Attributes:
+        is_pumped: a driver's loop takes the calls in the application's thread or event loop; the
+            others need to be told that there is work.
+        heap: keys (negated ids) of nodes that can run; the engine's hot path pushes here directly.
+        paused: nothing may be taken for now.
+    """
+
+    __slots__ = (
+        "_contexts",
+        "_opens",
+        "_sources",
+        "executor",
+        "heap",
+        "is_pumped",
+        "nodes",
+        "paused",
+    )
+
+    def __init__(self, executor: str, is_pumped: bool) -> None:
+        self.executor = executor
+        self.is_pumped = is_pumped
+        #: By key.
+        self.nodes: dict[int, Node] = {}
+        self.heap: list[int] = []
+        self._opens: list[int] = []
+        self._sources: list[tuple[int, int, int]] = []
+        #: Of parallel nodes: the contexts that wait for a thread, oldest first.
+        self._contexts: dict[int, list[CalculatorContext]] = {}
+        self.paused = False
+
+    def __len__(self) -> int:
+        return len(self.heap) + len(self._opens) + len(self._sources)
+
+    def has_work(self, *, sources: bool) -> bool:
+        """Would `pop` give something?"""
+        return not self.paused and bool(
+            self.heap or self._opens or (sources and self._sources)
+        )
+
+    def push_open(self, node: Node) -> None:
+        heappush(self._opens, -node.key)
+
+    def push(self, node: Node, context: CalculatorContext) -> None:
+        if node.is_parallel:
+            self._contexts.setdefault(node.key, []).append(context)
+        heappush(self.heap, node.key)
+
+    def push_source(self, node: Node) -> None:
+        order = node.calculator.source_process_order(node.context)
+        heappush(self._sources, (node.plan.source_layer, order, -node.key))
+
+    def pop(self, *, sources: bool = True) -> CalculatorContext | None:
+        """The next call, or None."""
+        if self.paused:
+            return None
+        if self._opens:
+            return self.nodes[-heappop(self._opens)].context
+        if self.heap:
+            node = self.nodes[heappop(self.heap)]
+            return self._contexts[node.key].pop(0) if node.is_parallel else node.context
+        if self._sources and sources:
+            return self.nodes[-heappop(self._sources)[2]].context
+        return None
+
+    def clear(self) -> None:
+        """Forget everything, after a run."""
+        self.heap.clear()
+        self._opens.clear()
+        self._sources.clear()
+        self._contexts.clear()

@@ -1,0 +1,102 @@
+"""Every state of a run and of a node, and every transition, in two tables.
+
+An event that the table does not list for the current state raises and changes nothing.
+``docs/architecture.md`` shows these tables; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final, TypeVar
+
+from graph_runtime.errors import Code, GraphError
+
+
+class RunState(Enum):
+    """Where a graph's run stands."""
+
+    NOT_STARTED = auto()  # no run yet, or the last one is finished and cleaned up
+    RUNNING = auto()
+    PAUSED = auto()  # what runs finishes, nothing new starts
+    CANCELLING = auto()  # an error is recorded; what runs finishes
+    TERMINATED = auto()  # nothing runs and nothing can; the errors wait to be collected
+
+
+class RunEvent(Enum):
+    """What moves a run."""
+
+    START = auto()  # CalculatorGraph.start_run
+    PAUSE = auto()  # CalculatorGraph.pause
+    RESUME = auto()  # CalculatorGraph.resume
+    CANCEL = auto()  # CalculatorGraph.cancel
+    QUIT = auto()  # Scheduler.handle_idle: no source is left, or an error is recorded
+    CLEAN_UP = auto()  # CalculatorGraph.wait_until_done: nodes closed, errors handed over
+
+
+class NodeState(Enum):
+    """Where a node stands in a run."""
+
+    PREPARED = auto()  # waits for its side packets and the headers of its inputs
+    OPENING = auto()  # open() is queued or running
+    OPENED = auto()  # runs whenever its handler says so; a source waits for its layer
+    ACTIVE = auto()  # a source whose layer's turn has come
+    CLOSING = auto()  # close() is queued or running
+    CLOSED = auto()  # its outputs are done; what arrives is dropped
+
+
+class NodeEvent(Enum):
+    """What moves a node."""
+
+    READY_FOR_OPEN = auto()  # Scheduler: side packets and headers are there
+    OPEN_RETURNED = auto()  # Scheduler.finished
+    ACTIVATE = auto()  # Scheduler.handle_idle: the source's layer is next
+    READY_FOR_CLOSE = auto()  # the handler, Stop from a source, or CloseAllPacketSources
+    CLOSE_RETURNED = auto()  # Scheduler.finished
+    RUN_ENDED = auto()  # clean-up after the run
+
+
+RUN_TRANSITIONS: Final[dict[tuple[RunState, RunEvent], RunState]] = {
+    (RunState.NOT_STARTED, RunEvent.START): RunState.RUNNING,
+    (RunState.RUNNING, RunEvent.PAUSE): RunState.PAUSED,
+    (RunState.PAUSED, RunEvent.RESUME): RunState.RUNNING,
+    (RunState.RUNNING, RunEvent.CANCEL): RunState.CANCELLING,
+    (RunState.PAUSED, RunEvent.CANCEL): RunState.CANCELLING,
+    (RunState.RUNNING, RunEvent.QUIT): RunState.TERMINATED,
+    (RunState.CANCELLING, RunEvent.QUIT): RunState.TERMINATED,
+    (RunState.TERMINATED, RunEvent.CLEAN_UP): RunState.NOT_STARTED,
+}
+
+NODE_TRANSITIONS: Final[dict[tuple[NodeState, NodeEvent], NodeState]] = {
+    (NodeState.PREPARED, NodeEvent.READY_FOR_OPEN): NodeState.OPENING,
+    (NodeState.OPENING, NodeEvent.OPEN_RETURNED): NodeState.OPENED,
+    (NodeState.OPENED, NodeEvent.ACTIVATE): NodeState.ACTIVE,
+    (NodeState.OPENED, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
+    (NodeState.ACTIVE, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
+    (NodeState.CLOSING, NodeEvent.CLOSE_RETURNED): NodeState.CLOSED,
+    (NodeState.PREPARED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    (NodeState.OPENING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    (NodeState.OPENED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    (NodeState.ACTIVE, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    (NodeState.CLOSING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    (NodeState.CLOSED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+}
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+def next_state(table: dict[tuple[S, E], S], state: S, event: E) -> S:
+    """The state after an event.
+
+    Raises:
+        GraphError: the event is not allowed in this state (INTERNAL: a fault in graphrt).
+    """
+    following = table.get((state, event))
+    if following is None:
+        raise GraphError(f"{event} is not allowed in {state}", code=Code.INTERNAL)
+    return following
+
+
+def transition_rows(table: dict[tuple[S, E], S]) -> list[tuple[str, str, str]]:
+    """(state, event, next state) by name, for documents."""
+    return [(state.name, event.name, then.name) for (state, event), then in table.items()]

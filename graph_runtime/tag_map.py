@@ -1,0 +1,170 @@
+"""Names of streams and side packets: ``[TAG:[index:]]name``, and the order they stand in.
+
+The grammar lives here and nowhere else (MediaPipe ``framework/tool/validate_name.cc`` and
+``tag_map.cc``). A port's *id* is its place when tags are sorted by byte order ("" first), then by
+index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from graph_runtime.errors import Code, GraphConfigError
+
+STREAM_PATTERN = r"([A-Z_][A-Z0-9_]*:((0|[1-9][0-9]*):)?)?[a-z_][a-z0-9_]*"
+TAG_INDEX_PATTERN = r"([A-Z_][A-Z0-9_]*)?(:(0|[1-9][0-9]*))?"
+MAX_INDEX = 10000
+
+_STREAM = re.compile(r"(?:([A-Z_][A-Z0-9_]*):(?:(0|[1-9][0-9]*):)?)?([a-z_][a-z0-9_]*)\Z")
+_TAG_INDEX = re.compile(r"([A-Z_][A-Z0-9_]*)?(?::(0|[1-9][0-9]*))?\Z")
+_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+class TagIndexName(NamedTuple):
+    """One parsed entry. ``index`` is -1 where an untagged entry takes its place in the list."""
+
+    tag: str
+    index: int
+    name: str
+
+
+def is_stream_name(name: str) -> bool:
+    """Is ``name`` a bare stream or side packet name?"""
+    return _NAME.match(name) is not None
+
+
+def parse_tag_index_name(text: str) -> TagIndexName:
+    """``"TAG:2:name"`` -> ("TAG", 2, "name"); ``"TAG:name"`` has index 0, ``"name"`` has -1."""
+    match = _STREAM.match(text)
+    if match is None:
+        raise GraphConfigError(
+            f'TAG:index:name is invalid, "{text}" does not match "{STREAM_PATTERN}" '
+            '(examples: "TAG:name" "VIDEO:2:name_b", "longer_name").'
+        )
+    tag, index, name = match.groups()
+    if tag is None:
+        return TagIndexName("", -1, name)
+    number = _checked_index(text, index)
+    return TagIndexName(tag, number, name)
+
+
+def parse_tag_index(text: str) -> tuple[str, int]:
+    """``"TAG:2"`` -> ("TAG", 2); ``""`` is untagged 0, ``":3"`` untagged 3."""
+    match = _TAG_INDEX.match(text)
+    if match is None:
+        raise GraphConfigError(
+            f'TAG:index is invalid, "{text}" does not match "{TAG_INDEX_PATTERN}" '
+            '(examples: "TAG" "VIDEO:2").'
+        )
+    tag, index = match.groups()
+    return tag or "", _checked_index(text, index)
+
+
+def _checked_index(text: str, index: str | None) -> int:
+    if index is None:
+        return 0
+    # Length first: int() of a million digits is slow, and refused by newer Pythons.
+    if len(index) > 6 or int(index) > MAX_INDEX:
+        raise GraphConfigError(
+            f'"{text}": index {index[:12]} is too large '
+            f"((index64)<=(internal::kMaxCollectionItemId) is {MAX_INDEX})."
+        )
+    return int(index)
+
+
+class TagMap:
+    """The ports of one kind of one node: names by (tag, index), in id order.
+
+    Raises:
+        GraphConfigError: bad grammar (INVALID_ARGUMENT); a place given twice or a gap in the
+            indexes of a tag (FAILED_PRECONDITION).
+    """
+
+    __slots__ = ("_ids", "keys", "names")
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        by_tag: dict[str, dict[int, str]] = {}
+        untagged = 0
+        for text in entries:
+            tag, index, name = parse_tag_index_name(text)
+            if index < 0:
+                index, untagged = untagged, untagged + 1
+            places = by_tag.setdefault(tag, {})
+            if index in places:
+                raise GraphConfigError(
+                    f'tag "{tag}" index {index} already had a name "{places[index]}" but is being '
+                    f'reassigned a name "{name}"',
+                    code=Code.FAILED_PRECONDITION,
+                )
+            places[index] = name
+        for tag, places in by_tag.items():
+            if len(places) != max(places) + 1:
+                listing = "\n".join(
+                    f"index {i} name " + (f'"{places[i]}"' if i in places else "<missing>")
+                    for i in range(min(max(places) + 1, 100))
+                )
+                raise GraphConfigError(
+                    f'Not all indexes were assigned names.  Tag "{tag}" has the following:\n'
+                    f"{listing}",
+                    code=Code.FAILED_PRECONDITION,
+                )
+        self.keys: tuple[tuple[str, int], ...] = tuple(
+            (tag, index) for tag in sorted(by_tag) for index in range(len(by_tag[tag]))
+        )
+        self.names: tuple[str, ...] = tuple(by_tag[tag][index] for tag, index in self.keys)
+        self._ids = {key: place for place, key in enumerate(self.keys)}
+
+    @staticmethod
+    def of_keys(keys: Sequence[tuple[str, int]], names: Sequence[str]) -> TagMap:
+        """A map from (tag, index) pairs and their names."""
+        return TagMap(
+            f"{tag}:{index}:{name}" if tag else name
+            for (tag, index), name in zip(keys, names, strict=True)
+        )
+
+    def id_of(self, tag: str, index: int = 0) -> int:
+        """The id of a port, or -1."""
+        return self._ids.get((tag, index), -1)
+
+    def name_of(self, tag: str, index: int = 0) -> str | None:
+        place = self._ids.get((tag, index))
+        return None if place is None else self.names[place]
+
+    def has_tag(self, tag: str) -> bool:
+        return (tag, 0) in self._ids
+
+    def tags(self) -> list[str]:
+        """The distinct tags, sorted."""
+        return list(dict.fromkeys(tag for tag, _ in self.keys))
+
+    def num_entries(self, tag: str | None = None) -> int:
+        """How many ports there are, with this tag or in all."""
+        if tag is None:
+            return len(self.keys)
+        return sum(1 for key_tag, _ in self.keys if key_tag == tag)
+
+    def entries(self) -> list[str]:
+        """Canonical text forms: ``name``, ``TAG:name`` or ``TAG:2:name``."""
+        several = {tag for tag, index in self.keys if index > 0}
+        return [
+            name if not tag else f"{tag}:{index}:{name}" if tag in several else f"{tag}:{name}"
+            for (tag, index), name in zip(self.keys, self.names, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self.keys)
+
+
+EMPTY_TAG_MAP = TagMap(())
+
+
+def port_label(tag: str, index: int) -> str:
+    """A port for messages: ``TAG``, ``TAG:2`` or ``:0``."""
+    if not tag:
+        return f":{index}"
+    return tag if index == 0 else f"{tag}:{index}"

@@ -1,0 +1,1 @@
+"""Fronts and what they share: the command line, pictures of graphs."""

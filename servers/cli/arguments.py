@@ -1,0 +1,261 @@
+"""The commands and their arguments. Imports nothing that takes time: ``--help`` needs only this."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn
+
+_STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
+_GRAPH_ENDINGS = (".pbtxt", ".textproto", ".binarypb", ".pb", ".json", ".jsonl")
+
+
+def _is_module_or_file(text: str) -> bool:
+    return text.endswith(".py") or (
+        _MODULE.match(text) is not None and not text.endswith(_GRAPH_ENDINGS)
+    )
+
+
+#: Options that take several values, and what a value of theirs looks like: the first word that does
+#: not is no value, so that the graph may stand behind them.
+_SEVERAL: dict[str, Callable[[str], bool]] = {
+    "--observe": lambda text: _STREAM.match(text) is not None,
+    "--side-packet": lambda text: "=" in text,
+    "--calculators": _is_module_or_file,
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with a did-you-mean for commands and options."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = _near(message, self._names())
+        self.print_usage(sys.stderr)
+        lines = [f"error: {message}"]
+        if hint:
+            lines.append(f"hint: {hint}")
+        lines.append(f"hint: `{self.prog} --help` tells more" if not hint else "")
+        self.exit(2, "\n".join(line for line in lines if line) + "\n")
+
+    def _names(self) -> list[str]:
+        names = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                names += action.choices
+                # Words that a command leaves over are reported by the parser above it.
+                names += [name for each in action.choices.values() for name in each._names()]
+        return names
+
+
+def _near(message: str, names: Sequence[str]) -> str:
+    import difflib
+
+    unknown = re.search(r"invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message)
+    if unknown is None:
+        return ""
+    word = (unknown[1] or unknown[2]).partition("=")[0]
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean `{near[0]}`?" if near else ""
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("graphrt")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"graphrt {number}")
+        parser.exit()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line. ``args.module`` is the module of the command."""
+    parser = Parser(
+        prog="graphrt",
+        description="Check, draw and run MediaPipe graphs.",
+        epilog="Standard output carries data, standard error everything else. "
+        "Exit codes: 0 well, 1 failed, 2 wrong usage.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    _add_validate(commands)
+    _add_describe(commands)
+    _add_calculators(commands)
+    _add_run(commands)
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[Parser], name: str, summary: str, details: str
+) -> Parser:
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.set_defaults(module=f"servers.cli.{name}")
+    return command
+
+
+def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
+    """The arguments that say where node types come from, and the common ones."""
+    command.add_argument(
+        "--calculators",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="a Python module or .py file that registers calculators (more may follow)",
+    )
+    if subgraphs:
+        command.add_argument(
+            "--subgraph",
+            metavar="FILE",
+            action="append",
+            default=[],
+            help="a graph to use as node type, by its `type`; once per file. Those beside GRAPH"
+            " are found without",
+        )
+    command.add_argument(
+        "--verbose", action="store_true", help="tracebacks of errors, and log messages"
+    )
+
+
+def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "validate",
+        "check graphs and report every error",
+        "Each error names file, line, node, and what would be right.\n"
+        "Exit code 1 when any file has one.",
+    )
+    command.add_argument("files", metavar="FILE", nargs="+", help=".pbtxt or .binarypb")
+    command.add_argument("--format", choices=["text", "json"], default="text")
+    _add_sources(command)
+
+
+def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "describe",
+        "print or draw a graph",
+        "Nodes, streams with their types, side packets, executors, back edges.",
+    )
+    command.add_argument("graph", metavar="GRAPH", help=".pbtxt or .binarypb")
+    command.add_argument(
+        "--format", choices=["text", "mermaid", "dot", "svg", "json"], default="text"
+    )
+    folding = command.add_mutually_exclusive_group()
+    folding.add_argument(
+        "--expand", action="store_true", help="replace subgraphs by their nodes, each in its frame"
+    )
+    folding.add_argument(
+        "--fold",
+        dest="expand",
+        action="store_false",
+        help="subgraphs as single nodes, as written (the default)",
+    )
+    _add_sources(command)
+
+
+def _add_calculators(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "calculators",
+        "list the registered calculators, or show one",
+        "With NAME: what it does, its ports and options, and a node to paste into a graph.",
+    )
+    command.add_argument("name", metavar="NAME", nargs="?")
+    command.add_argument("--format", choices=["text", "json"], default="text")
+    _add_sources(command, subgraphs=False)
+
+
+_FEED_FORMAT = """\
+The feed has one JSON object per line:
+  {"stream": NAME, "ts": TIME, "value": VALUE}    add a packet
+  {"close": NAME}                                 close a graph input
+  {"set_bound": {"stream": NAME, "ts": TIME}}     promise that nothing comes before TIME
+  {"wait_until_idle": true}                       run until nothing more can happen
+  {"close_all_packet_sources": true}  {"wait_until_done": true}  {"cancel": true}
+  {"restart": {NAME: VALUE}}                      end the run, start one with these side packets
+  {"checkpoint": {NAME: COUNT}}                   fail unless COUNT packets were seen on a stream
+Any of them may carry "error_contains": TEXT: it must fail with this text. Blank lines and lines
+that start with # are skipped. After the feed everything is closed and finished.
+
+TIME is an integer or PRESTREAM, MIN, MAX, POSTSTREAM. VALUE: a JSON integer is an int, 1.0 is a
+float; {"type": T, "value": V} for other types: int64, float, bytes (base64), vector<int>, Timestamp,
+any message type. What cannot be JSON is printed in that form or as {"type": T, "repr": TEXT};
+floats that JSON lacks are the strings "NaN", "Infinity", "-Infinity".
+"""
+
+
+def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "run",
+        "run a graph: feed packets in, print what comes out",
+        "Prints one JSON object per observed packet, {\"stream\", \"ts\", \"value\"}, and at the end\n"
+        "per output side packet, {\"side_packet\", \"value\"}. All calls are made in one thread, in\n"
+        "a repeatable order, unless the graph itself declares its default executor.",
+    )
+    command.epilog = _FEED_FORMAT
+    command.add_argument("graph", metavar="GRAPH", help=".pbtxt or .binarypb")
+    command.add_argument(
+        "--feed", metavar="FILE", help="what to send and do, as JSON lines; - is standard input"
+    )
+    command.add_argument(
+        "--observe",
+        metavar="STREAM",
+        action="append",
+        default=[],
+        help="a stream to print (more may follow); without it the graph's output streams, or if it"
+        " has none every stream that no node consumes",
+    )
+    command.add_argument(
+        "--observe-bounds",
+        action="store_true",
+        help="print also how far observed streams are settled, as packets with the value null",
+    )
+    command.add_argument(
+        "--side-packet",
+        metavar="NAME=JSON",
+        action="append",
+        default=[],
+        help="an input side packet (more may follow)",
+    )
+    command.add_argument(
+        "--trace", metavar="FILE", help="write a trace that https://ui.perfetto.dev opens"
+    )
+    _add_sources(command)
+
+
+def spread(argv: Iterable[str]) -> list[str]:
+    """``--observe a b`` becomes ``--observe=a --observe=b``: each value gets its option.
+
+    So an option takes the values that look like its own, and leaves the graph behind them alone.
+    """
+    spread_out: list[str] = []
+    option = ""
+    is_first = False
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            return [*spread_out, word, *words]
+        if word in _SEVERAL:
+            option, is_first = word, True
+            continue
+        if option and (is_first or _SEVERAL[option](word)) and not word.startswith("--"):
+            spread_out.append(f"{option}={word}")
+            is_first = False
+            continue
+        if is_first:
+            spread_out.append(option)  # for argparse to complain about
+        option, is_first = "", False
+        spread_out.append(word)
+    return [*spread_out, option] if is_first else spread_out

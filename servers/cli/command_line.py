@@ -1,0 +1,38 @@
+"""`main`: from the words of the command line to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from servers.cli.arguments import make_parser, spread
+from servers.cli.messages import CommandFailed, print_error
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code. Wrong usage ends in argparse's ``SystemExit(2)``."""
+    try:
+        args = make_parser().parse_args(spread(sys.argv[1:] if argv is None else argv))
+        status: int = import_module(args.module).execute(args)
+        sys.stdout.flush()
+        return status
+    except CommandFailed as failure:
+        print_error(str(failure), failure.hint)
+        return failure.status
+    except BrokenPipeError:
+        # The reader has gone (`graphrt ... | head`): nobody is left to tell.
+        discard_output()
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def discard_output() -> None:
+    """Send the rest of standard output nowhere, so that the interpreter's last flush succeeds."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

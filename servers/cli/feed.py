@@ -1,0 +1,222 @@
+"""The feed of `graphrt run`: JSON lines, read one at a time, as operations on a graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graph_runtime import Packet, Timestamp
+from graph_runtime.errors import did_you_mean
+from servers.cli.json_value import decode_time, decode_value, parse_json
+
+
+class FeedError(Exception):
+    """A line that is no operation. The text begins with ``file:line``."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class AddPacket:
+    """Send a packet into a graph input."""
+
+    stream: str
+    packet: Packet
+
+    def __str__(self) -> str:
+        return f'stream "{self.stream}" at {self.packet.timestamp}'
+
+
+@dataclass(frozen=True)
+class CloseStream:
+    stream: str
+
+    def __str__(self) -> str:
+        return f'close "{self.stream}"'
+
+
+@dataclass(frozen=True)
+class SetBound:
+    stream: str
+    bound: Timestamp
+
+    def __str__(self) -> str:
+        return f'set_bound of "{self.stream}" to {self.bound}'
+
+
+@dataclass(frozen=True)
+class Call:
+    """One of the graph's calls without arguments."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Restart:
+    """End the run in good order and start another one."""
+
+    side_packets: dict[str, Any]
+
+    def __str__(self) -> str:
+        return "restart"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """So many packets must have been seen by now."""
+
+    counts: dict[str, int]
+
+    def __str__(self) -> str:
+        return "checkpoint"
+
+
+Operation = AddPacket | CloseStream | SetBound | Call | Restart | Checkpoint
+
+
+@dataclass(frozen=True)
+class FeedLine:
+    """One operation. ``place`` is ``file:line``; ``error_contains`` what its error must say."""
+
+    place: str
+    operation: Operation
+    error_contains: str | None = None
+
+
+def read_feed(lines: Iterable[bytes], source: str) -> Iterator[FeedLine]:
+    """The operations of a feed, each as soon as its line is there.
+
+    Blank lines and lines that start with ``#`` are skipped.
+
+    Raises:
+        FeedError: a line is not UTF-8, not JSON, or no operation.
+    """
+    for number, raw in enumerate(lines, 1):
+        place = f"{source}:{number}"
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise FeedError(
+                f"{place}: the byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8"
+            ) from None
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield _parse_line(text, place)
+        except json.JSONDecodeError as error:
+            raise FeedError(
+                f"{place}:{error.colno}: this is not JSON: {error.msg}",
+                'a line looks like {"stream": "in", "ts": 0, "value": 1}',
+            ) from None
+        except RecursionError:
+            raise FeedError(f"{place}: the JSON is nested too deep") from None
+        except ValueError as error:
+            raise FeedError(f"{place}: {error}") from None
+
+
+def _parse_line(text: str, place: str) -> FeedLine:
+    fields = parse_json(text)
+    if not isinstance(fields, dict):
+        raise ValueError(f"a line is a JSON object, not {text[:40]}")
+    wanted = fields.pop("error_contains", None)
+    if wanted is not None and not isinstance(wanted, str):
+        raise ValueError(f'"error_contains" is a string, not {json.dumps(wanted)[:40]}')
+    name = next((key for key in _OPERATIONS if key in fields), None)
+    if name is None:
+        unknown = next(iter(fields), "")
+        raise ValueError(
+            f'"{unknown}" is no operation; one of {", ".join(_OPERATIONS)}'
+            f"{did_you_mean(unknown, _OPERATIONS)}"
+        )
+    return FeedLine(place, _OPERATIONS[name](name, fields), wanted)
+
+
+def _only(fields: dict[str, Any], *allowed: str) -> None:
+    """Every field of an operation must be there, and no other."""
+    for key in fields:
+        if key not in allowed:
+            raise ValueError(
+                f'"{key}" does not belong here, only {", ".join(allowed)}'
+                f"{did_you_mean(key, allowed)}"
+            )
+    for key in allowed:
+        if key not in fields:
+            raise ValueError(f'"{key}" is missing beside "{next(iter(fields))}"')
+
+
+def _name(fields: dict[str, Any], key: str) -> str:
+    name = fields[key]
+    if not isinstance(name, str):
+        raise ValueError(f'"{key}" is the name of a stream, not {json.dumps(name)[:40]}')
+    return name
+
+
+def _add(_: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, "stream", "ts", "value")
+    stream = _name(fields, "stream")
+    try:
+        time = decode_time(fields["ts"])
+        return AddPacket(stream, Packet(decode_value(fields["value"]), time))
+    except ValueError as error:
+        raise ValueError(f'stream "{stream}" at {fields["ts"]}: {error}') from None
+
+
+def _close(_: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, "close")
+    return CloseStream(_name(fields, "close"))
+
+
+def _set_bound(_: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, "set_bound")
+    bound = fields["set_bound"]
+    if not isinstance(bound, dict):
+        raise ValueError('"set_bound" is an object: {"stream": NAME, "ts": TIME}')
+    _only(bound, "stream", "ts")
+    stream = _name(bound, "stream")
+    try:
+        return SetBound(stream, decode_time(bound["ts"]))
+    except ValueError as error:
+        raise ValueError(f'set_bound of "{stream}": {error}') from None
+
+
+def _call(name: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, name)
+    if fields[name] is not True:
+        raise ValueError(f'"{name}" takes no argument: write {{"{name}": true}}')
+    return Call(name)
+
+
+def _restart(_: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, "restart")
+    values = fields["restart"]
+    if not isinstance(values, dict):
+        raise ValueError('"restart" is an object with the side packets of the new run, such as {}')
+    return Restart({name: decode_value(value) for name, value in values.items()})
+
+
+def _checkpoint(_: str, fields: dict[str, Any]) -> Operation:
+    _only(fields, "checkpoint")
+    counts = fields["checkpoint"]
+    if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
+        raise ValueError('"checkpoint" is an object: {STREAM: number of packets}')
+    return Checkpoint(counts)
+
+
+_OPERATIONS: dict[str, Callable[[str, dict[str, Any]], Operation]] = {
+    "stream": _add,
+    "close": _close,
+    "set_bound": _set_bound,
+    "wait_until_idle": _call,
+    "wait_until_done": _call,
+    "close_all_packet_sources": _call,
+    "cancel": _call,
+    "restart": _restart,
+    "checkpoint": _checkpoint,
+}

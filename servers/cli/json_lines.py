@@ -1,0 +1,48 @@
+"""Standard output as JSON lines, each written at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+
+class JsonLines:
+    """Writes objects to a binary stream, one per line, flushed.
+
+    Attributes:
+        is_broken: the reader has gone; what is written from then on is dropped.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.is_broken = False
+
+    def write(self, fields: dict[str, Any]) -> None:
+        """One line. UTF-8, but for strings that UTF-8 cannot hold (lone surrogates)."""
+        if self.is_broken:
+            return
+        try:
+            line = json.dumps(fields, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            line = json.dumps(fields).encode()
+        try:
+            self._stream.write(line + b"\n")
+            self._stream.flush()
+        except BrokenPipeError:
+            self.is_broken = True
+
+
+@contextlib.contextmanager
+def json_lines_output() -> Iterator[JsonLines]:
+    """Standard output for data alone: what calculators print goes to standard error.
+
+    Raises BrokenPipeError at the end when the reader has gone.
+    """
+    output = JsonLines(sys.stdout.buffer)
+    with contextlib.redirect_stdout(sys.stderr):
+        yield output
+    if output.is_broken:
+        raise BrokenPipeError

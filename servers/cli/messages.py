@@ -1,0 +1,30 @@
+"""What goes to standard error, and the error that ends a command."""
+
+from __future__ import annotations
+
+import sys
+
+
+class CommandFailed(Exception):
+    """A command cannot go on. ``hint`` says what would help; ``status`` is the exit code."""
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int = 1) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.status = status
+
+
+def print_error(message: str, hint: str | None = None) -> None:
+    """``error: message``, and the hint on a line of its own."""
+    _print("error", message, hint)
+
+
+def print_warning(message: str, hint: str | None = None) -> None:
+    _print("warning", message, hint)
+
+
+def _print(kind: str, message: str, hint: str | None) -> None:
+    lines = [f"{kind}: {message}"]
+    if hint:
+        lines.append(f"hint: {hint}")
+    print("\n".join(lines), file=sys.stderr, flush=True)

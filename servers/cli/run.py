@@ -1,0 +1,189 @@
+"""`graphrt run`: feed packets into a graph and print what comes out, as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from graph_runtime import CalculatorError, GraphError, Packet, Tracer, ValidatedGraph
+from graph_runtime.errors import did_you_mean
+from servers.cli.feed import FeedError, FeedLine, read_feed
+from servers.cli.graph_session import GraphSession, OperationFailed, text_of
+from servers.cli.graph_source import GraphSource, located, make_registry
+from servers.cli.interrupt import Interrupt
+from servers.cli.json_lines import JsonLines, json_lines_output
+from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
+from servers.cli.messages import CommandFailed, print_error, print_warning
+
+_INTERRUPTED = 130
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; the exit code."""
+    side_packets = dict(_side_packet(text) for text in args.side_packet)
+    with json_lines_output() as output, _feed_stream(args.feed) as feed:
+        registry = make_registry(args)
+        try:
+            source = GraphSource(args.graph, registry)
+            plan = source.validate()
+        except GraphError as error:
+            raise CommandFailed(located(args.graph, error)) from error
+        for warning in plan.warnings:
+            print_warning(f"{args.graph}: {warning}")
+        tracer = _tracer(args.trace)
+        session = GraphSession(
+            plan,
+            source.registry,
+            _streams(args, plan),
+            lambda stream, packet: output.write(_packet_line(stream, packet)),
+            observe_bounds=args.observe_bounds,
+            on_error=_print_traceback if args.verbose else None,
+            tracer=tracer,
+        )
+        status = _drive(session, side_packets, feed, _feed_name(args.feed))
+        _write_side_packets(session, output)
+        if tracer is not None:
+            tracer.save(args.trace)
+    return status
+
+
+def _drive(
+    session: GraphSession, side_packets: dict[str, Any], feed: BinaryIO | None, name: str
+) -> int:
+    """From the start of the run to its end; the exit code."""
+    # A person wants to see what a line did. Sources that never end would never let them write one.
+    is_watched = feed is not None and feed.isatty() and not has_sources(session.graph.plan)
+    with Interrupt(session.graph.cancel).installed() as interrupt:
+        try:
+            session.start(side_packets)
+            lines = read_feed(feed, name) if feed is not None else iter(())
+            while (line := _next_line(lines, interrupt)) is not None:
+                session.apply(line)
+                if is_watched:
+                    session.wait_until_idle()
+            session.finish()
+            interrupt.check()
+        except KeyboardInterrupt:
+            status = _INTERRUPTED
+        except (FeedError, OperationFailed) as error:
+            status = _fail(interrupt, str(error), error.hint)
+        except GraphError as error:
+            line = session.blamed
+            where = f"{line.place}: {line.operation}: " if line is not None else ""
+            status = _fail(interrupt, where + text_of(error))
+        else:
+            status = 0
+        session.abandon()
+    return status
+
+
+def _fail(interrupt: Interrupt, message: str, hint: str | None = None) -> int:
+    if interrupt.was_called:
+        return _INTERRUPTED
+    print_error(message, hint)
+    return 1
+
+
+def _next_line(lines: Iterator[FeedLine], interrupt: Interrupt) -> FeedLine | None:
+    with interrupt.reading():
+        return next(lines, None)
+
+
+def has_sources(plan: ValidatedGraph) -> bool:
+    return any(node.is_source for node in plan.nodes)
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def _side_packet(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise CommandFailed(
+            f"`--side-packet {text}`: NAME=JSON is needed, such as `--side-packet limit=3`", status=2
+        )
+    try:
+        return name, decode_value(parse_json(value))
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(
+            f"`--side-packet {text}`: the value of {name} is not usable: {error}",
+            hint=f"""a string needs quotes of its own: `--side-packet '{name}="..."'`""",
+            status=2,
+        ) from None
+
+
+@contextlib.contextmanager
+def _feed_stream(path: str | None) -> Iterator[BinaryIO | None]:
+    if path is None:
+        yield None
+    elif path == "-":
+        yield sys.stdin.buffer
+    else:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise CommandFailed(f"`--feed {path}`: {error.strerror}") from None
+        with file:
+            yield file
+
+
+def _feed_name(path: str | None) -> str:
+    return "<stdin>" if path == "-" else path or ""
+
+
+def _tracer(path: str | None) -> Tracer | None:
+    if path is None:
+        return None
+    try:
+        # Now, because a run may be long.
+        open(path, "wb").close()
+    except OSError as error:
+        raise CommandFailed(f"`--trace {path}`: {error.strerror}") from None
+    return Tracer()
+
+
+def _streams(args: argparse.Namespace, plan: ValidatedGraph) -> list[str]:
+    """What to observe: as asked, or the graph's outputs, or what nobody consumes."""
+    asked = [text.rpartition(":")[2] for text in args.observe]
+    for name in asked:
+        if name not in plan.producers:
+            raise CommandFailed(
+                f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'
+                f"{did_you_mean(name, plan.producers)}",
+                hint=f"the streams of this graph are {', '.join(plan.producers) or 'none'}",
+            )
+    if asked:
+        return list(dict.fromkeys(asked))
+    for name in plan.outputs.names:
+        if name not in plan.producers:
+            print_warning(
+                f'{args.graph}: output_stream "{name}" has no producer'
+                f"{did_you_mean(name, plan.producers)}"
+            )
+    outputs = [name for name in plan.outputs.names if name in plan.producers]
+    inputs = {each.name for each in plan.graph_inputs}
+    return outputs or [
+        name for name in plan.producers if name not in plan.consumers and name not in inputs
+    ]
+
+
+# Output -------------------------------------------------------------------------------------------
+
+
+def _packet_line(stream: str, packet: Packet) -> dict[str, Any]:
+    value = None if packet.is_empty() else encode_value(packet.value)
+    return {"stream": stream, "ts": encode_time(packet.time), "value": value}
+
+
+def _write_side_packets(session: GraphSession, output: JsonLines) -> None:
+    for name, value in session.output_side_packets():
+        output.write({"side_packet": name, "value": encode_value(value)})
+
+
+def _print_traceback(error: GraphError) -> None:
+    if isinstance(error, CalculatorError) and error.__cause__ is not None:
+        traceback.print_exception(error.__cause__)

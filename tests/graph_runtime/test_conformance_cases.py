@@ -1,0 +1,37 @@
+"""MediaPipe's semantics, case by case, on every driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graph_runtime import REGISTRY, Registry
+from tests.graph_runtime.case_calculators import ALIASES, register_case_calculators
+from tests.graph_runtime.cases import CaseRun, load_cases
+
+CASES = load_cases()
+DRIVERS = ["application thread", "default", "asyncio", "thread pool"]
+
+#: Where a case and the README of the cases disagree, or the order of threads decides, and why.
+SCHEDULE_DEPENDENT: dict[str, set[str]] = {}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    registry = Registry(REGISTRY)
+    register_case_calculators(registry)
+    for alias, name in ALIASES.items():
+        calculator = REGISTRY.find_calculator(name)
+        assert calculator is not None, name
+        registry.register_calculator(calculator, alias)
+    return registry
+
+
+@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_case(case: dict[str, Any], driver: str, registry: Registry) -> None:
+    if driver in SCHEDULE_DEPENDENT.get(case["name"], ()):
+        pytest.skip("what this case expects depends on the schedule")
+    assert CaseRun(case, registry, driver).run() == []
