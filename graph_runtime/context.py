@@ -384,7 +384,8 @@ class CalculatorContext:
         Raises:
             StateError: the contract did not ask for it.
         """
-        return self._node.service(service)
+        found: T | None = self._node.service(service)
+        return found
 
     # Typed ports ------------------------------------------------------------------------------
 

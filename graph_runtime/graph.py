@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
 from graph_runtime import timestamp as ts
+from graph_runtime.constant_outputs import ConstantOutputs
 from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
 from graph_runtime.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.drivers.sync import SyncDriver
@@ -42,7 +43,6 @@ from graph_runtime.plan import ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.registry import Registry
 from graph_runtime.run import Run, make_run
-from graph_runtime.scheduler import ConstantOutputs
 from graph_runtime.service import GraphService
 from graph_runtime.states import RunEvent, RunState
 from graph_runtime.statistics import GraphStatistics, take_statistics
@@ -343,7 +343,7 @@ class CalculatorGraph:
         with self._lock:
             scheduler = run.scheduler
             source_id = run.first_input_id + place  # type: ignore[operator]
-            if scheduler.full_streams[source_id]:
+            if scheduler.throttling.full_streams[source_id]:
                 self._wait_for_room(run, source_id)
             if scheduler.errors:
                 raise self._errors_so_far(run)
@@ -358,11 +358,11 @@ class CalculatorGraph:
         place = run.input_places.get(stream)
         if place is not None and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
             source_id = run.first_input_id + place
-            if run.scheduler.is_throttled(source_id):
+            if run.scheduler.throttling.is_throttled(source_id):
                 await self._wait_async(
                     lambda: (
                         bool(run.scheduler.errors)
-                        or not run.scheduler.is_throttled(source_id)
+                        or not run.scheduler.throttling.is_throttled(source_id)
                         or self._is_run_over
                     )
                 )
@@ -371,7 +371,7 @@ class CalculatorGraph:
     def _add_locked(self, run: Run, stream: OutputStream, packet: Packet) -> None:
         payload, time = packet.payload, packet.time
         if payload is EMPTY:
-            run.scheduler.add_packets(stream, [], ts.next_allowed_in_stream(time))
+            run.scheduler.flow.propagate(stream, [], ts.next_allowed_in_stream(time))
             return
         error: GraphError | None = None
         if not ts.is_allowed_in_stream(time):
@@ -383,21 +383,21 @@ class CalculatorGraph:
             error = _wrong_type(stream, payload)
         if error is not None:
             # The graph fails with it, as in MediaPipe: a run with a hole in its input is no run.
-            run.scheduler.record_error(error)
+            run.scheduler.log.record(error)
             run.driver.events_added()
             raise self._errors_so_far(run)
         if ts.MIN <= time < ts.MAX:
             bound = time + 1
         else:
             bound = ts.next_allowed_in_stream(time)
-        run.scheduler.add_packets(stream, [packet], bound)
+        run.scheduler.flow.propagate(stream, [packet], bound)
 
     def _wait_for_room(self, run: Run, source_id: int) -> None:
         scheduler = run.scheduler
 
         def has_room() -> bool:
             return (
-                not scheduler.is_throttled(source_id)
+                not scheduler.throttling.is_throttled(source_id)
                 or bool(scheduler.errors)
                 or (scheduler.state is RunState.TERMINATED)
             )
@@ -420,7 +420,7 @@ class CalculatorGraph:
                     "add_packet_to_input_stream_async"
                 )
             return
-        driver.wait(has_room)
+        driver.wait(has_room, ask_each_call=True)
 
     def set_input_stream_timestamp_bound(self, stream: str, bound: SupportsIndex) -> None:
         """Promise that no packet before ``bound`` will be added to a graph input."""
@@ -435,7 +435,7 @@ class CalculatorGraph:
                     f'In stream "{stream}", timestamp bound set to illegal value: '
                     f"{ts.debug_string(value)}"
                 )
-            run.scheduler.add_packets(output, [], value)
+            run.scheduler.flow.propagate(output, [], value)
             run.driver.events_added()
 
     def close_input_stream(self, stream: str) -> None:
@@ -518,7 +518,9 @@ class CalculatorGraph:
         """
         run = self._running("wait_for_observed_output")
         self._wait_sync(
-            "wait_for_observed_output", lambda: run.driver.has_observed or self._is_run_over
+            "wait_for_observed_output",
+            lambda: run.driver.has_observed or self._is_run_over,
+            ask_each_call=True,
         )
         with self._lock:
             observed, run.driver.has_observed = run.driver.has_observed, False
@@ -679,16 +681,19 @@ class CalculatorGraph:
     def _set_stream_limit(self, stream: InputStream, size: int) -> None:
         with self._lock:
             if self._run is not None:
-                self._run.scheduler.set_max_queue_size(stream, size)
+                stream.max_queue_size = size
+                self._run.scheduler.flow.update_throttling(stream)
                 self._run.driver.events_added()
 
     def _stream_was_read(self, stream: InputStream) -> None:
         """A poller took a packet from a full queue. Lock held."""
         if self._run is not None:
-            self._run.scheduler.queue_shortened(stream)
+            self._run.scheduler.flow.update_throttling(stream)
             self._run.driver.events_added()
 
-    def _wait_sync(self, call: str, done: Callable[[], bool]) -> None:
+    def _wait_sync(
+        self, call: str, done: Callable[[], bool], *, ask_each_call: bool = False
+    ) -> None:
         driver = self._driver
         if self._run is None or driver is None:
             return
@@ -699,7 +704,7 @@ class CalculatorGraph:
             )
         driver.check_may_wait(call)
         with self._lock:
-            driver.wait(done)
+            driver.wait(done, ask_each_call=ask_each_call)
 
     async def _wait_async(self, done: Callable[[], bool]) -> None:
         driver = self._driver

@@ -11,6 +11,7 @@ from graph_runtime.packet import EMPTY, Packet, packet_at
 
 if TYPE_CHECKING:
     from graph_runtime.node import Node
+    from graph_runtime.output_stream import OutputStream
     from graph_runtime.packet_type import PacketType
     from graph_runtime.poller import OutputStreamPoller
 
@@ -27,7 +28,7 @@ class InputStream:
             go past the queue.
         max_queue_size: at this length the stream is full; -1 is no limit.
         was_full: what the sources above were last told.
-        has_received: a packet has arrived in this run.
+        source: the sending end.
         throttles: the ids of the sources and graph inputs that a full queue holds back.
     """
 
@@ -35,7 +36,6 @@ class InputStream:
         "bound",
         "checker",
         "closed",
-        "has_received",
         "header",
         "is_back_edge",
         "is_direct",
@@ -46,13 +46,14 @@ class InputStream:
         "place",
         "poller",
         "queue",
+        "source",
         "throttles",
         "was_full",
     )
 
     def __init__(
         self,
-        name: str,
+        source: OutputStream,
         node: Node | None,
         place: int,
         checker: PacketType | None,
@@ -61,7 +62,7 @@ class InputStream:
         throttles: tuple[int, ...],
         poller: OutputStreamPoller | None = None,
     ) -> None:
-        self.name = name
+        self.name = source.name
         self.node = node
         self.place = place
         self.checker = checker
@@ -75,7 +76,7 @@ class InputStream:
         self.was_full = False
         self.is_timed = True
         self.is_direct = False
-        self.has_received = False
+        self.source = source
         self.header: Packet = NO_PACKET
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
+from graph_runtime.flow import completed
 from graph_runtime.states import NodeState, RunState
 
 if TYPE_CHECKING:
@@ -25,7 +27,12 @@ def check_invariants(scheduler: Scheduler) -> None:
         _check_calls(scheduler, node)
     _check_throttling(scheduler)
     if scheduler.state is RunState.TERMINATED:
-        _require(9, scheduler.running == 0 or bool(scheduler.deliveries), "running after the end")
+        _require(9, not len_of_queues(scheduler), "calls are queued after the end")
+
+
+def len_of_queues(scheduler: Scheduler) -> int:
+    """How many calls are queued."""
+    return sum(len(queue) for queue in scheduler.queues.values())
 
 
 def _require(number: int, holds: bool, what: object) -> None:
@@ -37,7 +44,7 @@ def _check_streams(node: Node) -> None:
     for stream in node.inputs:
         times = [packet.time for packet in stream.queue]
         if stream.is_timed:
-            increasing = all(a < b for a, b in zip(times, times[1:], strict=False))
+            increasing = all(a < b for a, b in pairwise(times))
             _require(1, increasing, f"{stream.name}: {times}")
             _require(2, not times or times[-1] < stream.bound, f"{stream.name} bound")
         _require(3, not stream.closed or not times, f"{stream.name} is closed and holds packets")
@@ -59,7 +66,8 @@ def _check_streams(node: Node) -> None:
 def _check_calls(scheduler: Scheduler, node: Node) -> None:
     limit = max(1, node.plan.max_in_flight)
     _require(6, 0 <= node.in_flight <= limit, f"{node.plan.name}: {node.in_flight} in flight")
-    _require(6, len(node.active) <= limit, f"{node.plan.name}: {len(node.active)} contexts")
+    running = sum(context.call is not completed for context in node.active)
+    _require(6, running <= node.in_flight, f"{node.plan.name}: {running} contexts")
     _require(7, not node.is_scheduling and not node.is_pending, f"{node.plan.name} is asking")
     if node.is_idle:
         _require(4, node.in_flight == 0 and node.state is NodeState.OPENED, node.plan.name)
@@ -68,8 +76,8 @@ def _check_calls(scheduler: Scheduler, node: Node) -> None:
 
 def _check_throttling(scheduler: Scheduler) -> None:
     first_input = len(scheduler.nodes)
-    for source_id, holders in enumerate(scheduler.full_streams):
+    for source_id, holders in enumerate(scheduler.throttling.full_streams):
         for stream in holders:
             _require(10, stream.was_full, f"{stream.name} holds {source_id} back and is not full")
-    throttled = sum(bool(holders) for holders in scheduler.full_streams[first_input:])
-    _require(10, throttled == scheduler.throttled_graph_inputs, "count of throttled inputs")
+    throttled = sum(bool(holders) for holders in scheduler.throttling.full_streams[first_input:])
+    _require(10, throttled == scheduler.throttling.throttled_inputs, "count of throttled inputs")

@@ -39,6 +39,8 @@ class Node:
         in_flight: calls that are queued or running; at most ``plan.max_in_flight``.
         is_idle: opened, nothing in flight, no error in the graph: a packet on a direct input may
             start the node at once. Kept by the scheduler, so that it is one test per packet.
+        is_simple: one input, the default handler, one call at a time.
+        is_fast: simple, opened and not closing: its calls end in `Flow.finished_simple`.
         context: what a call of a serial node sees; parallel nodes have one context per call.
         active: contexts of parallel calls in the order their outputs are released.
     """
@@ -56,6 +58,7 @@ class Node:
         "in_flight",
         "inputs",
         "is_close_prepared",
+        "is_fast",
         "is_idle",
         "is_parallel",
         "is_pending",
@@ -99,6 +102,7 @@ class Node:
         self.is_parallel = plan.max_in_flight > 1
         self.state = NodeState.PREPARED
         self.is_idle = False
+        self.is_fast = False
         self.in_flight = 0
         self.is_scheduling = False
         self.is_pending = False
@@ -125,7 +129,7 @@ class Node:
         for stream in inputs:
             stream.node = self
             stream.is_timed = self.handler.is_timed
-            stream.is_direct = self.is_simple and queue.is_pumped
+            stream.is_direct = self.is_simple and queue.is_pumped and stream.checker is None
         self.missing_headers = sum(not stream.is_back_edge for stream in inputs)
         self.missing_side_packets = len(plan.side_input_plans)
         self.calculator: Calculator = plan.calculator_class()

@@ -42,20 +42,21 @@ def value_type_name(value: Any) -> str:
     """The name of a value's type; a list is told by its first element."""
     if value is EMPTY:
         return "empty"
-    if type(value) is list and value:
+    if isinstance(value, list) and value:
         return f"vector<{value_type_name(value[0])}>"
     return type_name(type(value))
 
 
 def _accepts(spec: Any, value: Any) -> bool:
-    origin = get_origin(spec)
+    origin: Any = get_origin(spec)
     if origin is None:
         if spec is int:  # bool is an int in Python, not in a graph
             return isinstance(value, int) and not isinstance(value, bool)
         return not isinstance(spec, type) or isinstance(value, spec)
     if not isinstance(origin, type) or not isinstance(value, origin):
         return not isinstance(origin, type)
-    if issubclass(origin, list) and value and (args := get_args(spec)):
+    args = get_args(spec)
+    if isinstance(value, list) and value and args:
         # The first element stands for all: checking every one would cost O(n) per packet.
         return args[0] is Any or _accepts(args[0], value[0])
     return True

@@ -11,6 +11,7 @@ from graph_runtime.packet import EMPTY, Packet, packet_at
 
 if TYPE_CHECKING:
     from graph_runtime.graph import CalculatorGraph
+    from graph_runtime.output_stream import OutputStream
 
 
 class OutputStreamPoller:
@@ -31,11 +32,11 @@ class OutputStreamPoller:
         self.stream: InputStream | None = None
         self.is_notified = False
 
-    def start_run(self, throttles: tuple[int, ...]) -> InputStream:
+    def start_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
         """The receiving end for a new run."""
         self._last = ts.UNSTARTED
         self.stream = InputStream(
-            self._name, None, 0, None, False, self._max_queue_size, throttles, self
+            source, None, 0, None, False, self._max_queue_size, throttles, self
         )
         return self.stream
 
@@ -54,7 +55,7 @@ class OutputStreamPoller:
 
     def next(self) -> Packet | None:
         """The next packet, waiting for it; None at the end. Bounds are empty packets."""
-        self._graph._wait_sync("OutputStreamPoller.next", self._is_decided)
+        self._graph._wait_sync("OutputStreamPoller.next", self._is_decided, ask_each_call=True)
         return self._take()
 
     async def next_async(self) -> Packet | None:

@@ -22,18 +22,20 @@ class ReadyQueue:
         is_pumped: a driver's loop takes the calls in the application's thread or event loop; the
             others need to be told that there is work.
         heap: keys (negated ids) of nodes that can run; the engine's hot path pushes here directly.
+        has_only_calls: no ``open`` waits and nothing is paused, so the heap alone decides.
         paused: nothing may be taken for now.
     """
 
     __slots__ = (
         "_contexts",
         "_opens",
+        "_paused",
         "_sources",
         "executor",
+        "has_only_calls",
         "heap",
         "is_pumped",
         "nodes",
-        "paused",
     )
 
     def __init__(self, executor: str, is_pumped: bool) -> None:
@@ -46,19 +48,28 @@ class ReadyQueue:
         self._sources: list[tuple[int, int, int]] = []
         #: Of parallel nodes: the contexts that wait for a thread, oldest first.
         self._contexts: dict[int, list[CalculatorContext]] = {}
-        self.paused = False
+        self._paused = False
+        self.has_only_calls = True
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused = paused
+        self.has_only_calls = not paused and not self._opens
 
     def __len__(self) -> int:
         return len(self.heap) + len(self._opens) + len(self._sources)
 
     def has_work(self, *, sources: bool) -> bool:
         """Would `pop` give something?"""
-        return not self.paused and bool(
-            self.heap or self._opens or (sources and self._sources)
-        )
+        return not self.paused and bool(self.heap or self._opens or (sources and self._sources))
 
     def push_open(self, node: Node) -> None:
         heappush(self._opens, -node.key)
+        self.has_only_calls = False
 
     def push(self, node: Node, context: CalculatorContext) -> None:
         if node.is_parallel:
@@ -71,10 +82,12 @@ class ReadyQueue:
 
     def pop(self, *, sources: bool = True) -> CalculatorContext | None:
         """The next call, or None."""
-        if self.paused:
+        if self._paused:
             return None
         if self._opens:
-            return self.nodes[-heappop(self._opens)].context
+            node = self.nodes[-heappop(self._opens)]
+            self.has_only_calls = not self._opens
+            return node.context
         if self.heap:
             node = self.nodes[heappop(self.heap)]
             return self._contexts[node.key].pop(0) if node.is_parallel else node.context
@@ -88,3 +101,4 @@ class ReadyQueue:
         self._opens.clear()
         self._sources.clear()
         self._contexts.clear()
+        self.has_only_calls = not self._paused

@@ -149,21 +149,26 @@ class Registry:
     # Finding --------------------------------------------------------------------------------------
 
     def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
-        return self._find("_calculators", name, package)
+        found: type[Calculator] | None = self._find("_calculators", name, package)
+        return found
 
     def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
-        return self._find("_subgraphs", name, package)
+        found: Subgraph | None = self._find("_subgraphs", name, package)
+        return found
 
     def find_input_stream_handler(
         self, name: str, package: str = ""
     ) -> type[InputStreamHandler] | None:
-        return self._find("_handlers", name, package)
+        found: type[InputStreamHandler] | None = self._find("_handlers", name, package)
+        return found
 
     def find_executor(self, name: str, package: str = "") -> ExecutorFactory | None:
-        return self._find("_executors", name, package)
+        found: ExecutorFactory | None = self._find("_executors", name, package)
+        return found
 
     def find_status_handler(self, name: str, package: str = "") -> Callable[..., None] | None:
-        return self._find("_status_handlers", name, package)
+        found: Callable[..., None] | None = self._find("_status_handlers", name, package)
+        return found
 
     def calculators(self) -> dict[str, type[Calculator]]:
         """All registered calculators by name, those of entry points included, sorted."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from graph_runtime import timestamp as ts
+from graph_runtime.constant_outputs import ConstantOutputs
 from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
 from graph_runtime.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.drivers.sync import SyncDriver, coroutine_loop
@@ -32,7 +33,7 @@ from graph_runtime.output_stream import OutputStream, StreamObserver
 from graph_runtime.packet import Packet
 from graph_runtime.ready_queue import ReadyQueue
 from graph_runtime.registry import REGISTRY, Registry
-from graph_runtime.scheduler import ConstantOutputs, Scheduler
+from graph_runtime.scheduler import Scheduler
 from graph_runtime.states import NodeEvent, NodeState
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Run:
             if node.was_opened and node.state not in (NodeState.CLOSED, NodeState.CLOSING):
                 nodes.append(node)
                 context = node.context
-                for stream in node.inputs:
-                    stream.close()
+                for stream_in in node.inputs:
+                    stream_in.close()
                 for shard in context.output_list:
                     shard.reset()
                 for shard_in in context.input_list:
@@ -125,7 +126,7 @@ class Run:
                 handler(phase, error, dict(self.side_packets), config.options)
             except Exception as raised:
                 method = "HandlePreRunStatus" if phase == "PRE_RUN" else "HandleStatus"
-                self.scheduler.record_error(
+                self.scheduler.log.record(
                     GraphError(f"{config.status_handler}::{method} failed: {reason_of(raised)}")
                 )
 
@@ -200,7 +201,7 @@ def make_run(
         for place, input_plan in enumerate(node_plan.input_plans):
             size = stream_limits.get(input_plan.stream, limit) if stream_limits else limit
             stream_in = InputStream(
-                input_plan.stream,
+                streams[input_plan.stream],
                 None,
                 place,
                 input_plan.checker,
@@ -225,7 +226,7 @@ def make_run(
     for name, poller in pollers:
         producer = plan.producers[name]
         throttles = (producer,) if producer >= len(plan.nodes) else _throttles_of(plan, producer)
-        streams[name].mirrors.append(poller.start_run(throttles))
+        streams[name].mirrors.append(poller.start_run(streams[name], throttles))
     for observer in observers:
         observer.reset()
         streams[observer.stream_name].observers.append(observer)

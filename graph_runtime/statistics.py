@@ -91,10 +91,11 @@ def take_statistics(
     if run is None:
         return GraphStatistics(RunState.NOT_STARTED, (), {}, counted, (), ())
     scheduler = run.scheduler
+    is_throttled = scheduler.throttling.is_throttled
     names = [node.name for node in plan.nodes] + [each.name for each in plan.graph_inputs]
     return GraphStatistics(
         scheduler.state,
-        tuple(_node(node, scheduler.is_throttled(node.plan.node_id)) for node in scheduler.nodes),
+        tuple(_node(node, is_throttled(node.plan.node_id)) for node in scheduler.nodes),
         {
             stream.name: StreamStatistics(
                 stream.name, stream.num_packets, Timestamp.of(stream.bound), stream.closed
@@ -102,7 +103,7 @@ def take_statistics(
             for stream in run.streams.values()
         },
         counted,
-        tuple(name for source_id, name in enumerate(names) if scheduler.is_throttled(source_id)),
+        tuple(name for source_id, name in enumerate(names) if is_throttled(source_id)),
         tuple(str(error) for error in scheduler.errors),
     )
 

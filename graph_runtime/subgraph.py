@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Expansions inside one another; deeper means that a subgraph contains itself.
 MAX_DEPTH = 100
 #: Nodes after expansion; a few doublings reach any number.
-MAX_NODES = 1_000_000
+MAX_NODES = 100_000
 
 _STREAM_FIELDS = ("input_stream", "output_stream")
 _SIDE_FIELDS = ("input_side_packet", "output_side_packet")
@@ -49,7 +49,8 @@ class Subgraph:
         if callable(graph):
             if not name:
                 raise GraphConfigError("a subgraph made by a function needs a name")
-            return Subgraph(name, lambda context: _as_config(graph(context), name))
+            source = name
+            return Subgraph(name, lambda context: _as_config(graph(context), source))
         config = _as_config(graph, name or "<subgraph>")
         name = name or config.type
         if not name:
@@ -89,7 +90,9 @@ def expand_subgraphs(
     """
     config = _copy(config)
     _evaluate_option_values(config, None)
-    nodes = [(node, place, ()) for place, node in enumerate(config.node)]
+    nodes: list[tuple[Any, int, tuple[str, ...]]] = [
+        (node, place, ()) for place, node in enumerate(config.node)
+    ]
     found_any = False
     while True:
         names = canonical_names(node for node, _, _ in nodes)

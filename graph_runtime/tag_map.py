@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from graph_runtime.errors import Code, GraphConfigError
 
@@ -22,7 +22,8 @@ _TAG_INDEX = re.compile(r"([A-Z_][A-Z0-9_]*)?(?::(0|[1-9][0-9]*))?\Z")
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
-class TagIndexName(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TagIndexName:
     """One parsed entry. ``index`` is -1 where an untagged entry takes its place in the list."""
 
     tag: str
@@ -88,7 +89,8 @@ class TagMap:
         by_tag: dict[str, dict[int, str]] = {}
         untagged = 0
         for text in entries:
-            tag, index, name = parse_tag_index_name(text)
+            entry = parse_tag_index_name(text)
+            tag, index, name = entry.tag, entry.index, entry.name
             if index < 0:
                 index, untagged = untagged, untagged + 1
             places = by_tag.setdefault(tag, {})

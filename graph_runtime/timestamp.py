@@ -177,7 +177,7 @@ class Timestamp(int):
 
     __radd__ = __add__
 
-    def __sub__(self, other: int) -> Timestamp | int:  # type: ignore[override]
+    def __sub__(self, other: int) -> Timestamp | int:
         if isinstance(other, Timestamp):
             return int.__sub__(self, other)
         return Timestamp.of(clamp(int.__sub__(self, other)))

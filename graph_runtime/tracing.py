@@ -114,18 +114,11 @@ class Tracer:
                 }
             )
             place = {"pid": pid, "tid": node_id + 1, "cat": "packet"}
-            for packet in received:
-                if packet in flows:
-                    events.append(
-                        {
-                            "ph": "f",
-                            "bp": "e",
-                            "name": packet[0],
-                            "id": flows[packet],
-                            "ts": begin,
-                            **place,
-                        }
-                    )
+            events += [
+                {"ph": "f", "bp": "e", "name": packet[0], "id": flows[packet], "ts": begin, **place}
+                for packet in received
+                if packet in flows
+            ]
             for packet in sent:
                 flows[packet] = len(flows) + 1
                 # Inside the slice, so that the arrow starts at it.

@@ -81,7 +81,8 @@ def validate_graph(
     """Check a ``CalculatorGraphConfig`` and make its plan.
 
     ``services`` are for subgraphs made by functions; ``executors`` names those that the application
-    will give the graph; ``positions``: where each top-level node stands (``graph.pbtxt:12``), for the findings.
+    will give the graph; ``positions``: where each top-level node stands (``graph.pbtxt:12``), for
+    the findings.
 
     Raises:
         ValidationError: with every finding.
@@ -113,7 +114,9 @@ class _Validation:
         except GraphError as error:
             raise ValidationError([error]) from error
         config = self.config = expansion.config
-        self.executors = self._try(lambda: plan_executors(config, self.registry, self.provided_executors)) or {}
+        self.executors = (
+            self._try(lambda: plan_executors(config, self.registry, self.provided_executors)) or {}
+        )
         self._check_other_parts()
         names = canonical_names(config.node)
         for node, origin, name in zip(config.node, expansion.origins, names, strict=True):

@@ -131,42 +131,42 @@ class ReproducibleJitterSampling(ReflectedJitterSampling):
 
     def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
         if self._next is None:
-            self._start(time)
-            if self._next < time:
-                self._limits.send(output, packet.at(Timestamp.of(self._next)))
+            following = self._next = self._start(time)
+            if following < time:
+                self._limits.send(output, packet.at(Timestamp.of(following)))
                 self._is_sent = True
-            self._last = packet
-            return
-        self._enter_period(time)
-        while not self._is_sent and self._next <= time:
-            is_current_nearer = time - self._next < self._next - self._last.time
-            nearest = packet if is_current_nearer else self._last
-            self._limits.send(output, nearest.at(Timestamp.of(self._next)))
-            self._is_sent = True
-            self._enter_period(time)
-        if output.next_timestamp_bound < self._next:
-            output.set_next_timestamp_bound(Timestamp.of(self._next))
+        else:
+            following = self._next = self._enter_period(self._next, time)
+            while not self._is_sent and following <= time:
+                is_current_nearer = time - following < following - self._last.time
+                nearest = packet if is_current_nearer else self._last
+                self._limits.send(output, nearest.at(Timestamp.of(following)))
+                self._is_sent = True
+                following = self._next = self._enter_period(following, time)
+            if output.next_timestamp_bound < following:
+                output.set_next_timestamp_bound(Timestamp.of(following))
         self._last = packet
 
     def close(self, output: OutputStreamShard) -> None:
         if self._next is not None and not self._is_sent:
             self._limits.send(output, self._last.at(Timestamp.of(self._next)))
 
-    def _start(self, time: int) -> None:
+    def _start(self, time: int) -> int:
         """Go through the periods before the first packet, to draw what was drawn for them."""
         self._next_min = 0
-        self._next = self._first_shift()
+        following = self._first_shift()
         while time >= self._next_min + self._period:
             self._is_sent = True
-            self._enter_period(time)
+            following = self._enter_period(following, time)
+        return following
 
-    def _enter_period(self, time: int) -> None:
-        """Go on to the next period if this one is done with and over."""
-        if self._is_sent and time >= self._next_min + self._period:
-            assert self._next is not None
-            self._next_min += self._period
-            self._next = self._shifted(self._next, self._next_min)
-            self._is_sent = False
+    def _enter_period(self, current: int, time: int) -> int:
+        """The next output: that of the next period if this one is done with and over."""
+        if not self._is_sent or time < self._next_min + self._period:
+            return current
+        self._next_min += self._period
+        self._is_sent = False
+        return self._shifted(current, self._next_min)
 
 
 def reflect(time: int, lowest: int, end: int) -> int:

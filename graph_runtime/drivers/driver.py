@@ -77,7 +77,7 @@ class Driver(ABC):
     @property
     def is_settled(self) -> bool:
         """Nothing runs, nothing can run, everything is delivered."""
-        return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.deliveries
+        return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.flow.deliveries
 
     def pump(
         self,
@@ -91,11 +91,13 @@ class Driver(ABC):
         Returns False when it stopped early: ``until`` holds, or ``budget`` calls were made.
         """
         scheduler, queue, lock = self.scheduler, self.queue, self.lock
+        flow = scheduler.flow
         acquire, release = lock.acquire, lock.release
         self.is_pumping = True
         self.pumping_thread = threading.get_ident()
         try:
-            self._after_step()
+            if flow.deliveries or flow.woken or self.on_step is not None:
+                self._after_step()
             while True:
                 if until is not None and until():
                     return False
@@ -104,7 +106,9 @@ class Driver(ABC):
                 context = scheduler.take(queue, sources=sources)
                 if context is None:
                     scheduler.handle_idle()
-                    if queue.has_work(sources=sources) or self._after_step():
+                    if queue.has_work(sources=sources):
+                        continue
+                    if (flow.deliveries or flow.woken) and self._after_step():
                         continue
                     return True
                 budget -= 1
@@ -119,7 +123,8 @@ class Driver(ABC):
                         error = raised
                     ended = perf_counter_ns()
                     acquire()
-                    context._node.time_ns += ended - started
+                    node = context._node
+                    node.time_ns += ended - started
                     if self.tracer is not None:
                         self.tracer.record_call(context, started, ended)
                     if result is not None:
@@ -128,8 +133,13 @@ class Driver(ABC):
                             self.await_call(context, result)
                             break
                         error = _not_a_result(context, result)
-                    context = scheduler.finished(context, error)
-                    if scheduler.deliveries or scheduler.woken or self.on_step is not None:
+                    if error is None and node.is_fast:
+                        node.calls += 1
+                        flow.finished_simple(node, context)
+                        context = None
+                    else:
+                        context = scheduler.finished(context, error)
+                    if flow.deliveries or flow.woken or self.on_step is not None:
                         self._after_step()
                     if error is not None and not isinstance(error, Exception):
                         raise error
@@ -141,10 +151,10 @@ class Driver(ABC):
         """Deliver to observers and wake pools; True when observers were called."""
         scheduler = self.scheduler
         delivered = False
-        while scheduler.deliveries:
+        while scheduler.flow.deliveries:
             delivered = True
             self._deliver()
-        if scheduler.woken:
+        if scheduler.flow.woken:
             self._wake_pools()
         if self.on_step is not None:
             self.on_step()
@@ -152,7 +162,7 @@ class Driver(ABC):
 
     def _deliver(self) -> None:
         """Call observers, outside the lock, one call at a time for each, in order."""
-        deliveries, self.scheduler.deliveries = self.scheduler.deliveries, []
+        deliveries, self.scheduler.flow.deliveries = self.scheduler.flow.deliveries, []
         for observer, packet in deliveries:
             observer.pending.append(packet)
             if not observer.is_delivering:
@@ -177,7 +187,7 @@ class Driver(ABC):
                     self.lock.acquire()
                 if error is not None:
                     observer.failed = True
-                    self.scheduler.record_error(_observer_error(observer, packet, error))
+                    self.scheduler.log.record(_observer_error(observer, packet, error))
         finally:
             observer.is_delivering = False
             self.scheduler.running -= 1
@@ -185,7 +195,7 @@ class Driver(ABC):
     # Thread pools ---------------------------------------------------------------------------------
 
     def _wake_pools(self) -> None:
-        woken, self.scheduler.woken = self.scheduler.woken, []
+        woken, self.scheduler.flow.woken = self.scheduler.flow.woken, []
         for queue in woken:
             pool = self.pools[queue.executor]
             if pool.active < pool.executor.num_threads and len(queue) and not queue.paused:
@@ -240,7 +250,7 @@ class Driver(ABC):
         """After a call elsewhere: the graph may be idle now, or the pump may have work."""
         if self.scheduler.is_idle and not self.is_pumping:
             self.scheduler.handle_idle()
-            if self.scheduler.woken:
+            if self.scheduler.flow.woken:
                 self._wake_pools()
         self.poke()
 

@@ -40,35 +40,36 @@ class SyncDriver(Driver):
                 f"would wait for itself"
             )
 
-    def wait(self, done: Callable[[], bool]) -> None:
-        """Make calls until ``done`` holds. Lock held at entry and exit."""
+    def wait(self, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
+        """Make calls until ``done`` holds. Lock held at entry and exit.
+
+        ``ask_each_call``: ``done`` can become true before the graph is idle.
+        """
         self.waiters += 1
         try:
             while not done():
-                if self.is_pumping:
-                    self._changed.wait()
-                else:
-                    self.pump(until=done)
+                if not self.is_pumping:
+                    self.pump(until=done if ask_each_call else None)
                     self._changed.notify_all()
-                    if not done() and not self._has_work():
-                        self._changed.wait()
+                    if done() or self._has_work():
+                        continue
+                self._changed.wait()
         finally:
             self.waiters -= 1
 
     def _has_work(self) -> bool:
-        return self.queue.has_work(sources=True) or bool(self.scheduler.deliveries)
+        return self.queue.has_work(sources=True) or bool(self.scheduler.flow.deliveries)
 
     def events_added(self) -> None:
         """The application changed something. Lock held."""
         if self.eager and not self.is_pumping:
             self.pump(sources=False)
-            if self.waiters:
-                self._changed.notify_all()
-            self.poke()
+            if self.waiters or self.queue.has_work(sources=True):
+                self.poke()
         elif not self.is_pumping:
             if self.scheduler.is_idle:
                 self.scheduler.handle_idle()
-            if self.scheduler.woken:
+            if self.scheduler.flow.woken:
                 self._wake_pools()
             self._changed.notify_all()
 

@@ -137,7 +137,7 @@ class SyncSet:
 
 def read_options(options: Any, full_name: str) -> Any:
     """The message of this type in a ``MediaPipeOptions``, its defaults where it is not given."""
-    kind = OptionsType.of(full_name)
+    kind: OptionsType[Any] = OptionsType.of(full_name)
     if options is None:
         return kind.message_class()
     return find_extension_options(options, kind.message_class)

@@ -19,7 +19,7 @@ def _is_module_or_file(text: str) -> bool:
     )
 
 
-#: Options that take several values, and what a value of theirs looks like: the first word that does
+#: Options that take several values, and what a further value looks like: the first word that does
 #: not is no value, so that the graph may stand behind them.
 _SEVERAL: dict[str, Callable[[str], bool]] = {
     "--observe": lambda text: _STREAM.match(text) is not None,
@@ -119,8 +119,8 @@ def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
             metavar="FILE",
             action="append",
             default=[],
-            help="a graph to use as node type, by its `type`; once per file. Those beside GRAPH"
-            " are found without",
+            help="a graph to use as node type, by its `type` or else the file's name; once per"
+            " file. Those in the directory of the graph are found without",
         )
     command.add_argument(
         "--verbose", action="store_true", help="tracebacks of errors, and log messages"
@@ -189,9 +189,9 @@ Any of them may carry "error_contains": TEXT: it must fail with this text. Blank
 that start with # are skipped. After the feed everything is closed and finished.
 
 TIME is an integer or PRESTREAM, MIN, MAX, POSTSTREAM. VALUE: a JSON integer is an int, 1.0 is a
-float; {"type": T, "value": V} for other types: int64, float, bytes (base64), vector<int>, Timestamp,
-any message type. What cannot be JSON is printed in that form or as {"type": T, "repr": TEXT};
-floats that JSON lacks are the strings "NaN", "Infinity", "-Infinity".
+float; {"type": T, "value": V} for other types: int64, float, bytes (base64), vector<int>,
+Timestamp, any message type. What cannot be JSON is printed in that form or as
+{"type": T, "repr": TEXT}; floats that JSON lacks are the strings "NaN", "Infinity", "-Infinity".
 """
 
 
@@ -200,8 +200,8 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         commands,
         "run",
         "run a graph: feed packets in, print what comes out",
-        "Prints one JSON object per observed packet, {\"stream\", \"ts\", \"value\"}, and at the end\n"
-        "per output side packet, {\"side_packet\", \"value\"}. All calls are made in one thread, in\n"
+        'Prints one JSON object per observed packet, {"stream", "ts", "value"}, and at the end\n'
+        'per output side packet, {"side_packet", "value"}. All calls are made in one thread, in\n'
         "a repeatable order, unless the graph itself declares its default executor.",
     )
     command.epilog = _FEED_FORMAT
@@ -235,6 +235,12 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
+def _is_further_value(command: str, option: str, word: str) -> bool:
+    if command == "calculators":  # where a bare word is the calculator to show
+        return word.endswith(".py")
+    return _SEVERAL[option](word)
+
+
 def spread(argv: Iterable[str]) -> list[str]:
     """``--observe a b`` becomes ``--observe=a --observe=b``: each value gets its option.
 
@@ -244,13 +250,16 @@ def spread(argv: Iterable[str]) -> list[str]:
     option = ""
     is_first = False
     words = iter(argv)
+    command = ""
     for word in words:
+        command = command or word
         if word == "--":
             return [*spread_out, word, *words]
         if word in _SEVERAL:
             option, is_first = word, True
             continue
-        if option and (is_first or _SEVERAL[option](word)) and not word.startswith("--"):
+        is_value = option and (is_first or _is_further_value(command, option, word))
+        if is_value and not word.startswith("--"):
             spread_out.append(f"{option}={word}")
             is_first = False
             continue

@@ -103,8 +103,9 @@ def read_feed(lines: Iterable[bytes], source: str) -> Iterator[FeedLine]:
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
+            byte = f"0x{raw[error.start]:02x}"
             raise FeedError(
-                f"{place}: the byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8"
+                f"{place}: the byte {byte} at column {error.start + 1} is not UTF-8"
             ) from None
         if not text or text.startswith("#"):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,8 +42,8 @@ class OperationFailed(Exception):
 class GraphSession:
     """Runs a graph step by step, in the calling thread and in a repeatable order.
 
-    Only where the graph itself declares its default executor (``num_threads`` or ``executor {}``),
-    the calls are made there.
+    Only where the graph itself declares a default executor of several threads (``num_threads`` or
+    ``executor {}``), the calls are made there.
 
     ``on_packet(stream, packet)`` gets what the observed streams carry; ``on_error(error)`` every
     error of the graph, with its cause, as it is recorded.
@@ -72,7 +71,7 @@ class GraphSession:
         self._on_packet = on_packet
         self._on_error = on_error
         self._is_running = False
-        if not plan.executors[""].type:
+        if not plan.executors[""].type or plan.executors[""].num_threads == 1:
             self.graph.set_executor("", ApplicationThreadExecutor())
         for stream in streams:
             self.graph.observe_output_stream(stream, self._observe, observe_bounds)
@@ -228,6 +227,4 @@ def _hint(operation: Operation, text: str) -> str | None:
         value = operation.packet.value
         if type(value) is int and 'stores "int", but "float" was requested' in text:
             return f"JSON's {value} is an int; write {value}.0 for a float"
-        if value == [] and "was requested" in text:
-            return f'an empty list has no type; write {json.dumps({"type": "vector<int>", "value": []})}'
     return None

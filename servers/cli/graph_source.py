@@ -39,7 +39,7 @@ def make_registry(args: argparse.Namespace) -> Registry:
     for path in getattr(args, "subgraph", ()):
         try:
             config = load_graph_config(path)
-            registry.register_subgraph(config)
+            registry.register_subgraph(config, config.type or Path(path).stem)
         except GraphError as error:
             raise CommandFailed(located(path, error)) from error
     return registry

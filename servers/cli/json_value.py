@@ -48,8 +48,10 @@ def decode_time(value: Any) -> Timestamp:
     """
     if isinstance(value, str):
         if value not in _TIMES:
-            near = did_you_mean(value, _TIMES)
-            raise ValueError(f'"{value}" is no timestamp: an integer or one of {_list(_TIMES)}{near}')
+            raise ValueError(
+                f'"{value}" is no timestamp: an integer or one of {_list(_TIMES)}'
+                f"{did_you_mean(value, _TIMES)}"
+            )
         return Timestamp.of(_TIMES[value])
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(
@@ -146,7 +148,7 @@ def _map(kind: str, value: Any) -> dict[Any, Any]:
     pairs = _items(kind, value)
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise ValueError("map needs [key, value] pairs")
-    return {key: item for key, item in pairs}
+    return dict(pairs)
 
 
 def _dict(kind: str, value: Any) -> dict[str, Any]:
@@ -181,12 +183,12 @@ def encode_value(value: Any, depth: int = 0) -> Any:
 
 
 def _encode(value: Any, depth: int) -> Any:
-    if value is None or isinstance(value, bool | str):
-        return value.value if isinstance(value, Enum) else value
-    if isinstance(value, Timestamp):
-        return encode_time(value)
     if isinstance(value, Enum):
         return encode_value(value.value, depth + 1)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Timestamp):
+        return encode_time(value)
     if isinstance(value, int):
         # Python refuses to write integers of thousands of digits.
         return int(value) if value.bit_length() <= _MAX_BITS else _unknown(hex(value))

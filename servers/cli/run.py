@@ -104,7 +104,8 @@ def _side_packet(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise CommandFailed(
-            f"`--side-packet {text}`: NAME=JSON is needed, such as `--side-packet limit=3`", status=2
+            f"`--side-packet {text}`: NAME=JSON is needed, such as `--side-packet limit=3`",
+            status=2,
         )
     try:
         return name, decode_value(parse_json(value))

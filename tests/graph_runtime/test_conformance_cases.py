@@ -13,8 +13,12 @@ from tests.graph_runtime.cases import CaseRun, load_cases
 CASES = load_cases()
 DRIVERS = ["application thread", "default", "asyncio", "thread pool"]
 
-#: Where a case and the README of the cases disagree, or the order of threads decides, and why.
-SCHEDULE_DEPENDENT: dict[str, set[str]] = {}
+#: What the case expects is one schedule's result; the drivers listed have another.
+SCHEDULE_DEPENDENT: dict[str, set[str]] = {
+    # The first packet fills a queue of size one. Only where the node has not been opened before the
+    # second packet comes (the application's thread does so later) is that no deadlock.
+    "handler/mux/removes_unused_data_packets_passthrough": {"default", "asyncio", "thread pool"},
+}
 
 
 @pytest.fixture(scope="module")

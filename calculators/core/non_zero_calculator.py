@@ -1,0 +1,57 @@
+"""NonZeroCalculator: zero, or not."""
+
+from __future__ import annotations
+
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn, Stop
+
+from calculators.core.side_fallback import require_one_place
+
+
+class NonZeroCalculator(Calculator):
+    """Says of each number whether it is zero.
+
+    Inputs: INPUT (int).
+    Outputs, at least one:
+        OUTPUT (int): 0 for 0, else 1.
+        OUTPUT_BOOL (bool): false for 0, else true.
+    Input side packets: INPUT (int), in place of the stream: answered once, at timestamp 0.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "NonZeroCalculator"
+          input_stream: "INPUT:face_count"
+          output_stream: "OUTPUT_BOOL:has_faces"
+        }
+
+    Source: MediaPipe ``calculators/core/non_zero_calculator.cc``.
+    """
+
+    input = In[int]("INPUT", optional=True)
+    input_side = SideIn[int]("INPUT", optional=True)
+    output = Out[int]("OUTPUT", optional=True)
+    output_bool = Out[bool]("OUTPUT_BOOL", optional=True)
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        require_one_place(contract, "INPUT")
+        contract.require(
+            len(contract.outputs) > 0,
+            "At least one output stream is expected: OUTPUT or OUTPUT_BOOL.",
+        )
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._is_answered = False
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.is_connected(self.input):
+            number = cc.get(self.input, None)
+        elif self._is_answered:
+            raise Stop
+        else:
+            number = cc.side(self.input_side)
+            self._is_answered = True
+        if number is not None:
+            cc.emit(self.output, int(number != 0))
+            cc.emit(self.output_bool, number != 0)

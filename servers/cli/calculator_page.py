@@ -1,0 +1,234 @@
+"""What can be told about a registered calculator: its ports, options, and a node to paste."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from graph_runtime import Calculator, GraphError, parse_graph_text
+from graph_runtime.calculator import options_of
+from graph_runtime.options import OptionsType
+from graph_runtime.options_text import OptionField, describe_options, options_snippet
+from graph_runtime.packet_type import PacketType
+from graph_runtime.ports import Port, ports_of
+
+#: Fields of a node by the kind of port, in the order that people write them.
+FIELDS = {
+    "inputs": "input_stream",
+    "outputs": "output_stream",
+    "input_side_packets": "input_side_packet",
+    "output_side_packets": "output_side_packet",
+}
+
+
+@dataclass(frozen=True)
+class PortRow:
+    """One declared port. ``type`` as messages print it; ``same_as`` is another port's name."""
+
+    field: str
+    tag: str
+    index: int
+    name: str
+    type: str
+    is_optional: bool
+    is_multiple: bool
+    doc: str
+
+
+@dataclass(frozen=True)
+class OptionsTable:
+    """One type of options with its fields."""
+
+    message_type: str
+    fields: tuple[OptionField, ...]
+
+
+@dataclass(frozen=True)
+class CalculatorPage:
+    """A calculator for people.
+
+    ``ports`` is None when only a graph can tell them: the class overrides ``contract``.
+    """
+
+    name: str
+    summary: str
+    doc: str
+    place: str
+    ports: tuple[PortRow, ...] | None
+    options: tuple[OptionsTable, ...]
+    timestamp_offset: int | None
+    process_timestamp_bounds: bool
+    input_stream_handler: str
+    snippet: str
+
+    def to_json(self) -> dict[str, Any]:
+        page = asdict(self)
+        for table, options in zip(page["options"], self.options, strict=True):
+            table["fields"] = [field._asdict() for field in options.fields]
+        return page
+
+
+def summary_of(calculator: type[Calculator]) -> str:
+    """The first line of the docstring, or nothing."""
+    return _doc(calculator).partition("\n")[0]
+
+
+def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
+    """All that is known of a calculator that is registered as ``name``."""
+    is_static = _function(calculator.contract) is _function(Calculator.contract)
+    ports = ports_of(calculator)
+    names = _names(calculator, ports)
+    types = [descriptor.options_type for descriptor in options_of(calculator)]
+    return CalculatorPage(
+        name=name,
+        summary=summary_of(calculator),
+        doc=_doc(calculator),
+        place=_place(calculator),
+        ports=tuple(_row(port, names[port]) for port in ports) if is_static else None,
+        options=tuple(
+            OptionsTable(OptionsType.of(each).full_name, tuple(describe_options(each)))
+            for each in types
+        ),
+        timestamp_offset=calculator.timestamp_offset,
+        process_timestamp_bounds=calculator.process_timestamp_bounds,
+        input_stream_handler=calculator.input_stream_handler,
+        snippet=_snippet(name, calculator, names if is_static else None, types),
+    )
+
+
+def _function(method: Callable[..., Any]) -> Any:
+    return getattr(method, "__func__", method)
+
+
+def _doc(calculator: type[Calculator]) -> str:
+    # Not inspect.getdoc: it would show the base class's for a class that has none.
+    return inspect.cleandoc(calculator.__doc__ or "")
+
+
+def _place(calculator: type[Calculator]) -> str:
+    function = getattr(calculator, "function", calculator)
+    return f"{calculator.__module__}.{getattr(function, '__qualname__', calculator.__name__)}"
+
+
+def _names(calculator: type[Calculator], ports: list[Port[Any]]) -> dict[Port[Any], str]:
+    """The ports by their attributes; those of a function by its parameters, and ``out``."""
+    if not hasattr(calculator, "function"):
+        return {port: port.name for port in ports}
+    single = sum(port.kind == "outputs" for port in ports) == 1
+    return {
+        port: "out" if port.name == "out_0" and single else port.name.removeprefix("in_")
+        for port in ports
+    }
+
+
+def _row(port: Port[Any], name: str) -> PortRow:
+    if port.same_as is not None:
+        kind = f"same as {_label(port.same_as)}"
+    else:
+        shown = PacketType().set(port.spec).name
+        kind = "any" if shown == "[Any Type]" else shown
+    return PortRow(
+        FIELDS[port.kind],
+        port.tag,
+        port.index,
+        name,
+        kind,
+        port.is_optional,
+        port.is_multiple,
+        port.doc,
+    )
+
+
+def _label(port: Port[Any]) -> str:
+    return f"{FIELDS[port.kind]} {port.tag or port.index}"
+
+
+# The node to paste --------------------------------------------------------------------------------
+
+
+def _snippet(
+    name: str, calculator: type[Calculator], ports: dict[Port[Any], str] | None, types: list[Any]
+) -> str:
+    if ports is None:
+        # Its author knows best: the docstring's own node, if there is one that parses.
+        return _node_in(_doc(calculator)) or _guess(name, types)
+    lines = ["node {", f'  calculator: "{name}"']
+    taken: set[str] = set()
+    for kind, field in FIELDS.items():
+        lines += [
+            "  " + _port_line(port, name, field, taken)
+            for port, name in ports.items()
+            if port.kind == kind
+        ]
+    return "\n".join([*lines, *_options_lines(types), "}"]) + "\n"
+
+
+def _guess(name: str, types: list[Any]) -> str:
+    lines = [
+        "node {",
+        f'  calculator: "{name}"',
+        "  # Its ports depend on the graph; the description tells.",
+        '  input_stream: "in"',
+        '  output_stream: "out"',
+    ]
+    return "\n".join([*lines, *_options_lines(types), "}"]) + "\n"
+
+
+def _options_lines(types: list[Any]) -> list[str]:
+    return [f"  {line}" for each in types for line in options_snippet(each).splitlines()]
+
+
+def _port_line(port: Port[Any], name: str, field: str, taken: set[str]) -> str:
+    row = _row(port, name)
+    base = "".join(char for char in name.lower() if char.isascii())
+    name = base if base.isidentifier() else port.tag.lower() or field
+    if port.is_multiple:
+        name += f"_{port.index}"
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    entry = name
+    if port.tag:
+        entry = f"{port.tag}:{port.index}:{name}" if _has_index(port) else f"{port.tag}:{name}"
+    notes = [row.type]
+    if port.is_optional:
+        notes.append("optional")
+    if port.is_multiple:
+        notes.append("as many as you like")
+    if port.doc:
+        notes.append(port.doc.partition("\n")[0])
+    return f'{field}: "{entry}"  # {"; ".join(notes)}'
+
+
+def _has_index(port: Port[Any]) -> bool:
+    return port.index > 0 or port.is_multiple
+
+
+def _node_in(doc: str) -> str:
+    """The first ``node { ... }`` of a text that parses, without its indentation."""
+    at = doc.find("node {")
+    while at >= 0:
+        end = _end_of_block(doc, doc.index("{", at))
+        block = doc[doc.rfind("\n", 0, at) + 1 : end]
+        if end > 0 and not block[: block.find("node {")].strip():
+            text = inspect.cleandoc("\n" + block) + "\n"
+            try:
+                parse_graph_text(text)
+            except GraphError:
+                pass
+            else:
+                return text
+        at = doc.find("node {", at + 1)
+    return ""
+
+
+def _end_of_block(text: str, at: int) -> int:
+    """Behind the brace that closes the one at ``at``; -1 without one. Quotes are not looked at."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return -1

@@ -1,0 +1,61 @@
+"""`graphrt validate`: check files and report every finding."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from graph_runtime import Registry
+from servers.cli.finding import Finding
+from servers.cli.graph_check import check_graph
+from servers.cli.graph_source import make_registry
+
+Check = Callable[[str, Registry], tuple[list[Finding], str]]
+
+#: Kinds of files by the end of their names; all others are graphs.
+CHECKS: dict[str, Check] = {}
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; the exit code."""
+    registry = make_registry(args)
+    results: list[dict[str, Any]] = []
+    is_all_well = True
+    for path in args.files:
+        findings, content = _check_of(path)(path, registry)
+        findings.sort(key=lambda finding: finding.line or sys.maxsize)
+        is_valid = all(finding.severity != "error" for finding in findings)
+        is_all_well = is_all_well and is_valid
+        results.append(
+            {
+                "file": path,
+                "valid": is_valid,
+                **({"content": content} if content else {}),
+                "findings": [finding.to_json() for finding in findings],
+            }
+        )
+        if args.format == "text":
+            _print(path, findings, content, is_valid=is_valid)
+    if args.format == "json":
+        print(json.dumps(results, indent=2, ensure_ascii=False))
+    return 0 if is_all_well else 1
+
+
+def _check_of(path: str) -> Check:
+    return next((check for end, check in CHECKS.items() if path.endswith(end)), check_graph)
+
+
+def _print(path: str, findings: list[Finding], content: str, *, is_valid: bool) -> None:
+    """Findings to standard error; what is well, which is the answer, to standard output."""
+    hints = set()
+    for finding in findings:
+        text = finding.to_text()
+        if finding.hint in hints:  # once is enough
+            text = text.removesuffix(f"\nhint: {finding.hint}")
+        hints.add(finding.hint)
+        print(text, file=sys.stderr, flush=True)
+    if is_valid:
+        print(f"{path}: ok ({content})", flush=True)
