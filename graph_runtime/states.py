@@ -6,14 +6,18 @@ An event that the table does not list for the current state raises and changes n
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final, TypeVar
 
 from graph_runtime.errors import Code, GraphError
 
 
-class RunState(Enum):
-    """Where a graph's run stands."""
+class RunState(IntEnum):
+    """Where a graph's run stands.
+
+    The enums are of ``int`` because those are hashed in C, and every step of a graph's life looks
+    up a table.
+    """
 
     NOT_STARTED = auto()  # no run yet, or the last one is finished and cleaned up
     RUNNING = auto()
@@ -22,7 +26,7 @@ class RunState(Enum):
     TERMINATED = auto()  # nothing runs and nothing can; the errors wait to be collected
 
 
-class RunEvent(Enum):
+class RunEvent(IntEnum):
     """What moves a run."""
 
     START = auto()  # CalculatorGraph.start_run
@@ -33,7 +37,7 @@ class RunEvent(Enum):
     CLEAN_UP = auto()  # CalculatorGraph.wait_until_done: nodes closed, errors handed over
 
 
-class NodeState(Enum):
+class NodeState(IntEnum):
     """Where a node stands in a run."""
 
     PREPARED = auto()  # waits for its side packets and the headers of its inputs
@@ -44,7 +48,7 @@ class NodeState(Enum):
     CLOSED = auto()  # its outputs are done; what arrives is dropped
 
 
-class NodeEvent(Enum):
+class NodeEvent(IntEnum):
     """What moves a node."""
 
     READY_FOR_OPEN = auto()  # Scheduler: side packets and headers are there
@@ -81,8 +85,8 @@ NODE_TRANSITIONS: Final[dict[tuple[NodeState, NodeEvent], NodeState]] = {
     (NodeState.CLOSED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
 }
 
-S = TypeVar("S", bound=Enum)
-E = TypeVar("E", bound=Enum)
+S = TypeVar("S", bound=IntEnum)
+E = TypeVar("E", bound=IntEnum)
 
 
 def next_state(table: dict[tuple[S, E], S], state: S, event: E) -> S:
@@ -93,7 +97,7 @@ def next_state(table: dict[tuple[S, E], S], state: S, event: E) -> S:
     """
     following = table.get((state, event))
     if following is None:
-        raise GraphError(f"{event} is not allowed in {state}", code=Code.INTERNAL)
+        raise GraphError(f"{event!r} is not allowed in {state!r}", code=Code.INTERNAL)
     return following
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-
 from calculators.core.side_fallback import require_one_place
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 class AddHeaderCalculator(Calculator):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_runtime import CalculatorContext, CalculatorContract, In, Options, Out
-
 from calculators.core.proto_list import ProtoListCalculator, proto_list_variants
+from graph_runtime import CalculatorContext, CalculatorContract, In, Options, Out
 
 
 class ConcatenateProtoListCalculator(ProtoListCalculator):

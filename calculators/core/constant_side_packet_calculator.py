@@ -6,11 +6,11 @@ from typing import Any
 
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
-#: The repeated field of each list message of the options, and its element type.
-_LISTS: dict[str, tuple[str, type]] = {
-    "string_vector_value": ("string_value", str),
-    "float_vector_value": ("float_value", float),
-    "int_vector_value": ("int_value", int),
+#: The repeated field of each list message of the options, and the type of the list.
+_LISTS: dict[str, tuple[str, Any]] = {
+    "string_vector_value": ("string_value", list[str]),
+    "float_vector_value": ("float_value", list[float]),
+    "int_vector_value": ("int_value", list[int]),
 }
 
 
@@ -74,5 +74,5 @@ def _value_of(constant: Any) -> Any:
 def _type_of(constant: Any) -> Any:
     field = constant.WhichOneof("value")
     if field in _LISTS:
-        return list[_LISTS[field][1]]
+        return _LISTS[field][1]
     return type(getattr(constant, field))

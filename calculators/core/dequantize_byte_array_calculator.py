@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, In, Options, Out
-
 from calculators.core.quantize_float_vector_calculator import quantized_limits
+from graph_runtime import Calculator, CalculatorContext, In, Options, Out
 
 
 class DequantizeByteArrayCalculator(Calculator):

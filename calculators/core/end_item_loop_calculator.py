@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Out, Packet, Timestamp
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    Code,
+    GraphError,
+    In,
+    Out,
+    Packet,
+    Timestamp,
+)
 
 
 class EndItemLoopCalculator(Calculator):

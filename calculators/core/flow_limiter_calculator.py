@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from calculators.core.headers import copy_headers
+from calculators.core.timeline import Timeline
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -16,9 +18,6 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
-
-from calculators.core.headers import copy_headers
-from calculators.core.timeline import Timeline
 
 
 class FlowLimiterCalculator(Calculator):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
-
 from calculators.core.headers import copy_headers
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 # GateCalculatorOptions.GateState
 _UNINITIALIZED, _ALLOW, _DISALLOW = 1, 2, 3

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_runtime import CalculatorContext, CalculatorContract
-
 from calculators.core.element_types import VectorCalculator, variants
+from graph_runtime import CalculatorContext, CalculatorContract
 
 
 class MergeToVectorCalculator(VectorCalculator):

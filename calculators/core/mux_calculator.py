@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculators.core.side_fallback import require_one_place
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -14,8 +15,6 @@ from graph_runtime import (
     Out,
     SideIn,
 )
-
-from calculators.core.side_fallback import require_one_place
 
 
 class MuxCalculator(Calculator):

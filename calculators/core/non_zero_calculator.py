@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn, Stop
-
 from calculators.core.side_fallback import require_one_place
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn, Stop
 
 
 class NonZeroCalculator(Calculator):
@@ -41,17 +40,11 @@ class NonZeroCalculator(Calculator):
             "At least one output stream is expected: OUTPUT or OUTPUT_BOOL.",
         )
 
-    def open(self, cc: CalculatorContext) -> None:
-        self._is_answered = False
-
     def process(self, cc: CalculatorContext) -> None:
-        if cc.is_connected(self.input):
-            number = cc.get(self.input, None)
-        elif self._is_answered:
-            raise Stop
-        else:
-            number = cc.side(self.input_side)
-            self._is_answered = True
+        is_stream = cc.is_connected(self.input)
+        number = cc.get(self.input, None) if is_stream else cc.side(self.input_side)
         if number is not None:
             cc.emit(self.output, int(number != 0))
             cc.emit(self.output_bool, number != 0)
+        if not is_stream:
+            raise Stop

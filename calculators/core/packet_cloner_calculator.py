@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Packet
-from graph_runtime import timestamp as ts
-from graph_runtime import Timestamp
-
 from calculators.core.headers import copy_headers
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Options,
+    Packet,
+    Timestamp,
+)
+from graph_runtime import timestamp as ts
 
 
 class PacketClonerCalculator(Calculator):

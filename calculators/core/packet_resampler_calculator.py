@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from calculators.core.resampling import Limits, Sampling, SteadySampling
+from calculators.core.resampling_jitter import (
+    JitterSampling,
+    ReflectedJitterSampling,
+    ReproducibleJitterSampling,
+)
+from calculators.core.video_header import VideoHeader
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -17,14 +24,6 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
-
-from calculators.core.resampling import Limits, Sampling, SteadySampling
-from calculators.core.resampling_jitter import (
-    JitterSampling,
-    ReflectedJitterSampling,
-    ReproducibleJitterSampling,
-)
-from calculators.core.video_header import VideoHeader
 
 # PacketResamplerCalculatorOptions.OutputHeader
 _PASS_HEADER, _UPDATE_VIDEO_HEADER = 1, 2
@@ -93,9 +92,7 @@ class PacketResamplerCalculator(Calculator):
     def open(self, cc: CalculatorContext) -> None:
         self._settings: Any = self.options
         if cc.input_side_packets.has_tag("OPTIONS"):
-            self._settings = merge_options(
-                self.options, cc.input_side_packets["OPTIONS"].value
-            )
+            self._settings = merge_options(self.options, cc.input_side_packets["OPTIONS"].value)
         self._input_key: str | int = "DATA" if cc.inputs.has_tag("DATA") else 0
         self._output_key: str | int = "DATA" if cc.outputs.has_tag("DATA") else 0
         self._video_header = VideoHeader()

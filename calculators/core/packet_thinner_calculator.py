@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from calculators.core.video_header import VideoHeader
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -18,8 +19,6 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
-
-from calculators.core.video_header import VideoHeader
 
 # PacketThinnerCalculatorOptions.ThinnerType
 _ASYNC = 1
@@ -77,7 +76,8 @@ class PacketThinnerCalculator(Calculator):
         self._is_async = options.thinner_type == _ASYNC
         self._period: int = sides["PERIOD"].value if sides.has_tag("PERIOD") else options.period
         _require(
-            self._period > 0, f"Specified period must be positive: it is {self._period} microseconds"
+            self._period > 0,
+            f"Specified period must be positive: it is {self._period} microseconds",
         )
         self._start = ts.MIN if self._is_async else 0
         if options.HasField("start_time"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-
 from calculators.core.headers import copy_headers
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 class PassThroughCalculator(Calculator):

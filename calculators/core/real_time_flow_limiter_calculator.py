@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from calculators.core.headers import copy_headers
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, GraphError
 from graph_runtime import timestamp as ts
-
-from calculators.core.headers import copy_headers
 
 
 class RealTimeFlowLimiterCalculator(Calculator):

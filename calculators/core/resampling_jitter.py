@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from random import Random
 
+from calculators.core.resampling import Limits
 from graph_runtime import OutputStreamShard, Packet, Timestamp
 from graph_runtime import timestamp as ts
-
-from calculators.core.resampling import Limits
 
 
 class _Reservoir:
@@ -170,7 +169,7 @@ class ReproducibleJitterSampling(ReflectedJitterSampling):
 
 
 def reflect(time: int, lowest: int, end: int) -> int:
-    """``time`` mirrored back into lowest <= t < end when it lies outside by less than the length."""
+    """``time`` mirrored into lowest <= t < end, when it is outside by less than the length."""
     if time < lowest:
         return 2 * lowest - time - 1
     return 2 * end - time - 1 if time >= end else time

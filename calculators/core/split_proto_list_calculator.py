@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from graph_runtime import CalculatorContext, CalculatorContract, Options
-
 from calculators.core.proto_list import ProtoListCalculator, proto_list_variants
 from calculators.core.split_ranges import SplitRanges
+from graph_runtime import CalculatorContext, CalculatorContract, Options
 
 
 class SplitProtoListCalculator(ProtoListCalculator):

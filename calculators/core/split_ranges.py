@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from graph_runtime import CalculatorContract, Code, GraphError
@@ -59,7 +60,7 @@ class SplitRanges:
 
     def _check_overlap(self, contract: CalculatorContract) -> None:
         ordered = sorted(self.ranges)
-        for (begin, end), (next_begin, next_end) in zip(ordered, ordered[1:], strict=False):
+        for (begin, end), (next_begin, next_end) in pairwise(ordered):
             contract.require(
                 next_begin >= end,
                 "Ranges must be non-overlapping when using combine_outputs option. These overlap: "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_runtime import CalculatorContext, CalculatorContract, Options
-
 from calculators.core.element_types import VectorCalculator, variants
 from calculators.core.split_ranges import SplitRanges
+from graph_runtime import CalculatorContext, CalculatorContract, Options
 
 
 class SplitVectorCalculator(VectorCalculator):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculators.core.switch_channels import OPTIONS, channel_tag
 from graph_runtime import GraphConfigError, SubgraphContext, parse_graph_text
 from graph_runtime.options import find_options
-from graph_runtime.tag_map import TagMap
+from graph_runtime.tag_map import TagMap, parse_tag_index
 
-from calculators.core.switch_channels import OPTIONS, channel_tag
-
-#: Tags that choose the channel; contained nodes do not see them.
-_SELECTION_TAGS = ("SELECT", "ENABLE")
+#: Tags that choose the channel, which contained nodes do not see, and their names inside.
+_SELECTION_NAMES = {"SELECT": "gate_select", "ENABLE": "gate_enable"}
 _FIELDS = ("input_stream", "output_stream", "input_side_packet", "output_side_packet")
 
 Ports = dict[tuple[str, int], str]
@@ -68,17 +67,15 @@ def switch_container(context: SubgraphContext) -> Any:
     config = parse_graph_text("")
     ports = {field: _ports(getattr(node, field)) for field in _FIELDS}
 
-    selections = {tag: f"gate_{tag.lower()}" for tag in _SELECTION_TAGS}
-    timed = [
-        _add_sequencer(config, name, tag, ports["input_stream"], options)
-        for tag, name in selections.items()
-        if (tag, 0) in TagMap(node.input_stream).keys
-    ]
-    demux = _add_switch(config, "SwitchDemuxCalculator", selections, timed, options)
-    mux = _add_switch(config, "SwitchMuxCalculator", selections, timed, options)
-    for tag, name in selections.items():
+    selectors = []
+    for tag, name in _SELECTION_NAMES.items():
         config.input_stream.append(f"{tag}:{name}")
         config.input_side_packet.append(f"{tag}:{name}")
+        if TagMap(node.input_stream).has_tag(tag):
+            name = _add_sequencer(config, name, ports["input_stream"], options)
+        selectors.append(f"{tag}:{name}")
+    demux = _add_switch(config, "SwitchDemuxCalculator", selectors, options)
+    mux = _add_switch(config, "SwitchMuxCalculator", selectors, options)
     for field in _FIELDS:
         side = demux if field.startswith("input") else mux
         for place, name in ports[field].items():
@@ -99,7 +96,7 @@ def _check(node: Any, options: Any) -> None:
         )
     for entries in (node.input_stream, node.input_side_packet):
         tags = TagMap(entries)
-        if all(tags.has_tag(tag) for tag in _SELECTION_TAGS):
+        if all(tags.has_tag(tag) for tag in _SELECTION_NAMES):
             raise GraphConfigError(
                 "Only one of SwitchContainer inputs 'ENABLE' and 'SELECT' can be specified"
             )
@@ -111,7 +108,7 @@ def _ports(entries: Any) -> Ports:
     found: Ports = {}
     used: set[str] = set()
     for place, name in zip(tags.keys, tags.names, strict=True):
-        if place[0] in _SELECTION_TAGS and place[1] == 0:
+        if place[0] in _SELECTION_NAMES and place[1] == 0:
             continue
         unique, suffix = name, 2
         while unique in used:
@@ -128,39 +125,37 @@ def _stream(place: tuple[str, int], name: str) -> str:
     return f"{tag}:{index}:{name}" if index else f"{tag}:{name}"
 
 
-def _add_sequencer(config: Any, name: str, tag: str, inputs: Ports, options: Any) -> str:
-    """A node that puts the selection into the order of the inputs; returns its output."""
+def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
+    """A node that puts a selection into the order of the inputs; returns the name of its output."""
     node = config.node.add(calculator="PacketSequencerCalculator")
     if not options.async_selection:
         node.input_stream_handler.input_stream_handler = "DefaultInputStreamHandler"
     node.input_stream.append(f"INPUT:{name}")
-    wanted = [_place(text) for text in options.tick_input_stream]
+    wanted = [parse_tag_index(text) for text in options.tick_input_stream]
     ticks = [stream for place, stream in inputs.items() if not wanted or place in wanted]
     for index, stream in enumerate(ticks):
         node.input_stream.append(_stream(("TICK", index), stream))
-    node.output_stream.append(f"OUTPUT:{name}_timed")
-    return tag
+    timed = f"{name}_timed"
+    node.output_stream.append(f"OUTPUT:{timed}")
+    return timed
 
 
-def _add_switch(
-    config: Any, calculator: str, selections: dict[str, str], timed: list[str], options: Any
-) -> Any:
-    """The demux or mux node, with what selects the channel. What the container does not connect
-    is left out when the subgraph is expanded."""
+def _add_switch(config: Any, calculator: str, selectors: list[str], options: Any) -> Any:
+    """The demux or mux node, with all that can select the channel.
+
+    What the container does not connect is taken away when the subgraph is expanded.
+    """
     node = config.node.add(calculator=calculator)
     own_options = type(options)()
     own_options.CopyFrom(options)
     own_options.ClearField("contained_node")
     node.node_options.add().Pack(own_options)
-    for tag, name in selections.items():
-        node.input_stream.append(f"{tag}:{name}_timed" if tag in timed else f"{tag}:{name}")
-        node.input_side_packet.append(f"{tag}:{name}")
+    node.input_stream.extend(selectors)
+    node.input_side_packet.extend(f"{tag}:{name}" for tag, name in _SELECTION_NAMES.items())
     return node
 
 
-def _connect(
-    inner: Any, demux: Any, mux: Any, field: str, ports: Ports, channel: int
-) -> None:
+def _connect(inner: Any, demux: Any, mux: Any, field: str, ports: Ports, channel: int) -> None:
     """Connect the inputs of a contained node to the demux, its outputs to the mux."""
     is_input = field.startswith("input")
     other, other_field = (
@@ -171,6 +166,4 @@ def _connect(
     for (tag, index), name in ports.items():
         inner_name = f"c{channel}__{name}"
         getattr(inner, field).append(_stream((tag, index), inner_name))
-        getattr(other, other_field).append(
-            _stream((channel_tag(tag, channel), index), inner_name)
-        )
+        getattr(other, other_field).append(_stream((channel_tag(tag, channel), index), inner_name))

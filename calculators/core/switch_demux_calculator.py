@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Packet
-from graph_runtime import timestamp as ts
-
 from calculators.core.switch_channels import (
     OPTIONS,
     channel_count,
@@ -19,6 +16,8 @@ from calculators.core.switch_channels import (
     selection_settled,
 )
 from calculators.core.timeline import Timeline
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Packet
+from graph_runtime import timestamp as ts
 
 
 class SwitchDemuxCalculator(Calculator):

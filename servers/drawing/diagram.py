@@ -8,9 +8,7 @@ from typing import Literal
 
 from servers.drawing.description import GraphDescription, Node, Port
 
-BoxKind = Literal[
-    "input", "output", "side_input", "side_output", "calculator", "source", "subgraph", "unknown"
-]
+BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subgraph", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ _STYLES: dict[BoxKind, str] = {
     "input": "shape=box, style=rounded",
     "output": "shape=box, style=rounded",
     "side_input": "shape=parallelogram",
-    "side_output": "shape=parallelogram",
     "calculator": "shape=box",
     "source": "shape=box, penwidth=2",
     "subgraph": "shape=box, peripheries=2",

@@ -9,7 +9,6 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
     "input": ("([", "])"),
     "output": ("([", "])"),
     "side_input": ("[/", "/]"),
-    "side_output": ("[/", "/]"),
     "calculator": ("[", "]"),
     "source": ("[[", "]]"),
     "subgraph": ("[[", "]]"),

@@ -112,9 +112,7 @@ def empty_packet(cc: CalculatorContext) -> None:
 
 
 def delayed(cc: CalculatorContext) -> None:
-    cc.outputs[0].add_packet(
-        cc.inputs[0].packet.at(cc.input_timestamp.next_allowed_in_stream())
-    )
+    cc.outputs[0].add_packet(cc.inputs[0].packet.at(cc.input_timestamp.next_allowed_in_stream()))
 
 
 def delayed_20(cc: CalculatorContext) -> None:
@@ -296,9 +294,7 @@ class TestDescribe(Declared):
 
     def process(self, cc: CalculatorContext) -> None:
         values = ["empty" if shard.is_empty() else shown(shard.value) for shard in cc.input_list]
-        cc.outputs[0].add(
-            f"Timestamp({text(cc.time)}) {' '.join(values)}", cc.input_timestamp
-        )
+        cc.outputs[0].add(f"Timestamp({text(cc.time)}) {' '.join(values)}", cc.input_timestamp)
 
 
 class TestIntSink(Declared):
@@ -574,14 +570,6 @@ _CLASSES = (
     TestDecimator,
     TestDecodeStep,
 )
-
-#: Instances of stock templates for int.
-ALIASES = {
-    "TestEndLoopIntCalculator": "EndLoopFloatCalculator",
-    "TestGetIntVectorItemCalculator": "GetDetectionVectorItemCalculator",
-    "TestIntVectorSizeCalculator": "VectorSizeCalculator",
-    "TestClipIntVectorSizeCalculator": "ClipDetectionVectorSizeCalculator",
-}
 
 
 def register_case_calculators(registry: Registry) -> None:

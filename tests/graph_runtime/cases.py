@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class CaseRun:
         except ValueError as error:
             if wanted is None:
                 return [f"unexpected validation error: {error}"]
-            return [f"validation error {str(error)!r} lacks {x!r}" for x in lacking(wanted, error)]
+            return lacking(wanted, error)
         if wanted is not None:
             return ["expected a validation error"]
         self._prepare(graph)
@@ -134,10 +135,8 @@ class CaseRun:
 
     def _end(self, graph: CalculatorGraph) -> None:
         graph.cancel()
-        try:
+        with contextlib.suppress(GraphError):
             graph.wait_until_done()
-        except GraphError:
-            return
 
     async def _run_async(self, graph: CalculatorGraph) -> None:
         if self.error:
@@ -149,10 +148,8 @@ class CaseRun:
             self.error = str(error)
         finally:
             graph.cancel()
-            try:
+            with contextlib.suppress(GraphError):
                 await graph.wait_until_done_async()
-            except GraphError:
-                pass
 
     def _steps(self, graph: CalculatorGraph) -> Any:
         side = {name: to_value(value) for name, value in self.case["side_packets"].items()}
@@ -167,10 +164,13 @@ class CaseRun:
             elif "set_bound" in op:
                 bound = op["set_bound"]
                 yield (
-                    "set_input_stream_timestamp_bound",
-                    bound["stream"],
-                    to_time(bound["ts"]),
-                ), op
+                    (
+                        "set_input_stream_timestamp_bound",
+                        bound["stream"],
+                        to_time(bound["ts"]),
+                    ),
+                    op,
+                )
             elif "restart" in op:
                 yield ("close_all_packet_sources",), {}
                 yield ("wait_until_done",), op if "error_contains" in op else {}
@@ -207,7 +207,9 @@ class CaseRun:
         except GraphError as error:
             if wanted is None:
                 raise
-            self.failures += [f"op error {str(error)!r} lacks {x!r}" for x in lacking(wanted, error)]
+            self.failures += [
+                f"op error {str(error)!r} lacks {x!r}" for x in lacking(wanted, error)
+            ]
         else:
             if wanted is not None:
                 self.failures.append(f"{op}: expected an error")
@@ -225,7 +227,9 @@ class CaseRun:
         except GraphError as error:
             if wanted is None:
                 raise
-            self.failures += [f"op error {str(error)!r} lacks {x!r}" for x in lacking(wanted, error)]
+            self.failures += [
+                f"op error {str(error)!r} lacks {x!r}" for x in lacking(wanted, error)
+            ]
         else:
             if wanted is not None:
                 self.failures.append(f"{op}: expected an error")
@@ -237,7 +241,9 @@ class CaseRun:
         elif wanted is not None and self.error is None:
             self.failures.append(f"expected the error {wanted!r}")
         elif wanted is not None:
-            self.failures += [f"error {self.error!r} lacks {x!r}" for x in lacking(wanted, self.error)]
+            self.failures += [
+                f"error {self.error!r} lacks {x!r}" for x in lacking(wanted, self.error)
+            ]
         for name, packets in self.expect.get("outputs", {}).items():
             seen = [entry for entry in self.observed[name] if entry[1] is not None]
             if not same(packets, seen):
@@ -278,14 +284,20 @@ class CaseRun:
 
 
 def lacking(wanted: str | list[str], error: object) -> list[str]:
+    """What an error's text should contain and does not."""
     fragments = [wanted] if isinstance(wanted, str) else wanted
-    return [fragment for fragment in fragments if fragment not in str(error)]
+    return [
+        f"error {str(error)!r} lacks {fragment!r}"
+        for fragment in fragments
+        if fragment not in str(error)
+    ]
 
 
 def same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) or isinstance(b, float):
-        if all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (a, b)):
-            return bool(abs(a - b) <= 1e-5 * max(1, abs(a), abs(b)))
+    """Equal, floats nearly so, and of the same types."""
+    has_float = isinstance(a, float) or isinstance(b, float)
+    if has_float and all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b)):
+        return bool(abs(a - b) <= 1e-5 * max(1, abs(a), abs(b)))
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return type(a) is type(b) and bool(a == b)

@@ -6,12 +6,25 @@ from typing import Any
 
 import pytest
 
+from calculators.core.clip_vector_size_calculator import ClipVectorSizeCalculator
+from calculators.core.element_types import VectorCalculator, variants
+from calculators.core.end_loop_calculator import EndLoopCalculator
+from calculators.core.get_vector_item_calculator import GetVectorItemCalculator
+from calculators.core.vector_size_calculator import VectorSizeCalculator
 from graph_runtime import REGISTRY, Registry
-from tests.graph_runtime.case_calculators import ALIASES, register_case_calculators
+from tests.graph_runtime.case_calculators import register_case_calculators
 from tests.graph_runtime.cases import CaseRun, load_cases
 
 CASES = load_cases()
 DRIVERS = ["application thread", "default", "asyncio", "thread pool"]
+
+#: Stock templates that the cases use for int.
+INT_INSTANCES: dict[str, type[VectorCalculator]] = {
+    "TestEndLoopIntCalculator": EndLoopCalculator,
+    "TestGetIntVectorItemCalculator": GetVectorItemCalculator,
+    "TestIntVectorSizeCalculator": VectorSizeCalculator,
+    "TestClipIntVectorSizeCalculator": ClipVectorSizeCalculator,
+}
 
 #: What the case expects is one schedule's result; the drivers listed have another.
 SCHEDULE_DEPENDENT: dict[str, set[str]] = {
@@ -25,10 +38,8 @@ SCHEDULE_DEPENDENT: dict[str, set[str]] = {
 def registry() -> Registry:
     registry = Registry(REGISTRY)
     register_case_calculators(registry)
-    for alias, name in ALIASES.items():
-        calculator = REGISTRY.find_calculator(name)
-        assert calculator is not None, name
-        registry.register_calculator(calculator, alias)
+    for name, template in INT_INSTANCES.items():
+        registry.register_calculator(variants(template, {name: int})[-1])
     return registry
 
 

@@ -1,0 +1,19 @@
+"""Calculators by family: ``core`` for every graph, others by what they serve.
+
+Nothing is registered by importing; `register_all` is the entry point ``graphrt.calculators``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graph_runtime import Registry
+
+
+def register_all(registry: Registry) -> None:
+    """Add every family's calculators to a registry."""
+    # Imported here: processes that run one family's code must not pay for the others.
+    from calculators import core
+
+    core.register(registry)
