@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from graph_runtime.errors import CalculatorError, Code, GraphError, reason_of
+from graph_runtime.errors import CalculatorError, Cancelled, Code, GraphError, reason_of
 
 if TYPE_CHECKING:
     from graph_runtime.node import Node
+    from graph_runtime.output_stream import OutputStream
 
 #: Beyond this many errors of one run only the count would grow; they are dropped.
 MAX_ERRORS = 1000
@@ -33,11 +34,34 @@ class ErrorLog:
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
         if self._on_error is not None:
-            self._on_error(error)
+            try:
+                self._on_error(error)
+            except Exception as raised:
+                # Once is enough: it would fail for this error too.
+                self._on_error = None
+                self.record(_callback_failed(raised))
 
-    def record_call(self, node: Node, phase: str, error: BaseException) -> None:
-        """A calculator's call raised; ``phase`` is "Open", "Process" or "Close"."""
+    def producer_of(self, stream: OutputStream) -> str | None:
+        """The node that sends on a stream, for messages; None for graph inputs."""
+        for node in self._nodes:
+            if stream in node.outputs:
+                return f'node "{node.plan.name}"'
+        return None
+
+    def record_call(
+        self, node: Node, phase: str, error: BaseException, time: int | None = None
+    ) -> None:
+        """A calculator's call raised; ``phase`` is its name in MediaPipe, such as "Process";
+        ``time`` the input timestamp, where that tells something."""
+        if isinstance(error, Cancelled) and self.errors:
+            return  # interrupted by the end of the run, which is recorded
         code = error.code if isinstance(error, GraphError) else Code.UNKNOWN
-        failure = CalculatorError(node.plan.name, phase, reason_of(error), code=code)
+        failure = CalculatorError(node.plan.name, phase, reason_of(error), code=code, time=time)
         failure.__cause__ = error
         self.record(failure)
+
+
+def _callback_failed(raised: Exception) -> GraphError:
+    failure = GraphError(f"The error callback failed: {reason_of(raised)}")
+    failure.__cause__ = raised
+    return failure

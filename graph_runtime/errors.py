@@ -28,6 +28,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
+from graph_runtime.timestamp import debug_string
+
 
 class Code(StrEnum):
     """Canonical status codes, with the names of ``absl::StatusCode``."""
@@ -135,15 +137,28 @@ class UnavailableError(GraphError):
 class CalculatorError(GraphError):
     """A calculator's ``open``, ``process`` or ``close`` failed.
 
-    ``node`` is the node's canonical name, ``phase`` the method. The calculator's own exception is
-    the ``__cause__``; only its text is part of the message.
+    ``node`` is the node's canonical name, ``phase`` the method, ``time`` the input timestamp of
+    ``process`` (None elsewhere, and for sources). The calculator's own exception is the
+    ``__cause__``; only its text, ``reason``, is part of the message.
     """
 
-    def __init__(self, node: str, phase: str, reason: str, *, code: Code = Code.UNKNOWN) -> None:
-        super().__init__(f'Calculator::{phase}() for node "{node}" failed: {reason}', code=code)
+    def __init__(
+        self,
+        node: str,
+        phase: str,
+        reason: str,
+        *,
+        code: Code = Code.UNKNOWN,
+        time: int | None = None,
+    ) -> None:
+        where = "" if time is None else f" (at input timestamp {debug_string(time)})"
+        super().__init__(
+            f'Calculator::{phase}() for node "{node}" failed: {reason}{where}', code=code
+        )
         self.node = node
         self.phase = phase
         self.reason = reason
+        self.time = time
 
 
 class Cancelled(GraphError):

@@ -7,8 +7,10 @@ Source: MediaPipe ``output_stream_manager.cc``, ``input_stream_manager.cc``,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from heapq import heappush
+from operator import index
 from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
@@ -40,7 +42,7 @@ class Flow:
     """
 
     def __init__(self, log: ErrorLog, throttling: Throttling) -> None:
-        self.deliveries: list[tuple[StreamObserver, Packet]] = []
+        self.deliveries: deque[tuple[StreamObserver, Packet]] = deque()
         self.woken: list[ReadyQueue] = []
         self.errors = log.errors
         self._log = log
@@ -160,7 +162,7 @@ class Flow:
         for packet in packets:
             error = _receiving_error(mirror, packet, packet is not packets[0] or is_late)
             if error is not None:
-                self._log.record(error)
+                self._record_sent(error, mirror.source)
                 break
             mirror.bound = ts.next_allowed_in_stream(packet.time)
             queue.append(packet)
@@ -180,7 +182,8 @@ class Flow:
             return False
         if bound < mirror.bound:
             if mirror.is_timed:
-                self._log.record(_bound_goes_back(mirror.name, mirror.bound, bound))
+                error = _bound_goes_back(mirror.name, mirror.bound, bound)
+                self._record_sent(error, mirror.source)
             return False
         if bound == mirror.bound:
             return False
@@ -200,10 +203,10 @@ class Flow:
             for packet in packets:
                 time = packet.time
                 if time < observer.bound:
-                    self._log.record(_out_of_order(stream.name, observer.bound, time))
+                    self._record_sent(_out_of_order(stream.name, observer.bound, time), stream)
                     break
                 if time == ts.POSTSTREAM and observer.num_packets:
-                    self._log.record(_poststream_not_alone(stream.name))
+                    self._record_sent(_poststream_not_alone(stream.name), stream)
                     break
                 observer.bound = ts.next_allowed_in_stream(time)
                 observer.num_packets += 1
@@ -219,7 +222,12 @@ class Flow:
                 if told is not None:
                     self.deliveries.append((observer, told))
             elif ts.UNSET < bound < observer.bound:
-                self._log.record(_bound_goes_back(stream.name, observer.bound, bound))
+                self._record_sent(_bound_goes_back(stream.name, observer.bound, bound), stream)
+
+    def _record_sent(self, error: GraphError, stream: OutputStream) -> None:
+        """What was sent does not fit: record that, and who sent it."""
+        sender = self._log.producer_of(stream) or "the application"
+        self._log.record(type(error)(f"{error} (sent by {sender})", code=error.code))
 
     def _forward_bound(self, node: Node, bound: int) -> None:
         """Settle outputs as far as the inputs are, without a call; through chains of nodes.
@@ -360,10 +368,21 @@ class Flow:
             or self._throttling.is_throttled(node.plan.node_id)
         ):
             return
+        order = self.source_order(node)
+        if order is None:
+            return
         node.in_flight = 1
-        node.queue.push_source(node)
+        node.queue.push_source(node, order)
         if not node.queue.is_pumped:
             self.woken.append(node.queue)
+
+    def source_order(self, node: Node) -> int | None:
+        """Which source goes first is the calculator's word; None, and an error, when it fails."""
+        try:
+            return index(node.calculator.source_process_order(node.context))
+        except Exception as error:
+            self._log.record_call(node, "SourceProcessOrder", error)
+            return None
 
     def begin_close(self, node: Node) -> None:
         """Next the node's ``close`` is called."""

@@ -358,13 +358,16 @@ class CalculatorGraph:
         place = run.input_places.get(stream)
         if place is not None and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
             source_id = run.first_input_id + place
-            if run.scheduler.throttling.is_throttled(source_id):
+            is_throttled = run.scheduler.throttling.is_throttled
+            # From inside the graph waiting is refused below.
+            if is_throttled(source_id) and not run.driver.is_inside_call:
                 await self._wait_async(
+                    "add_packet_to_input_stream_async",
                     lambda: (
                         bool(run.scheduler.errors)
-                        or not run.scheduler.throttling.is_throttled(source_id)
+                        or not is_throttled(source_id)
                         or self._is_run_over
-                    )
+                    ),
                 )
         self.add_packet_to_input_stream(stream, packet, timestamp)
 
@@ -407,11 +410,14 @@ class CalculatorGraph:
         if self._add_mode is GraphInputStreamAddMode.ADD_IF_NOT_FULL:
             raise UnavailableError("Graph is throttled.")
         driver = run.driver
-        if driver.pumping_thread == threading.get_ident():
+        if driver.is_inside_call:
             raise UnavailableError(
                 "Graph is throttled, and a calculator or observer of the graph cannot wait for it"
             )
         if isinstance(driver, AsyncioDriver):
+            if not driver.is_on_loop:
+                driver.wait_in_thread(has_room)
+                return
             if not driver.is_pumping:
                 driver.pump(until=has_room)
             if not has_room():
@@ -479,7 +485,7 @@ class CalculatorGraph:
     async def wait_until_idle_async(self) -> None:
         """`wait_until_idle` for event loops."""
         self._running("wait_until_idle_async")
-        await self._wait_async(self._is_idle)
+        await self._wait_async("wait_until_idle_async", self._is_idle)
         self._raise_errors()
 
     def wait_until_done(self) -> None:
@@ -503,7 +509,7 @@ class CalculatorGraph:
             self._check_was_started("wait_until_done_async")
             return
         run = self._run
-        await self._wait_async(lambda: self._is_run_over)
+        await self._wait_async("wait_until_done_async", lambda: self._is_run_over)
         if self._run is not run:
             return
         for node in run.begin_clean_up(self._combined_error(run)):
@@ -522,6 +528,18 @@ class CalculatorGraph:
             lambda: run.driver.has_observed or self._is_run_over,
             ask_each_call=True,
         )
+        self._take_observed(run)
+
+    async def wait_for_observed_output_async(self) -> None:
+        """`wait_for_observed_output` for event loops."""
+        run = self._running("wait_for_observed_output_async")
+        await self._wait_async(
+            "wait_for_observed_output_async",
+            lambda: run.driver.has_observed or self._is_run_over,
+        )
+        self._take_observed(run)
+
+    def _take_observed(self, run: Run) -> None:
         with self._lock:
             observed, run.driver.has_observed = run.driver.has_observed, False
         if not observed:
@@ -547,8 +565,7 @@ class CalculatorGraph:
         with self._lock:
             run.scheduler.cancel()
             run.driver.events_added()
-        if isinstance(run.driver, AsyncioDriver):
-            run.driver.cancel_calls()
+        run.driver.cancel_calls()
 
     def pause(self) -> None:
         """Start nothing new until ``resume``; what runs finishes."""
@@ -706,15 +723,16 @@ class CalculatorGraph:
         with self._lock:
             driver.wait(done, ask_each_call=ask_each_call)
 
-    async def _wait_async(self, done: Callable[[], bool]) -> None:
+    async def _wait_async(self, call: str, done: Callable[[], bool]) -> None:
         driver = self._driver
         if self._run is None or driver is None:
             return
+        driver.check_may_wait(call)
         if isinstance(driver, AsyncioDriver):
             await driver.wait(done)
         else:
             # A run of the thread world, waited for from a loop: wait in a thread.
-            await asyncio.to_thread(self._wait_sync, "wait", done)
+            await asyncio.to_thread(self._wait_sync, call, done, ask_each_call=True)
 
     def _combined_error(self, run: Run) -> RunError | None:
         errors = run.scheduler.errors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -87,18 +86,16 @@ class StreamObserver:
 
     Bounds are told as empty packets, coalesced: only when no packet waits and the settled time has
     moved (MediaPipe ``graph_output_stream.cc``). The callback runs outside the engine's lock, one
-    call at a time, in order.
+    call at a time over all observers of the graph, in the order of events.
     """
 
     __slots__ = (
         "bound",
         "callback",
         "failed",
-        "is_delivering",
         "last",
         "num_packets",
         "observe_bounds",
-        "pending",
         "stream_name",
     )
 
@@ -108,8 +105,6 @@ class StreamObserver:
         self.stream_name = stream_name
         self.callback = callback
         self.observe_bounds = observe_bounds
-        self.pending: deque[Packet] = deque()
-        self.is_delivering = False
         self.reset()
 
     def reset(self) -> None:

@@ -60,7 +60,7 @@ class OutputStreamPoller:
 
     async def next_async(self) -> Packet | None:
         """`next` for event loops."""
-        await self._graph._wait_async(self._is_decided)
+        await self._graph._wait_async("OutputStreamPoller.next_async", self._is_decided)
         return self._take()
 
     def _settled(self) -> int:

@@ -76,8 +76,7 @@ class ReadyQueue:
             self._contexts.setdefault(node.key, []).append(context)
         heappush(self.heap, node.key)
 
-    def push_source(self, node: Node) -> None:
-        order = node.calculator.source_process_order(node.context)
+    def push_source(self, node: Node, order: int) -> None:
         heappush(self._sources, (node.plan.source_layer, order, -node.key))
 
     def pop(self, *, sources: bool = True) -> CalculatorContext | None:

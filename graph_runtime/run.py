@@ -14,6 +14,7 @@ from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
 from graph_runtime.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.drivers.sync import SyncDriver, coroutine_loop
 from graph_runtime.errors import (
+    CalculatorError,
     Code,
     GraphError,
     PacketTypeError,
@@ -220,7 +221,11 @@ def make_run(
         for side in sides:
             side_outputs[side.name] = side
         queue = queues[node_plan.executor]
-        node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
+        try:
+            node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
+        except Exception as error:
+            failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
+            raise RunError([failure]) from error
         queue.nodes[node.key] = node
         nodes.append(node)
     for name, poller in pollers:

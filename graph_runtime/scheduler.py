@@ -190,7 +190,7 @@ class Scheduler:
         if not node.is_source:
             clear_inputs(context)
         if error is not None and not stopped:
-            self.log.record_call(node, "Process", error)
+            self.log.record_call(node, "Process", error, None if node.is_source else context.time)
             for shard in context.output_list:
                 shard.reset()
             if node.is_parallel:
@@ -356,12 +356,14 @@ class Scheduler:
             return
 
     def _activate_next_layer(self) -> bool:
+        orders = {}
+        for node in self._waiting_sources:
+            order = self.flow.source_order(node)
+            if order is None:
+                return False
+            orders[node] = order
         self._waiting_sources.sort(
-            key=lambda node: (
-                node.plan.source_layer,
-                node.calculator.source_process_order(node.context),
-                node.plan.node_id,
-            )
+            key=lambda node: (node.plan.source_layer, orders[node], node.plan.node_id)
         )
         layer = self._waiting_sources[0].plan.source_layer
         lowest_unopened = min(

@@ -108,6 +108,7 @@ class PacketThinnerCalculator(Calculator):
         output = cc.outputs[0]
         if cc.time >= self._end:
             if not output.is_closed:
+                self._send_best(cc)
                 output.close()
         elif cc.time >= self._start and not cc.inputs[0].is_empty():
             if self._is_async:
@@ -116,8 +117,7 @@ class PacketThinnerCalculator(Calculator):
                 self._thin_sync(cc)
 
     def close(self, cc: CalculatorContext) -> None:
-        if self._best is not None:
-            cc.outputs[0].add_packet(self._stamped(self._best))
+        self._send_best(cc)
 
     def _thin_async(self, cc: CalculatorContext) -> None:
         if cc.time >= self._next:
@@ -133,13 +133,15 @@ class PacketThinnerCalculator(Calculator):
             if abs(packet.time - centre) <= abs(best.time - centre):
                 self._best = packet
             return
-        if best is not None:
-            output.add_packet(self._stamped(best))
+        self._send_best(cc)
         output.set_next_timestamp_bound(centre if self._uses_centres else packet.time)
         self._best = packet
 
-    def _stamped(self, packet: Packet) -> Packet:
-        return packet.at(self._centre(packet.time)) if self._uses_centres else packet
+    def _send_best(self, cc: CalculatorContext) -> None:
+        best, self._best = self._best, None
+        if best is not None:
+            time = self._centre(best.time) if self._uses_centres else best.time
+            cc.outputs[0].add_packet(best.at(time))
 
     def _centre(self, time: int) -> int:
         """The centre of the period that ``time`` is in."""

@@ -52,6 +52,3 @@ class Timeline(Generic[T]):
     def drop_first(self) -> None:
         """Forget the oldest value. There must be another one."""
         del self._times[0], self._values[0]
-
-    def __len__(self) -> int:
-        return len(self._times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from abc import ABC, abstractmethod
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from graph_runtime.errors import Code, GraphError, reason_of
+from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
 from graph_runtime.executor import Executor
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Driver(ABC):
         queue: the calls that this driver makes itself, in its thread or event loop.
         is_pumping: a thread is in `pump`. guarded by: lock
         pumping_thread: its identity.
+        working_threads: threads of pools that work for this graph now. guarded by: lock
+        tasks: calls that are awaited, as tasks of an event loop.
+        is_delivering: a thread calls observers. guarded by: lock
         waiters: how many calls wait for something to change. guarded by: lock
     """
 
@@ -50,7 +54,11 @@ class Driver(ABC):
         self.tracer: Tracer | None = None
         self.is_pumping = False
         self.pumping_thread = 0
+        self.working_threads: set[int] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._is_cancelled = False
         self.waiters = 0
+        self.is_delivering = False
         self.on_step: Callable[[], None] | None = None
         #: An observer has been called since somebody last asked. guarded by: lock
         self.has_observed = False
@@ -72,12 +80,37 @@ class Driver(ABC):
     def poke(self) -> None:
         """There may be work in ``queue`` or news for waiters. Lock held; any thread."""
 
+    # Calls from inside ----------------------------------------------------------------------------
+
+    @property
+    def is_inside_call(self) -> bool:
+        """Is whoever asks a calculator or an observer of this graph?"""
+        thread = threading.get_ident()
+        return (
+            thread == self.pumping_thread
+            or thread in self.working_threads
+            or (bool(self.tasks) and _current_task() in self.tasks)
+        )
+
+    def check_may_wait(self, call: str) -> None:
+        """Refuse to wait inside a calculator or observer, where it would never end."""
+        if self.is_inside_call:
+            raise StateError(
+                f"{call}() was called from a calculator or an observer of the same graph, where it "
+                f"would wait for itself"
+            )
+
     # The loop -------------------------------------------------------------------------------------
 
     @property
     def is_settled(self) -> bool:
         """Nothing runs, nothing can run, everything is delivered."""
         return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.flow.deliveries
+
+    @property
+    def has_deliveries(self) -> bool:
+        """Packets wait for observers, and no thread is there to deliver them."""
+        return bool(self.scheduler.flow.deliveries) and not self.is_delivering
 
     def pump(
         self,
@@ -149,32 +182,28 @@ class Driver(ABC):
 
     def _after_step(self) -> bool:
         """Deliver to observers and wake pools; True when observers were called."""
-        scheduler = self.scheduler
-        delivered = False
-        while scheduler.flow.deliveries:
-            delivered = True
+        flow = self.scheduler.flow
+        delivers = self.has_deliveries
+        if delivers:
             self._deliver()
-        if scheduler.flow.woken:
+        if flow.woken:
             self._wake_pools()
         if self.on_step is not None:
             self.on_step()
-        return delivered
+        return delivers
 
     def _deliver(self) -> None:
-        """Call observers, outside the lock, one call at a time for each, in order."""
-        deliveries, self.scheduler.flow.deliveries = self.scheduler.flow.deliveries, []
-        for observer, packet in deliveries:
-            observer.pending.append(packet)
-            if not observer.is_delivering:
-                self._deliver_to(observer)
+        """Call observers outside the lock, one call at a time, in the order of events.
 
-    def _deliver_to(self, observer: StreamObserver) -> None:
-        observer.is_delivering = True
-        self.has_observed = True
-        self.scheduler.running += 1
+        One thread delivers for all: what others add meanwhile, it takes along.
+        """
+        scheduler = self.scheduler
+        deliveries = scheduler.flow.deliveries
+        self.is_delivering = self.has_observed = True
+        scheduler.running += 1
         try:
-            while observer.pending:
-                packet = observer.pending.popleft()
+            while deliveries:
+                observer, packet = deliveries.popleft()
                 if observer.failed:
                     continue
                 self.lock.release()
@@ -187,10 +216,10 @@ class Driver(ABC):
                     self.lock.acquire()
                 if error is not None:
                     observer.failed = True
-                    self.scheduler.log.record(_observer_error(observer, packet, error))
+                    scheduler.log.record(_observer_error(observer, packet, error))
         finally:
-            observer.is_delivering = False
-            self.scheduler.running -= 1
+            self.is_delivering = False
+            scheduler.running -= 1
 
     # Thread pools ---------------------------------------------------------------------------------
 
@@ -200,12 +229,29 @@ class Driver(ABC):
             pool = self.pools[queue.executor]
             if pool.active < pool.executor.num_threads and len(queue) and not queue.paused:
                 pool.active += 1
-                pool.executor.submit(lambda pool=pool: self._work(pool))  # type: ignore[misc]
+                try:
+                    pool.executor.submit(lambda pool=pool: self._work(pool))  # type: ignore[misc]
+                except Exception as error:
+                    pool.active -= 1
+                    self._give_up(queue, error)
+
+    def _give_up(self, queue: ReadyQueue, error: Exception) -> None:
+        """An executor takes no work: the run fails, and what waits in its queue will not run."""
+        failure = GraphError(
+            f'The executor "{queue.executor}" failed to take work: {reason_of(error)}'
+        )
+        failure.__cause__ = error
+        self.scheduler.log.record(failure)
+        queue.clear()
+        if not self.is_pumping:
+            self.scheduler.handle_idle()
 
     def _work(self, pool: Pool) -> None:
         """One thread of a pool: make calls until none is ready."""
+        thread = threading.get_ident()
         with self.lock:
             scheduler = self.scheduler
+            self.working_threads.add(thread)
             while True:
                 context = scheduler.take(pool.queue)
                 if context is None:
@@ -215,6 +261,7 @@ class Driver(ABC):
                     scheduler.running -= 1
                 self._after_step()
                 self._settle()
+            self.working_threads.discard(thread)
             pool.active -= 1
             self._settle()
 
@@ -254,6 +301,22 @@ class Driver(ABC):
                 self._wake_pools()
         self.poke()
 
+    def start_task(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """See an awaited call through in a task of the running event loop."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self.see_through(context, awaitable))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        if self._is_cancelled:
+            # Not at once: a task that is cancelled before its first step would report nothing.
+            loop.call_soon(task.cancel)
+
+    def cancel_calls(self) -> None:
+        """Interrupt the calls that are awaited. Any thread."""
+        self._is_cancelled = True
+        for task in list(self.tasks):
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
     async def see_through(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         """Await a call, make what follows from it, report. Entered without the lock."""
         following: CalculatorContext | None = context
@@ -264,6 +327,8 @@ class Driver(ABC):
                 result = await awaitable
                 if result is not None:
                     error = _not_a_result(following, result)
+            except asyncio.CancelledError as raised:
+                error = Cancelled() if self._is_cancelled else raised
             except BaseException as raised:
                 error = raised
             ended = perf_counter_ns()
@@ -283,6 +348,13 @@ class Driver(ABC):
 async def _call_async(context: CalculatorContext) -> Any:
     result = context.call(context)
     return await result if inspect.isawaitable(result) else result
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs in this thread
+        return None
 
 
 def _not_a_result(context: CalculatorContext, result: object) -> GraphError:

@@ -30,7 +30,11 @@ class AsyncioDriver(Driver):
         self._thread = threading.get_ident()
         self._is_scheduled = False  # guarded by: lock
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Is this the thread of the event loop?"""
+        return threading.get_ident() == self._thread
 
     async def wait(self, done: Callable[[], bool]) -> None:
         """Return when ``done`` holds. Entered without the lock."""
@@ -42,6 +46,14 @@ class AsyncioDriver(Driver):
             self.poke()
         await future
 
+    def wait_in_thread(self, done: Callable[[], bool]) -> None:
+        """`wait` for other threads than the event loop's. Lock held at entry and exit."""
+        self.lock.release()
+        try:
+            asyncio.run_coroutine_threadsafe(self.wait(done), self.loop).result()
+        finally:
+            self.lock.acquire()
+
     def events_added(self) -> None:
         """The application changed something. Lock held."""
         self.poke()
@@ -50,7 +62,7 @@ class AsyncioDriver(Driver):
         if self._is_scheduled or self.loop.is_closed():
             return
         self._is_scheduled = True
-        if threading.get_ident() == self._thread:
+        if self.is_on_loop:
             self.loop.call_soon(self._run_slice)
         else:
             self.loop.call_soon_threadsafe(self._run_slice)
@@ -78,17 +90,7 @@ class AsyncioDriver(Driver):
         self._waiting = still
 
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        if threading.get_ident() == self._thread:
-            self._start(context, awaitable)
+        if self.is_on_loop:
+            self.start_task(context, awaitable)
         else:
-            self.loop.call_soon_threadsafe(self._start, context, awaitable)
-
-    def _start(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        task = self.loop.create_task(self.see_through(context, awaitable))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def cancel_calls(self) -> None:
-        """Interrupt the calls that are awaited. Any thread."""
-        for task in list(self._tasks):
-            self.loop.call_soon_threadsafe(task.cancel)
+            self.loop.call_soon_threadsafe(self.start_task, context, awaitable)

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from graph_runtime.drivers.driver import Driver
-from graph_runtime.errors import StateError
 from graph_runtime.executor import THREADS
 
 if TYPE_CHECKING:
@@ -32,14 +31,6 @@ class SyncDriver(Driver):
         self._changed = threading.Condition(lock)
         self._has_helper = False  # guarded by: lock
 
-    def check_may_wait(self, call: str) -> None:
-        """Refuse to wait inside a calculator or observer, where it would never end."""
-        if self.pumping_thread == threading.get_ident():
-            raise StateError(
-                f"{call}() was called from a calculator or an observer of the same graph, where it "
-                f"would wait for itself"
-            )
-
     def wait(self, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
         """Make calls until ``done`` holds. Lock held at entry and exit.
 
@@ -58,7 +49,7 @@ class SyncDriver(Driver):
             self.waiters -= 1
 
     def _has_work(self) -> bool:
-        return self.queue.has_work(sources=True) or bool(self.scheduler.flow.deliveries)
+        return self.queue.has_work(sources=True) or self.has_deliveries
 
     def events_added(self) -> None:
         """The application changed something. Lock held."""
@@ -93,20 +84,17 @@ class SyncDriver(Driver):
                     # In slices, so that a waiting application takes over.
                     self.pump(until=lambda: self.waiters > 0)
                     self._changed.notify_all()
+            except (KeyboardInterrupt, SystemExit):
+                # From a calculator, and recorded. This thread is nobody's to interrupt.
+                return
             finally:
                 self._has_helper = False
                 self._changed.notify_all()
 
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        coroutine_loop().call_soon_threadsafe(self._start, context, awaitable)
-
-    def _start(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        task = asyncio.get_running_loop().create_task(self.see_through(context, awaitable))
-        _TASKS.add(task)
-        task.add_done_callback(_TASKS.discard)
+        coroutine_loop().call_soon_threadsafe(self.start_task, context, awaitable)
 
 
-_TASKS: set[asyncio.Task[None]] = set()
 _loop: asyncio.AbstractEventLoop | None = None
 _loop_lock = threading.Lock()
 

@@ -31,8 +31,7 @@ def make_registry(args: argparse.Namespace) -> Registry:
     """
     if args.verbose:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    if hasattr(calculators, "register_all"):  # TEMPORARY
-        calculators.register_all(REGISTRY)
+    calculators.register_all(REGISTRY)
     for name in args.calculators:
         import_author_module(name, verbose=args.verbose)
     registry = Registry(REGISTRY)

@@ -101,7 +101,8 @@ def _order(columns: Columns) -> None:
         if not fewest:
             break
         runs_down = sweep % 2 == 0
-        for layer in range(1, len(layers)) if runs_down else range(len(layers) - 2, -1, -1):
+        rows = range(1, len(layers)) if runs_down else range(len(layers) - 2, -1, -1)
+        for layer in rows:
             _sort_layer(columns, layer, from_above=runs_down)
         crossings = _crossings(columns)
         if crossings < fewest:
@@ -152,9 +153,9 @@ def _crossings(columns: Columns) -> int:
 
 
 def _place(columns: Columns, gap: float) -> None:
-    for layer in columns.layers:
+    for row in columns.layers:
         at = 0.0
-        for vertex in layer:
+        for vertex in row:
             columns.x[vertex] = at
             at += columns.vertices[vertex].width + gap
     count = len(columns.layers)

@@ -103,9 +103,7 @@ class GraphDescription:
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
-        found["groups"] = [
-            {"path": list(path), "type": kind} for path, kind in self.groups.items()
-        ]
+        found["groups"] = [{"path": list(path), "type": kind} for path, kind in self.groups.items()]
         return {"is_valid": not self.problems, **found}
 
 

@@ -105,8 +105,7 @@ def _node_box(place: int, node: Node) -> Box:
 
 def _sockets(streams: tuple[Port, ...], sides: tuple[Port, ...]) -> tuple[Socket, ...]:
     found = [
-        Socket(port.label, port.name, port.type, is_back_edge=port.is_back_edge)
-        for port in streams
+        Socket(port.label, port.name, port.type, is_back_edge=port.is_back_edge) for port in streams
     ]
     found += [Socket(port.label, port.name, port.type, is_side_packet=True) for port in sides]
     return tuple(found)

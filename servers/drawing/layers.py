@@ -26,15 +26,15 @@ def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link
         stack = [(start, iter(after.get(start, ())))]
         while stack:
             cell, rest = stack[-1]
-            link = next(rest, None)
-            if link is None:
+            following = next(rest, None)
+            if following is None:
                 state[cell] = 2
                 stack.pop()
-            elif state[link.target] == 1:
-                up.add(id(link))
-            elif not state[link.target]:
-                state[link.target] = 1
-                stack.append((link.target, iter(after.get(link.target, ()))))
+            elif state[following.target] == 1:
+                up.add(id(following))
+            elif not state[following.target]:
+                state[following.target] = 1
+                stack.append((following.target, iter(after.get(following.target, ()))))
     down = [link for link in links if id(link) not in up]
     return down, [link for link in links if id(link) in up]
 
@@ -54,19 +54,18 @@ def assign_layers(cells: Sequence[Cell], down: Sequence[Link]) -> list[int]:
     for link in down:
         above.setdefault(link.target, []).append(link.source)
         below.setdefault(link.source, []).append(link.target)
-    for cell in order:
-        if cells[cell].pin != "top":
-            layers[cell] = max(
-                (layers[source] + 1 for source in above.get(cell, ())), default=first
-            )
+    for place in order:
+        if cells[place].pin != "top":
+            sources = [layers[source] + 1 for source in above.get(place, ())]
+            layers[place] = max(sources, default=first)
     free = [place for place, cell in enumerate(cells) if cell.pin == "free"]
-    last = max((layers[cell] for cell in free), default=0)
+    last = max((layers[place] for place in free), default=0)
     for place, cell in enumerate(cells):
         if cell.pin == "bottom":
             layers[place] = last + 1
-    for cell in reversed(order):
-        if cells[cell].pin == "free" and cell not in above and cell in below:
-            layers[cell] = max(first, min(layers[target] for target in below[cell]) - 1)
+    for place in reversed(order):
+        if cells[place].pin == "free" and place not in above and place in below:
+            layers[place] = max(first, min(layers[target] for target in below[place]) - 1)
     return layers
 
 

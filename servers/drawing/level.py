@@ -6,6 +6,7 @@ nodes and nothing else. Links that cross the frame meet at a socket on it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -103,18 +104,13 @@ class LevelBuilder:
                 target = (first + len(inlets) + outlets.index(key), 0)
             else:
                 continue
-            if source[0] == target[0] and not edge.is_back_edge:
-                continue  # inside one child
+            if source[0] == target[0] and source[0] not in self._places.values():
+                continue  # inside a child
             is_back = edge.is_back_edge and max(source[0], target[0]) < first
             link = Link(*source, *target, edge, is_back)
             if link.ends not in links or not is_back:
                 links[link.ends] = link
-        own = tuple(
-            link
-            for link in links.values()
-            if link.source != link.target or self._is_box(link.source)
-        )
-        return Level(tuple(cells), own, tuple(inlets), tuple(outlets))
+        return Level(tuple(cells), tuple(links.values()), tuple(inlets), tuple(outlets))
 
     def _end(
         self, box: str, place: int, key: tuple[str, int], *, is_source: bool
@@ -129,9 +125,6 @@ class LevelBuilder:
         # An edge inside the child has no socket on its frame, and is dropped by the caller.
         return self._children[child], sockets.index(key) if key in sockets else 0
 
-    def _is_box(self, cell: int) -> bool:
-        return cell in self._places.values()
-
     def _is_inside(self, box: str) -> bool:
         return self._groups[box][: len(self.group)] == self.group
 
@@ -139,5 +132,5 @@ class LevelBuilder:
         return self._is_inside(edge.source) != self._is_inside(edge.target)
 
 
-def _unique(edges: object) -> list[tuple[str, int]]:
-    return list(dict.fromkeys((edge.source, edge.source_place) for edge in edges))  # type: ignore[attr-defined]
+def _unique(edges: Iterable[Edge]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((edge.source, edge.source_place) for edge in edges))

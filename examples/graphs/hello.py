@@ -1,0 +1,9 @@
+"""The calculator of hello.pbtxt: a function is enough."""
+
+from graph_runtime import calculator
+
+
+@calculator("Greet")
+def greet(name: str) -> str:
+    """Makes a greeting for a name."""
+    return f"Hello, {name}!"

@@ -1,0 +1,9 @@
+"""The calculator that the subgraph of smooth_twice.pbtxt uses."""
+
+from graph_runtime import calculator
+
+
+@calculator("MeanOfTwo")
+def mean_of_two(*, a: float, b: float) -> float:
+    """The mean of two values; nothing where one of them is missing."""
+    return (a + b) / 2

@@ -1,0 +1,58 @@
+"""`graphrt describe`: a graph as text, as a picture, or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from graph_runtime import GraphError, ValidatedGraph, ValidationError
+from servers.cli.graph_source import GraphSource, located, make_registry
+from servers.cli.messages import CommandFailed, print_error, print_warning
+from servers.drawing.description import GraphDescription, describe_graph
+from servers.drawing.diagram import make_diagram
+from servers.drawing.dot import to_dot
+from servers.drawing.mermaid import to_mermaid
+from servers.drawing.plain_text import to_text
+from servers.drawing.svg import to_svg
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; the exit code: 1 also for a graph that is shown but could not run."""
+    registry = make_registry(args)
+    plan: ValidatedGraph | None = None
+    problems: tuple[str, ...] = ()
+    try:
+        source = GraphSource(args.graph, registry)
+        try:
+            plan = source.validate()
+        except ValidationError as error:
+            problems = tuple(str(finding) for finding in error.findings)
+        description = describe_graph(
+            source.config, source.registry, plan, expand=args.expand, problems=problems
+        )
+    except GraphError as error:
+        raise CommandFailed(located(args.graph, error)) from error
+    sys.stdout.buffer.write(_written(description, args).encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+    for problem in problems:
+        print_error(problem if args.graph in problem else f"{args.graph}: {problem}")
+    for warning in description.warnings:
+        print_warning(f"{args.graph}: {warning}")
+    return 1 if problems else 0
+
+
+def _written(graph: GraphDescription, args: argparse.Namespace) -> str:
+    name = Path(args.graph).name
+    match args.format:
+        case "json":
+            return json.dumps(graph.to_json(), indent=2) + "\n"
+        case "mermaid":
+            return to_mermaid(make_diagram(graph, name))
+        case "dot":
+            return to_dot(make_diagram(graph, name))
+        case "svg":
+            return to_svg(make_diagram(graph, name))
+        case _:
+            return to_text(graph, name)

@@ -1,0 +1,58 @@
+"""What the core family registers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import calculators
+from calculators.core import CALCULATORS
+from graph_runtime import Calculator, Registry, parse_graph_text, validate_graph
+from tests.calculators.core.running import core_registry
+
+
+def test_importing_registers_nothing() -> None:
+    program = (
+        "import calculators.core, graph_runtime; "
+        "assert not graph_runtime.REGISTRY._calculators, graph_runtime.REGISTRY._calculators"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_registering_twice_changes_nothing() -> None:
+    registry = Registry()
+    calculators.register_all(registry)
+    once = registry.calculators()
+    calculators.register_all(registry)
+    assert registry.calculators() == once
+    assert "PassThroughCalculator" in once
+    assert "SwitchContainer" in registry.subgraphs()
+
+
+def test_element_types_that_one_list_type_differs_in_have_mediapipes_names() -> None:
+    names = set(core_registry().calculators())
+    assert {
+        "BeginLoopIntCalculator",
+        "EndLoopFloatCalculator",
+        "ConcatenateUInt64VectorCalculator",
+        "SplitUint64tVectorCalculator",
+        "Uint64tVectorIndicesCalculator",
+        "StringToUint32Calculator",
+    } <= names
+
+
+@pytest.mark.parametrize("calculator", CALCULATORS, ids=lambda cls: cls.__name__)
+def test_the_example_in_the_docstring_is_a_valid_node(calculator: type[Calculator]) -> None:
+    """Every class tells its ports and options, and shows a node that works."""
+    text = calculator.__doc__ or ""
+    assert "Options" in text
+    assert "Source: MediaPipe" in text
+    example = text[text.index("::\n") + 2 : text.index("Source: MediaPipe")]
+    graph = parse_graph_text(example)
+    for node in graph.node:
+        inputs = {re.sub(r".*:", "", entry) for entry in node.input_stream}
+        graph.input_stream.extend(sorted(inputs))
+    assert validate_graph(graph, registry=core_registry()).nodes
