@@ -54,7 +54,7 @@ from graph_runtime.graph_config import (
     parse_graph_text,
 )
 from graph_runtime.options import merge_options, options
-from graph_runtime.packet import Packet
+from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.plan import ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.ports import In, Out, SideIn, SideOut
@@ -62,11 +62,13 @@ from graph_runtime.registry import REGISTRY, Registry, calculator
 from graph_runtime.service import GraphService
 from graph_runtime.statistics import GraphStatistics, NodeStatistics, StreamStatistics
 from graph_runtime.subgraph import SubgraphContext
+from graph_runtime.tag_map import TagMap, parse_tag_index
 from graph_runtime.timestamp import Timestamp
 from graph_runtime.tracing import Tracer
 from graph_runtime.validated_graph import validate_graph
 
 __all__ = [
+    "EMPTY",
     "REGISTRY",
     "ApplicationThreadExecutor",
     "Calculator",
@@ -102,6 +104,7 @@ __all__ = [
     "Stop",
     "StreamStatistics",
     "SubgraphContext",
+    "TagMap",
     "ThreadPoolExecutor",
     "Timestamp",
     "TimestampError",
@@ -117,5 +120,6 @@ __all__ = [
     "options",
     "parse_graph_binary",
     "parse_graph_text",
+    "parse_tag_index",
     "validate_graph",
 ]

@@ -24,7 +24,7 @@ Every error survives pickling, because errors cross process boundaries.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -185,14 +185,22 @@ def common_code(errors: Iterable[GraphError]) -> Code:
     return codes.pop() if len(codes) == 1 else Code.UNKNOWN
 
 
-def did_you_mean(name: str, candidates: Iterable[str], *, limit: int = 3) -> str:
-    """`` Did you mean "a" or "b"?`` with a leading space, or the empty string."""
-    pool = sorted(set(candidates))
-    lowered = {candidate.lower(): candidate for candidate in reversed(pool)}
-    near = difflib.get_close_matches(name.lower(), lowered, n=limit, cutoff=0.6)
+def did_you_mean(
+    name: str,
+    candidates: Iterable[str],
+    *,
+    limit: int = 3,
+    key: Callable[[str], str] = str,
+) -> str:
+    """`` Did you mean "a" or "b"?`` with a leading space, or the empty string.
+
+    ``key`` says what of a name is compared.
+    """
+    by_key = {key(candidate).lower(): candidate for candidate in sorted(candidates, reverse=True)}
+    near = difflib.get_close_matches(key(name).lower(), by_key, n=limit, cutoff=0.6)
     if not near:
         return ""
-    return " Did you mean " + " or ".join(f'"{lowered[key]}"' for key in near) + "?"
+    return " Did you mean " + " or ".join(f'"{by_key[each]}"' for each in near) + "?"
 
 
 def reason_of(error: BaseException) -> str:

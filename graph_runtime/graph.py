@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -90,14 +91,16 @@ class CalculatorGraph:
         graph_config: Any = None,
         *,
         text_config: str | None = None,
-        binary_graph_path: Any = None,
+        graph_path: str | os.PathLike[str] | None = None,
+        binary_graph_path: str | os.PathLike[str] | None = None,
         validated_graph: ValidatedGraph | None = None,
         registry: Registry | None = None,
         executors: Mapping[str, Executor] | None = None,
     ) -> None:
         """Make a graph from exactly one of: a config message or text, text, a file, or a plan.
 
-        ``binary_graph_path`` is a path to a binary or text file. A graph from a plan
+        ``graph_path`` and ``binary_graph_path`` (MediaPipe's name) are paths of a text or binary
+        file; subgraphs beside it are not looked for, register them. A graph from a plan
         (`validate_graph`) is cheap: make many. ``executors`` are those that the graph names without
         a type, and may replace others.
 
@@ -107,12 +110,18 @@ class CalculatorGraph:
         """
         given = [
             value
-            for value in (graph_config, text_config, binary_graph_path, validated_graph)
+            for value in (
+                graph_config,
+                text_config,
+                graph_path,
+                binary_graph_path,
+                validated_graph,
+            )
             if value is not None
         ]
         if len(given) != 1:
             raise GraphConfigError(
-                "CalculatorGraph needs exactly one of graph_config, text_config, "
+                "CalculatorGraph needs exactly one of graph_config, text_config, graph_path, "
                 f"binary_graph_path and validated_graph, not {len(given)} of them"
             )
         config = given[0]
@@ -120,8 +129,9 @@ class CalculatorGraph:
         if isinstance(config, ValidatedGraph):
             self._plan = config
         else:
-            if binary_graph_path is not None:
-                config = load_graph_config(binary_graph_path)
+            path = graph_path if graph_path is not None else binary_graph_path
+            if path is not None:
+                config = load_graph_config(path)
             elif isinstance(config, str):
                 config = parse_graph_text(config)
             self._plan = validate_graph(config, registry=registry, executors=executors or {})

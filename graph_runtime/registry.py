@@ -184,7 +184,9 @@ class Registry:
 
     def names_like(self, name: str) -> str:
         """A did-you-mean over calculators and subgraphs, or a hint at what failed to import."""
-        hint = did_you_mean(name, [*self.calculators(), *self.subgraphs()])
+        names = [*self.calculators(), *self.subgraphs()]
+        # Nearly all names end in "Calculator": with it they look alike, or too long for a slip.
+        hint = did_you_mean(name, names, key=lambda each: each.removesuffix("Calculator"))
         failed = "; ".join(f"{point}: {reason}" for point, reason in self._failures().items())
         return f"{hint} (entry points that failed to load: {failed})" if failed else hint
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from graph_runtime.contract import options_of_node
 from graph_runtime.errors import Code, GraphConfigError, GraphError, reason_of
 from graph_runtime.graph_config import parse_graph_text
 from graph_runtime.names import canonical_names
@@ -18,6 +19,8 @@ from graph_runtime.tag_map import TagMap, parse_tag_index_name
 
 if TYPE_CHECKING:
     from graph_runtime.registry import Registry
+
+T = TypeVar("T")
 
 #: Expansions inside one another; deeper means that a subgraph contains itself.
 MAX_DEPTH = 100
@@ -35,6 +38,14 @@ class SubgraphContext:
     node: Any
     services: Mapping[str, Any] = field(default_factory=dict)
 
+    @overload
+    def options(self, options_type: type[T]) -> T: ...
+    @overload
+    def options(self, options_type: str) -> Any: ...
+    def options(self, options_type: Any) -> Any:
+        """The node's options by class, or by the full name of a message type."""
+        return options_of_node(self.node, options_type)
+
 
 @dataclass(frozen=True)
 class Subgraph:
@@ -42,6 +53,8 @@ class Subgraph:
 
     name: str
     make: Callable[[SubgraphContext], Any]
+    #: A function may make a graph that contains its own type, as long as that ends.
+    is_fixed: bool = True
 
     @staticmethod
     def of(graph: Any, name: str | None = None) -> Subgraph:
@@ -50,7 +63,7 @@ class Subgraph:
             if not name:
                 raise GraphConfigError("a subgraph made by a function needs a name")
             source = name
-            return Subgraph(name, lambda context: _as_config(graph(context), source))
+            return Subgraph(name, lambda context: _as_config(graph(context), source), False)
         config = _as_config(graph, name or "<subgraph>")
         name = name or config.type
         if not name:
@@ -103,7 +116,7 @@ def expand_subgraphs(
             if subgraph is None:
                 kept.append((node, origin, path))
                 continue
-            if subgraph.name in path:
+            if subgraph.is_fixed and subgraph.name in path:
                 loop = " -> ".join((*path[path.index(subgraph.name) :], subgraph.name))
                 raise GraphConfigError(f"subgraph {subgraph.name} contains itself: {loop}")
             if len(path) >= MAX_DEPTH or len(kept) + len(expanded) > MAX_NODES:

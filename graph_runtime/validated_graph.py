@@ -114,6 +114,7 @@ class _Validation:
         except GraphError as error:
             raise ValidationError([error]) from error
         config = self.config = expansion.config
+        self.origins = expansion.origins
         self.executors = (
             self._try(lambda: plan_executors(config, self.registry, self.provided_executors)) or {}
         )
@@ -267,10 +268,11 @@ class _Validation:
         produced = set(self.graph_inputs.names)
         for node in self.config.node:
             produced.update(_names(node.output_stream))
-        for place, draft in enumerate(self.drafts):
-            for name in draft.inputs.names:
-                if name not in produced:
-                    self._report(_no_producer(name, place, draft.name, produced), draft.origin)
+        names = canonical_names(self.config.node)
+        for place, (node, origin) in enumerate(zip(self.config.node, self.origins, strict=True)):
+            for stream in _names(node.input_stream):
+                if stream not in produced:
+                    self._report(_no_producer(stream, place, names[place], produced), origin)
 
     def _link(self) -> None:
         self._sort()

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Timestamp
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Options,
+    Timestamp,
+    parse_tag_index,
+)
 from graph_runtime import timestamp as ts
-from graph_runtime.tag_map import parse_tag_index
 
 
 class BypassCalculator(Calculator):

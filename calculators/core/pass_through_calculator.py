@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from calculators.core.headers import copy_headers
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-from graph_runtime.packet import EMPTY
+from graph_runtime import EMPTY, Calculator, CalculatorContext, CalculatorContract
 
 
 class PassThroughCalculator(Calculator):

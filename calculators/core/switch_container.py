@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from calculators.core.switch_channels import OPTIONS, channel_tag
-from graph_runtime import GraphConfigError, SubgraphContext, parse_graph_text
-from graph_runtime.options import find_options
-from graph_runtime.tag_map import TagMap, parse_tag_index
+from graph_runtime import (
+    GraphConfigError,
+    SubgraphContext,
+    TagMap,
+    parse_graph_text,
+    parse_tag_index,
+)
 
 #: Tags that choose the channel, which contained nodes do not see, and their names inside.
 _SELECTION_NAMES = {"SELECT": "gate_select", "ENABLE": "gate_enable"}
@@ -62,7 +66,7 @@ def switch_container(context: SubgraphContext) -> Any:
         GraphConfigError: more than one way to select.
     """
     node = context.node
-    options = find_options(node, OPTIONS)
+    options = context.options(OPTIONS)
     _check(node, options)
     config = parse_graph_text("")
     ports = {field: _ports(getattr(node, field)) for field in _FIELDS}

@@ -58,6 +58,9 @@ class SyncDriver(Driver):
             if self.waiters or self.queue.has_work(sources=True):
                 self.poke()
         elif not self.is_pumping:
+            if self.has_deliveries:
+                # Observers of graph inputs hear of a packet at once, and before the run can end.
+                self.pump(until=lambda: True)
             if self.scheduler.is_idle:
                 self.scheduler.handle_idle()
             if self.scheduler.flow.woken:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from graph_runtime import Calculator, GraphError, parse_graph_text
+from graph_runtime import Calculator, GraphError, SubgraphContext, parse_graph_text
 from graph_runtime.calculator import options_of
 from graph_runtime.options import OptionsType
 from graph_runtime.options_text import OptionField, describe_options, options_snippet
 from graph_runtime.packet_type import PacketType
 from graph_runtime.ports import Port, ports_of
+from graph_runtime.subgraph import Subgraph
+from graph_runtime.tag_map import TagMap
 
 #: Fields of a node by the kind of port, in the order that people write them.
 FIELDS = {
@@ -50,6 +53,7 @@ class CalculatorPage:
     """A calculator for people.
 
     ``ports`` is None when only a graph can tell them: the class overrides ``contract``.
+    ``timestamp_offset`` is None also for a subgraph, where each node has its own.
     """
 
     name: str
@@ -96,6 +100,50 @@ def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
         input_stream_handler=calculator.input_stream_handler,
         snippet=_snippet(name, calculator, names if is_static else None, types),
     )
+
+
+def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
+    """What is known of a subgraph: its ports, unless it is made for each node."""
+    doc = inspect.cleandoc(getattr(subgraph, "doc", ""))
+    ports: tuple[PortRow, ...] | None
+    try:
+        config = subgraph.make(SubgraphContext(None))
+        ports = (
+            tuple(
+                PortRow(field, tag, index, name, "", False, False, "")
+                for field in FIELDS.values()
+                for (tag, index), name in _entries(getattr(config, field))
+            )
+            or None
+        )
+    except Exception:
+        ports = None  # a function that must know the node
+    lines = ["node {", f'  calculator: "{subgraph.name}"']
+    for row in ports or ():
+        entry = f"{row.tag}:{row.index}:{row.name}" if row.index else f"{row.tag}:{row.name}"
+        lines.append(f'  {row.field}: "{entry if row.tag else row.name}"')
+    snippet = (
+        "\n".join([*lines, "}"]) + "\n"
+        if ports
+        else _node_in(doc, subgraph.name, []) or _guess(subgraph.name, [])
+    )
+    return CalculatorPage(
+        name=subgraph.name,
+        summary=doc.partition("\n")[0] or "(subgraph)",
+        doc=doc,
+        place="subgraph",
+        ports=ports,
+        options=(),
+        timestamp_offset=None,
+        process_timestamp_bounds=False,
+        input_stream_handler="",
+        snippet=snippet,
+    )
+
+
+def _entries(entries: Iterable[str]) -> Iterable[tuple[tuple[str, int], str]]:
+    ports = TagMap(entries)
+    return zip(ports.keys, ports.names, strict=True)
 
 
 def _function(method: Callable[..., Any]) -> Any:
@@ -153,7 +201,7 @@ def _snippet(
 ) -> str:
     if ports is None:
         # Its author knows best: the docstring's own node, if there is one that parses.
-        return _node_in(_doc(calculator)) or _guess(name, types)
+        return _node_in(_doc(calculator), name, types) or _guess(name, types)
     lines = ["node {", f'  calculator: "{name}"']
     taken: set[str] = set()
     for kind, field in FIELDS.items():
@@ -206,29 +254,41 @@ def _has_index(port: Port[Any]) -> bool:
     return port.index > 0 or port.is_multiple
 
 
-def _node_in(doc: str) -> str:
-    """The first ``node { ... }`` of a text that parses, without its indentation."""
-    at = doc.find("node {")
-    while at >= 0:
-        end = _end_of_block(doc, doc.index("{", at))
-        block = doc[doc.rfind("\n", 0, at) + 1 : end]
-        if end > 0 and not block[: block.find("node {")].strip():
-            text = inspect.cleandoc("\n" + block) + "\n"
-            try:
-                parse_graph_text(text)
-            except GraphError:
-                pass
-            else:
-                return text
-        at = doc.find("node {", at + 1)
-    return ""
+def _node_in(doc: str, name: str, types: list[Any]) -> str:
+    """The ``node { ... }`` of a docstring for this calculator, with all options as comments.
+
+    A docstring that several calculators share has the name of one of them.
+    """
+    found = _nodes_in(doc)
+    own = f'calculator: "{name}"'
+    text = next((each for each in found if own in each), found[0] if found else "")
+    if own not in text:
+        text = re.sub(r'calculator: "[^"]*"', own, text, count=1)
+    if text and types and "options" not in text:
+        body = text.rstrip().removesuffix("}").rstrip()
+        text = "\n".join([body, *_options_lines(types), "}"]) + "\n"
+    return text
+
+
+def _nodes_in(doc: str) -> list[str]:
+    """Every ``node { ... }`` of a text that parses, without its indentation."""
+    found = []
+    for match in re.finditer(r"^[ ]*node \{", doc, re.MULTILINE):
+        end = _end_of_block(doc, match.end() - 1)
+        text = inspect.cleandoc("\n" + doc[match.start() : end]) + "\n"
+        try:
+            parse_graph_text(text)
+        except GraphError:
+            continue
+        found.append(text)
+    return found
 
 
 def _end_of_block(text: str, at: int) -> int:
-    """Behind the brace that closes the one at ``at``; -1 without one. Quotes are not looked at."""
+    """Behind the brace that closes the one at ``at``, or the end. Quotes are not looked at."""
     depth = 0
     for place in range(at, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)
         if not depth:
             return place + 1
-    return -1
+    return len(text)

@@ -7,7 +7,14 @@ import json
 
 from graph_runtime import REGISTRY, Registry
 from graph_runtime.errors import did_you_mean
-from servers.cli.calculator_page import CalculatorPage, OptionsTable, PortRow, make_page, summary_of
+from servers.cli.calculator_page import (
+    CalculatorPage,
+    OptionsTable,
+    PortRow,
+    make_page,
+    make_subgraph_page,
+    summary_of,
+)
 from servers.cli.graph_source import make_registry
 from servers.cli.messages import CommandFailed, print_warning
 
@@ -25,21 +32,26 @@ def execute(args: argparse.Namespace) -> int:
     if args.name is None:
         _list_all(registry, as_json=args.format == "json")
         return 0
-    calculator = registry.find_calculator(args.name)
-    if calculator is None:
-        if registry.find_subgraph(args.name) is not None:
-            raise CommandFailed(f"`{args.name}` is a subgraph; `graphrt describe` shows graphs")
-        known = [*registry.calculators(), *registry.subgraphs()]
-        raise CommandFailed(
-            f"no calculator `{args.name}` is registered.{did_you_mean(args.name, known)}",
-            hint="`graphrt calculators` lists them; your own need `--calculators MODULE_OR_FILE`",
-        )
-    page = make_page(args.name, calculator)
+    page = _find(args.name, registry)
     if args.format == "json":
         print(json.dumps(page.to_json(), indent=2, ensure_ascii=False))
     else:
         print(_page_text(page), end="")
     return 0
+
+
+def _find(name: str, registry: Registry) -> CalculatorPage:
+    calculator = registry.find_calculator(name)
+    if calculator is not None:
+        return make_page(name, calculator)
+    subgraph = registry.find_subgraph(name)
+    if subgraph is not None:
+        return make_subgraph_page(subgraph)
+    known = [*registry.calculators(), *registry.subgraphs()]
+    raise CommandFailed(
+        f"no calculator `{name}` is registered.{did_you_mean(name, known)}",
+        hint="`graphrt calculators` lists them; your own need `--calculators MODULE_OR_FILE`",
+    )
 
 
 def _list_all(registry: Registry, *, as_json: bool) -> None:
@@ -62,13 +74,13 @@ def _page_text(page: CalculatorPage) -> str:
     if page.doc:
         parts.append(page.doc + "\n")
     if page.ports is None:
-        parts.append("Its ports depend on the graph: it declares them in code (`contract`).\n")
+        parts.append("Its ports depend on the node: they are declared in code.\n")
     for field, title in _TITLES.items():
         rows = [row for row in page.ports or () if row.field == field]
         if rows:
             parts.append("\n".join([f"{title}:", *_port_lines(rows)]) + "\n")
     parts += [_options_text(table) for table in page.options]
-    if page.ports is not None:
+    if page.ports is not None and page.place != "subgraph":
         parts.append(_timing(page))
     parts.append("A node to paste:\n\n" + page.snippet)
     return "\n".join(parts)

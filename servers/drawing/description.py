@@ -35,7 +35,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Node:
-    """One node. ``group`` holds the subgraph nodes around it, the outermost first."""
+    """One node. ``group`` holds the subgraph nodes around it, the outermost first.
+
+    ``prefix`` is what the names of streams inside that group begin with.
+    """
 
     name: str
     calculator: str
@@ -45,6 +48,7 @@ class Node:
     input_side_packets: tuple[Port, ...]
     output_side_packets: tuple[Port, ...]
     group: tuple[str, ...] = ()
+    prefix: str = ""
     input_stream_handler: str = ""
     executor: str = ""
     max_in_flight: int = 1
@@ -168,13 +172,14 @@ def _node(
         for port in _ports(node.input_stream, types)
     )
     outputs = _ports(node.output_stream, types)
-    group, inner_name = _group_of(name, groups)
+    prefix = _prefix_of(name, groups)
+    group = groups[prefix][0] if prefix else ()
     options = type(node)()
     if node.HasField("options"):
         options.options.CopyFrom(node.options)
     options.node_options.extend(node.node_options)
     return Node(
-        name=inner_name,
+        name=name[len(prefix) :],
         calculator=node.calculator,
         kind=_kind(node, registry, package),
         inputs=inputs,
@@ -182,6 +187,7 @@ def _node(
         input_side_packets=_ports(node.input_side_packet, side_types),
         output_side_packets=_ports(node.output_side_packet, side_types),
         group=group,
+        prefix=prefix,
         input_stream_handler=node.input_stream_handler.input_stream_handler
         if node.HasField("input_stream_handler")
         else "",
@@ -320,9 +326,6 @@ def _prefix(name: str) -> str:
     return "".join("_" if char in ". :" else char for char in name.lower()) + "__"
 
 
-def _group_of(
-    name: str, groups: Mapping[str, tuple[tuple[str, ...], str]]
-) -> tuple[tuple[str, ...], str]:
-    """The path of the subgraph nodes around a node, and its name inside the innermost."""
-    prefix = max((each for each in groups if name.startswith(each)), key=len, default="")
-    return (groups[prefix][0], name[len(prefix) :]) if prefix else ((), name)
+def _prefix_of(name: str, groups: Mapping[str, tuple[tuple[str, ...], str]]) -> str:
+    """The prefix of the innermost subgraph node around an expanded node, or nothing."""
+    return max((each for each in groups if name.startswith(each)), key=len, default="")

@@ -13,13 +13,17 @@ BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subg
 
 @dataclass(frozen=True)
 class Socket:
-    """Where an edge meets a box. ``label``: the port's tag; ``name``: of the stream."""
+    """Where an edge meets a box. ``label``: the port's tag; ``name``: of the stream.
+
+    ``shown``: the name without what all names in the subgraph begin with.
+    """
 
     label: str
     name: str
     type: str = ""
     is_side_packet: bool = False
     is_back_edge: bool = False
+    shown: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,11 @@ def make_diagram(graph: GraphDescription, title: str) -> Diagram:
         _terminal("side_input", side.name, "side packet", side.type, is_top=True)
         for side in graph.input_side_packets
     ]
-    boxes += [_node_box(place, node) for place, node in enumerate(graph.nodes)]
+    prefixes = frozenset(node.prefix for node in graph.nodes)
+    loops = frozenset(
+        port.name for node in graph.nodes for port in node.inputs if port.is_back_edge
+    )
+    boxes += [_node_box(place, node, prefixes, loops) for place, node in enumerate(graph.nodes)]
     produced = {stream.name for stream in graph.streams if stream.producer is not None}
     produced |= {port.name for port in graph.inputs}
     boxes += [
@@ -85,7 +93,8 @@ def _terminal(kind: BoxKind, name: str, label: str, type_: str, *, is_top: bool)
     return Box(f"{kind}:{name}", kind, name, label, tops, bottoms)
 
 
-def _node_box(place: int, node: Node) -> Box:
+def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
+    """``loops``: the streams that some node takes as a back edge."""
     return Box(
         key=f"node:{place}",
         kind=node.kind,
@@ -94,21 +103,41 @@ def _node_box(place: int, node: Node) -> Box:
         # Back edges come in from the right, and go out there.
         tops=tuple(
             sorted(
-                _sockets(node.inputs, node.input_side_packets),
+                _sockets(node, node.inputs, node.input_side_packets, prefixes),
                 key=lambda socket: socket.is_back_edge,
             )
         ),
-        bottoms=_sockets(node.outputs, node.output_side_packets),
+        bottoms=tuple(
+            sorted(
+                _sockets(node, node.outputs, node.output_side_packets, prefixes),
+                key=lambda socket: socket.name in loops,
+            )
+        ),
         group=node.group,
     )
 
 
-def _sockets(streams: tuple[Port, ...], sides: tuple[Port, ...]) -> tuple[Socket, ...]:
-    found = [
-        Socket(port.label, port.name, port.type, is_back_edge=port.is_back_edge) for port in streams
-    ]
-    found += [Socket(port.label, port.name, port.type, is_side_packet=True) for port in sides]
-    return tuple(found)
+def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:
+    """A stream's name without the prefix that it shares with the subgraph around the node."""
+    known = [each for each in prefixes if node.prefix.startswith(each) and name.startswith(each)]
+    return name.removeprefix(max(known, key=len, default=""))
+
+
+def _sockets(
+    node: Node, streams: tuple[Port, ...], sides: tuple[Port, ...], prefixes: frozenset[str]
+) -> tuple[Socket, ...]:
+    return tuple(
+        Socket(
+            port.label,
+            port.name,
+            port.type,
+            is_side_packet=is_side,
+            is_back_edge=port.is_back_edge,
+            shown=_inner_name(port.name, node, prefixes),
+        )
+        for ports, is_side in ((streams, False), (sides, True))
+        for port in ports
+    )
 
 
 def _edges(boxes: list[Box]) -> list[Edge]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from servers.drawing.columns import Columns, arrange
 from servers.drawing.diagram import Box, Diagram, Edge, Socket
@@ -25,7 +25,7 @@ _SOCKET_PADDING = 14.0
 _FRAME_PADDING = 18.0
 _FRAME_TITLE = 24.0
 #: Between a frame and the first and last of what is inside it.
-_FRAME_GAP = 38.0
+_FRAME_GAP = 34.0
 _PINS: dict[str, Pin] = {"input": "top", "side_input": "top", "output": "bottom"}
 
 Point = tuple[float, float]
@@ -46,14 +46,20 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class Frame:
-    """The frame of an expanded subgraph."""
+    """The frame of an expanded subgraph. ``title_at_right``: where no line runs through it."""
 
     path: tuple[str, ...]
     type: str
+    title_at_right: bool
     x: float
     y: float
     width: float
     height: float
+
+    @property
+    def title(self) -> str:
+        name = self.path[-1]
+        return name if name == self.type else f"{name} ({self.type})"
 
 
 @dataclass(frozen=True)
@@ -83,23 +89,19 @@ class Layout:
         """Take over what was laid out on its own, at this place."""
         for placed in other.boxes:
             self.boxes.append(
-                PlacedBox(
-                    placed.box,
-                    placed.x + x,
-                    placed.y + y,
-                    placed.width,
-                    placed.height,
-                    tuple(top + x for top in placed.tops),
-                    tuple(bottom + x for bottom in placed.bottoms),
+                replace(
+                    placed,
+                    x=placed.x + x,
+                    y=placed.y + y,
+                    tops=tuple(top + x for top in placed.tops),
+                    bottoms=tuple(bottom + x for bottom in placed.bottoms),
                 )
             )
         for frame in other.frames:
-            self.frames.append(
-                Frame(frame.path, frame.type, frame.x + x, frame.y + y, frame.width, frame.height)
-            )
+            self.frames.append(replace(frame, x=frame.x + x, y=frame.y + y))
         for line in other.lines:
             points = tuple((px + x, py + y) for px, py in line.points)
-            self.lines.append(Line(line.edge, points, line.is_back, line.has_arrow))
+            self.lines.append(replace(line, points=points))
 
 
 def lay_out(diagram: Diagram) -> Layout:
@@ -137,8 +139,10 @@ def _lay_out_group(
         layout.boxes.append(_placed(box, level.cells[place], *sheet.corner(place)))
     for place, (path, inner) in children.items():
         x, y = sheet.corner(place)
-        frame = Frame(path, diagram.groups[path], x, y, inner.width, inner.height)
-        layout.frames.append(frame)
+        frame = Frame(path, diagram.groups[path], False, x, y, inner.width, inner.height)
+        end = text_width(frame.title, SUBTITLE_SIZE) + 20
+        is_crossed = any(inlet < end for inlet in level.cells[place].tops)
+        layout.frames.append(replace(frame, title_at_right=is_crossed))
         layout.add(inner, x, y)
     first = len(builder.cells)
     ends = [sheet.corner(place)[0] + 0.5 for place in range(first, len(level.cells))]
@@ -158,8 +162,8 @@ def _box_cell(box: Box) -> Cell:
         height = 34.0 if box.subtitle else 24.0
         tops, bottoms = (middle, ()) if box.tops else ((), middle)
         return Cell(box.key, width, height, tops, bottoms, _PINS[box.kind])
-    tops_width = sum(_socket_width(socket, is_top=True) for socket in box.tops)
-    bottoms_width = sum(_socket_width(socket, is_top=False) for socket in box.bottoms)
+    tops_width = sum(sum(_room(socket, is_top=True)) for socket in box.tops)
+    bottoms_width = sum(sum(_room(socket, is_top=False)) for socket in box.bottoms)
     # The title is bold.
     texts = max(text_width(box.title, TITLE_SIZE * 1.12), text_width(box.subtitle, SUBTITLE_SIZE))
     width = max(texts + 28, tops_width, bottoms_width, 90.0)
@@ -183,23 +187,25 @@ def _box_height(box: Box) -> float:
     return height
 
 
-def _socket_width(socket: Socket, *, is_top: bool) -> float:
-    """Room for the tag inside the box and, below it, the stream's name beside the line."""
-    tag = text_width(socket.label, TAG_SIZE)
-    name = 0.0 if is_top else text_width(socket.name, NAME_SIZE) + 6
-    return max(tag, name) + _SOCKET_PADDING
+def _room(socket: Socket, *, is_top: bool) -> tuple[float, float]:
+    """Left and right of a socket: its tag inside the box, the stream's name below, at the right."""
+    tag = text_width(socket.label, TAG_SIZE) / 2
+    name = 0.0 if is_top else text_width(socket.shown, NAME_SIZE) + 2
+    return tag + _SOCKET_PADDING / 2, max(tag, name) + _SOCKET_PADDING / 2
 
 
 def _spread(
     sockets: tuple[Socket, ...], needed: float, width: float, *, is_top: bool
 ) -> tuple[float, ...]:
+    if len(sockets) == 1 and _room(sockets[0], is_top=is_top)[1] <= width / 2 + _SOCKET_PADDING:
+        return (width / 2,)
     extra = (width - needed) / max(len(sockets), 1)
     at = 0.0
     places = []
     for socket in sockets:
-        room = _socket_width(socket, is_top=is_top) + extra
-        places.append(at + room / 2)
-        at += room
+        left, right = _room(socket, is_top=is_top)
+        places.append(at + left + extra / 2)
+        at += left + right + extra
     return tuple(places)
 
 
@@ -237,6 +243,7 @@ class _Sheet:
         self._down = down
         # Short ones first, so that they get the inner lanes.
         self._up = sorted(up, key=lambda link: abs(layer_of[link.source] - layer_of[link.target]))
+        self._is_framed = is_framed
         self._left = _FRAME_PADDING if is_framed else 0.0
         count = len(columns.layers)
         self._rows: list[float] = [
@@ -248,7 +255,7 @@ class _Sheet:
             has_inlets = any(cell.pin == "top" for cell in self._cells)
             has_outlets = any(cell.pin == "bottom" for cell in self._cells)
             if has_inlets and count > 1:
-                self._gaps[1] = _FRAME_GAP
+                self._gaps[1] = _FRAME_TITLE + _FRAME_GAP
             else:
                 self._gaps[0] = _FRAME_TITLE + 8
             if has_outlets and count > 1:
@@ -321,6 +328,8 @@ class _Sheet:
         out = self._tops[layer] + self._rows[layer]
         if self._cells[link.source].pin == "free":
             out += _STRAIGHT
+        elif self._is_framed:
+            out += _FRAME_TITLE
         points = [start, (start[0], out)]
         for step, knot in enumerate(knots, layer + 1):
             x = self._columns.x[knot] + self._columns.vertices[knot].width / 2 + self._left

@@ -42,7 +42,7 @@ _COLORS: tuple[tuple[str, str, str, str], ...] = (
 )
 _STYLE = f"""\
 .graphrt {{ font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }}
-.graphrt text {{ text-anchor: middle; }}
+.graphrt {{ text-anchor: middle; }}
 .graphrt .title {{ font-size: {TITLE_SIZE}px; font-weight: 600; }}
 .graphrt .subtitle {{ font-size: {SUBTITLE_SIZE}px; }}
 .graphrt .end {{ font-size: {NAME_SIZE + 1}px; font-weight: 500; }}
@@ -54,7 +54,8 @@ _STYLE = f"""\
 .graphrt .side .line {{ stroke-dasharray: 1.5 3; }}
 .graphrt .unknown rect {{ stroke-dasharray: 4 3; }}
 .graphrt .frame rect {{ fill-opacity: 0.35; stroke-dasharray: 6 3; }}
-.graphrt .frame text {{ text-anchor: start; }}
+.graphrt .start {{ text-anchor: start; }}
+.graphrt .finish {{ text-anchor: end; }}
 """
 _CORNER = 7.0
 _HEAD = 6.0
@@ -92,10 +93,12 @@ def _style() -> str:
 
 def _frame(frame: Frame) -> str:
     name = "/".join(frame.path)
-    title = f"{frame.path[-1]} ({frame.type})" if frame.path[-1] != frame.type else frame.type
+    kind, x = "subtitle start", frame.x + 10
+    if frame.title_at_right:
+        kind, x = "subtitle finish", frame.x + frame.width - 10
     return (
         f'<g class="frame" data-group="{_text(name)}">{_rectangle(frame, 8)}'
-        f"{_label('subtitle', frame.x + 10, frame.y + 16, title)}</g>"
+        f"{_label(kind, x, frame.y + 16, frame.title)}</g>"
     )
 
 
@@ -141,7 +144,7 @@ def _names(layout: Layout) -> Iterable[str]:
         if placed.box.kind in ("input", "output", "side_input"):
             continue
         for socket, x in zip(placed.box.bottoms, placed.bottoms, strict=True):
-            text = _label("name", x + 5, placed.y + placed.height + 12, socket.name)
+            text = _label("name", x + 5, placed.y + placed.height + 12, socket.shown)
             yield text.replace(
                 "</text>", f"<title>{_text(_typed(socket.name, socket.type))}</title></text>"
             )

@@ -18,9 +18,10 @@ from graph_runtime import (
     parse_graph_text,
 )
 from graph_runtime import timestamp as ts
+from graph_runtime.invariants import InvariantError
 from tests.mediapipe_peer.case import PeerCase
 
-SECONDS_PER_CASE = 10
+SECONDS_PER_CASE = 4
 _TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 
@@ -68,6 +69,8 @@ def run_here(case: PeerCase) -> dict[str, Any]:
             _run(case, graph, answer)
     except TookTooLongError:
         return {"died": "timeout"}
+    except InvariantError as error:
+        return {"died": str(error)}
     return answer
 
 

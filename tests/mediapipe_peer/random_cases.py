@@ -32,7 +32,7 @@ def random_case(seed: int) -> PeerCase:
         observed=tuple(streams if rng.random() < 0.8 else rng.sample(streams, 1)),
         observe_bounds=rng.random() < 0.75,
         side_packets=g.side_packets,
-        steps=(("start",), *_feed(g), *_end(rng)),
+        steps=(("start",), *_feed(g), *_end(g)),
         add_mode=rng.choice(("WAIT_TILL_NOT_FULL",) * 4 + ("ADD_IF_NOT_FULL",)),
         reruns=1 if rng.random() < 0.15 else 0,
     )
@@ -145,6 +145,11 @@ def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
     return steps
 
 
-def _end(rng: random.Random) -> list[Step]:
-    idle: list[Step] = [("idle",)] if rng.random() < 0.7 else []
-    return [*idle, ("close sources",), ("done",)]
+def _end(g: GraphBuilder) -> list[Step]:
+    steps: list[Step] = [("idle",)] if g.chance(0.7) else []
+    # One by one: MediaPipe closes those that are left in the order of a hash map.
+    for stream in g.inputs:
+        steps.append(("close", stream.name))
+        if g.chance(0.2):
+            steps.append(("idle",))
+    return [*steps, ("close sources",), ("done",)]

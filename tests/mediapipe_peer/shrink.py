@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.mediapipe_peer.case import PeerCase, stream_of
+from tests.mediapipe_peer.case import PeerCase, Step, stream_of
 
 
 def shrink(case: PeerCase, differs: Callable[[PeerCase], bool], attempts: int = 400) -> PeerCase:
@@ -31,16 +31,22 @@ def _smaller(case: PeerCase) -> Iterator[PeerCase]:
         yield smaller
         # What it made comes from the application instead, and nothing is sent there.
         lost = tuple(stream_of(port) for port in case.nodes[place].outputs)
-        yield replace(smaller, inputs=(*smaller.inputs, *lost))
+        closes = tuple(("close", name) for name in lost)
+        yield replace(
+            smaller,
+            inputs=(*smaller.inputs, *lost),
+            steps=(*smaller.steps[:-2], *closes, *smaller.steps[-2:]),
+        )
     for port in case.inputs:
         yield case.without_input(port)
     steps = case.steps
     half = len(steps) // 2
     if half > 4:
         yield replace(case, steps=(steps[0], *steps[half:]))
-        yield replace(case, steps=(*steps[:half], *steps[-2:]))
-    for place in reversed(range(1, len(steps))):
-        yield replace(case, steps=steps[:place] + steps[place + 1 :])
+        yield replace(case, steps=(*steps[:half], *_closes(case), *steps[-2:]))
+    for place in reversed(range(1, len(steps) - 2)):
+        if steps[place][0] != "close":
+            yield replace(case, steps=steps[:place] + steps[place + 1 :])
     for place, line in enumerate(case.header):
         if line:
             yield replace(case, header=case.header[:place] + case.header[place + 1 :])
@@ -60,3 +66,7 @@ def _smaller(case: PeerCase) -> Iterator[PeerCase]:
     if len(case.observed) > 1:
         for stream in case.observed:
             yield replace(case, observed=tuple(s for s in case.observed if s != stream))
+
+
+def _closes(case: PeerCase) -> list[Step]:
+    return [("close", stream_of(port)) for port in case.inputs]

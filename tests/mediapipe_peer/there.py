@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ.setdefault("GLOG_minloglevel", "3")
 
-SECONDS_PER_CASE = 10.0
+SECONDS_PER_CASE = 4.0
 LOWEST = -(2**63)
 HIGHEST = 2**63 - 1
 NAMES = {

@@ -97,6 +97,28 @@ def test_auxiliary_packets_follow_the_main_decision_before_them() -> None:
     assert seen["out_aux"] == [(0, "a0"), (5, "a5"), (25, "a25")]
 
 
+def test_auxiliary_packets_may_come_early_or_late() -> None:
+    """One auxiliary stream is all there before the main one starts, the other keeps step."""
+    running = Running(
+        """input_stream: "in" input_stream: "a" input_stream: "b" input_stream: "fin"
+        node {
+          calculator: "FlowLimiterCalculator"
+          input_stream: "in" input_stream: "a" input_stream: "b" input_stream: "FINISHED:fin"
+          output_stream: "out" output_stream: "out_a" output_stream: "out_b"
+        }""",
+        "out_a out_b",
+        bounds=True,
+    )
+    running.send(*at("b", 10, 20, 30, 40, 50))
+    for time in (10, 20, 30, 40, 50):
+        running.send(*(at("in", time) if time % 20 == 0 else []), *at("a", time))
+    sent = [(10, 10), (20, 20), (30, 30)]
+    for name in ("out_a", "out_b"):
+        assert [entry for entry in running.seen[name] if entry[1] is not None] == sent
+        assert running.seen[name][-1] == (49, None), "settled up to the next main packet"
+    running.finish()
+
+
 def test_the_side_packet_sets_the_limit() -> None:
     seen = run(
         """node {

@@ -114,6 +114,21 @@ def test_side_packets_go_to_all_channels_and_come_from_the_chosen_one() -> None:
         assert graph.get_output_side_packet("number").value == value
 
 
+def test_a_container_becomes_a_demux_its_nodes_and_a_mux() -> None:
+    graph = CalculatorGraph(
+        text_config='input_stream: "in" input_stream: "on"'
+        + container('input_stream: "ENABLE:on"'),
+        registry=core_registry(),
+    )
+    assert [node.name for node in graph.plan.config.node][:-1] == [
+        "switchcontainer__PacketSequencerCalculator",
+        "switchcontainer__SwitchDemuxCalculator",
+        "switchcontainer__GateCalculator",
+        "switchcontainer__PassThroughCalculator",
+        "switchcontainer__SwitchMuxCalculator",
+    ]
+
+
 def test_the_same_stream_can_come_in_twice() -> None:
     seen = run(
         """node {
@@ -129,9 +144,6 @@ def test_the_same_stream_can_come_in_twice() -> None:
     assert seen == {"x": [(1, 1)], "y": [(1, 1)]}
 
 
-@pytest.mark.xfail(
-    reason="expansion takes a subgraph function that stands inside itself for a loop", strict=True
-)
 def test_containers_nest() -> None:
     inner = """contained_node { calculator: "GateCalculator" }
     contained_node {

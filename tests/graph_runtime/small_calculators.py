@@ -1,0 +1,140 @@
+"""Calculators of a few lines that the tests of the engine share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    In,
+    Options,
+    Out,
+    SideIn,
+    SideOut,
+    Stop,
+    options,
+)
+
+
+class Forward(Calculator):
+    """Any packet, unchanged."""
+
+    value = In[Any]()
+    same = Out[Any](same_as=value)
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.forward(self.same, cc.packet(self.value))
+
+
+class Double(Calculator):
+    """int -> twice as much."""
+
+    number = In[int]()
+    doubled = Out[int]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.emit(self.doubled, 2 * cc.get(self.number))
+
+
+class SlowDouble(Calculator):
+    """`Double` as a coroutine that lets others run first."""
+
+    number = In[int]()
+    doubled = Out[int]()
+
+    async def process(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        cc.emit(self.doubled, 2 * cc.get(self.number))
+
+
+class Join(Calculator):
+    """Two inputs -> the list of their values, None where there is none."""
+
+    left = In[Any]("LEFT")
+    right = In[Any]("RIGHT")
+    both = Out[list[Any]]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.emit(self.both, [cc.get(self.left, None), cc.get(self.right, None)])
+
+
+class CountTo(Calculator):
+    """A source: 1, 2 ... N at the same timestamps, then it stops."""
+
+    limit = SideIn[int]("N")
+    numbers = Out[int]()
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._count = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if self._count == cc.side(self.limit):
+            raise Stop
+        self._count += 1
+        cc.emit(self.numbers, self._count, at=self._count)
+
+
+class Endless(Calculator):
+    """A source that never stops by itself."""
+
+    numbers = Out[int]()
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._count = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        self._count += 1
+        cc.emit(self.numbers, self._count, at=self._count)
+
+
+class PlusOneSide(Calculator):
+    """A side packet from a side packet, when the node opens."""
+
+    given = SideIn[int]()
+    made = SideOut[int]()
+
+    def open(self, cc: CalculatorContext) -> None:
+        cc.set_side(self.made, cc.side(self.given) + 1)
+
+
+@options("enginetest.FailOptions")
+class FailOptions:
+    at: int = 0
+    message: str = "as told"
+
+
+class FailAt(Calculator):
+    """Forwards, and fails at the timestamp that its options name."""
+
+    value = In[Any]()
+    same = Out[Any](same_as=value)
+    fail = Options(FailOptions)
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.input_timestamp == self.fail.at:
+            raise ValueError(self.fail.message)
+        cc.forward(self.same, cc.packet(self.value))
+
+
+SMALL_CALCULATORS = (
+    Forward,
+    Double,
+    SlowDouble,
+    Join,
+    CountTo,
+    Endless,
+    PlusOneSide,
+    FailAt,
+)
+
+
+def one_node(calculator: str, extra: str = "", graph: str = "") -> str:
+    """A graph of one node from stream ``in`` to stream ``out``."""
+    return f"""
+        input_stream: "in"
+        output_stream: "out"
+        {graph}
+        node {{ calculator: "{calculator}" input_stream: "in" output_stream: "out" {extra} }}
+    """

@@ -1,0 +1,47 @@
+"""The real command line, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-m", "servers.cli"]
+
+
+def environment() -> dict[str, str]:
+    """The project is found from any directory."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def graphrt(
+    *words: str | Path, cwd: Path = ROOT, feed: str | bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; ``feed`` is its standard input."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)],
+        input=feed.encode() if isinstance(feed, str) else feed,
+        capture_output=True,
+        cwd=cwd,
+        env=environment(),
+        check=False,
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def lines(text: str) -> list[Any]:
+    """JSON lines, parsed."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def packets(text: str, stream: str) -> list[tuple[Any, Any]]:
+    """The packets of one stream: (timestamp, value)."""
+    return [
+        (line["ts"], line["value"]) for line in lines(text) if line.get("stream") == stream
+    ]
