@@ -219,6 +219,7 @@ def _without_none(hint: Any) -> Any:
 def _output_specs(hint: Any) -> list[Any]:
     if hint is None or hint is type(None):
         return []
+    hint = _without_none(hint)
     if get_origin(hint) is tuple and Ellipsis not in get_args(hint):
         return [_without_none(arg) for arg in get_args(hint)]
-    return [_without_none(hint)]
+    return [hint]

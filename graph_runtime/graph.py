@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -11,22 +11,18 @@ from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
 from graph_runtime import timestamp as ts
+from graph_runtime.assembly import make_run
 from graph_runtime.constant_outputs import ConstantOutputs
 from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
-from graph_runtime.drivers.on_asyncio import AsyncioDriver
-from graph_runtime.drivers.sync import SyncDriver
 from graph_runtime.errors import (
     Code,
     GraphConfigError,
     GraphError,
     NotFoundError,
-    PacketTypeError,
-    RunError,
     StateError,
     TimestampError,
     UnavailableError,
     did_you_mean,
-    reason_of,
 )
 from graph_runtime.executor import Executor
 from graph_runtime.executor_plan import is_reserved_executor_name
@@ -36,16 +32,14 @@ from graph_runtime.graph_config import (
     load_graph_config,
     parse_graph_text,
 )
-from graph_runtime.input_stream import InputStream
 from graph_runtime.invariants import check_invariants
-from graph_runtime.output_stream import OutputStream, StreamObserver
-from graph_runtime.packet import EMPTY, Packet, packet_at
+from graph_runtime.output_stream import StreamObserver
+from graph_runtime.packet import Packet, packet_at
 from graph_runtime.plan import ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.registry import Registry
-from graph_runtime.run import Run, make_run
+from graph_runtime.run import Run
 from graph_runtime.service import GraphService
-from graph_runtime.states import RunEvent, RunState
 from graph_runtime.statistics import GraphStatistics, take_statistics
 from graph_runtime.tracing import Tracer
 from graph_runtime.validated_graph import validate_graph
@@ -138,7 +132,7 @@ class CalculatorGraph:
         self._registry = registry
         self._lock = threading.Lock()
         self._run: Run | None = None
-        self._driver: SyncDriver | AsyncioDriver | None = None
+        self._was_run = False
         self._observers: list[StreamObserver] = []
         self._pollers: list[tuple[str, OutputStreamPoller]] = []
         self._executors: dict[str, Executor] = dict(executors or {})
@@ -212,7 +206,7 @@ class CalculatorGraph:
         """
         self._check_stream(stream_name)
         self._check_not_running("add_output_stream_poller")
-        poller = OutputStreamPoller(self, stream_name, observe_timestamp_bounds)
+        poller = OutputStreamPoller(stream_name, observe_timestamp_bounds)
         self._pollers.append((stream_name, poller))
         return poller
 
@@ -262,8 +256,8 @@ class CalculatorGraph:
     def check_invariants(self) -> None:
         """Check the engine's invariants after every step from now on. For tests; slow."""
         self._checks_invariants = True
-        if self._driver is not None:
-            self._driver.on_step = self._check_step
+        if self._run is not None:
+            self._run.driver.on_step = self._check_step
 
     # Starting -------------------------------------------------------------------------------------
 
@@ -310,7 +304,7 @@ class CalculatorGraph:
                 on_error=self._error_callback,
             )
             self._side_outputs = run.side_outputs
-            self._run, self._driver = run, run.driver
+            self._run = run
             run.driver.tracer = self._tracer
             if self._tracer is not None:
                 self._tracer.start(run)
@@ -338,27 +332,22 @@ class CalculatorGraph:
         Raises:
             StateError: the graph is not running.
             NotFoundError: no such graph input.
-            PacketTypeError, TimestampError: the packet does not fit.
             UnavailableError: throttled, and waiting is not wanted or not possible here.
-            RunError: the graph has failed.
+            RunError: the graph has failed, be it with this packet's type or timestamp.
         """
-        run = self._running("add_packet_to_input_stream")
+        run = self._run
+        if run is None:
+            run = self._running("add_packet_to_input_stream")
         place = run.input_places.get(stream)
         if place is None:
-            self._find_graph_input(stream, "add_packet_to_input_stream")
+            place = self._find_graph_input(stream, "add_packet_to_input_stream")
         if type(packet) is not Packet:
             packet = packet_at(packet, ts.UNSET if timestamp is None else ts.as_value(timestamp))
         elif timestamp is not None:
             packet = packet_at(packet.payload, ts.as_value(timestamp))
-        with self._lock:
-            scheduler = run.scheduler
-            source_id = run.first_input_id + place  # type: ignore[operator]
-            if scheduler.throttling.full_streams[source_id]:
-                self._wait_for_room(run, source_id)
-            if scheduler.errors:
-                raise self._errors_so_far(run)
-            self._add_locked(run, run.graph_inputs[place], packet)  # type: ignore[index]
-            run.driver.events_added()
+        run.add_packet(
+            place, packet, waits=self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
+        )
 
     async def add_packet_to_input_stream_async(
         self, stream: str, packet: Packet | Any, timestamp: SupportsIndex | None = None
@@ -366,110 +355,37 @@ class CalculatorGraph:
         """`add_packet_to_input_stream`, waiting for room without blocking the event loop."""
         run = self._running("add_packet_to_input_stream_async")
         place = run.input_places.get(stream)
-        if place is not None and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
-            source_id = run.first_input_id + place
-            is_throttled = run.scheduler.throttling.is_throttled
-            # From inside the graph waiting is refused below.
-            if is_throttled(source_id) and not run.driver.is_inside_call:
-                await self._wait_async(
-                    "add_packet_to_input_stream_async",
-                    lambda: (
-                        bool(run.scheduler.errors)
-                        or not is_throttled(source_id)
-                        or self._is_run_over
-                    ),
-                )
+        if (
+            place is not None
+            and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
+            and not run.has_room(place)
+        ):
+            await run.wait_async(
+                "add_packet_to_input_stream_async", functools.partial(run.has_room, place)
+            )
         self.add_packet_to_input_stream(stream, packet, timestamp)
-
-    def _add_locked(self, run: Run, stream: OutputStream, packet: Packet) -> None:
-        payload, time = packet.payload, packet.time
-        if payload is EMPTY:
-            run.scheduler.flow.propagate(stream, [], ts.next_allowed_in_stream(time))
-            return
-        error: GraphError | None = None
-        if not ts.is_allowed_in_stream(time):
-            error = TimestampError(
-                f'In stream "{stream.name}", timestamp not specified or set to illegal value: '
-                f"{ts.debug_string(time)}"
-            )
-        elif stream.checker is not None and not stream.checker.accepts(payload):
-            error = _wrong_type(stream, payload)
-        if error is not None:
-            # The graph fails with it, as in MediaPipe: a run with a hole in its input is no run.
-            run.scheduler.log.record(error)
-            run.driver.events_added()
-            raise self._errors_so_far(run)
-        if ts.MIN <= time < ts.MAX:
-            bound = time + 1
-        else:
-            bound = ts.next_allowed_in_stream(time)
-        run.scheduler.flow.propagate(stream, [packet], bound)
-
-    def _wait_for_room(self, run: Run, source_id: int) -> None:
-        scheduler = run.scheduler
-
-        def has_room() -> bool:
-            return (
-                not scheduler.throttling.is_throttled(source_id)
-                or bool(scheduler.errors)
-                or (scheduler.state is RunState.TERMINATED)
-            )
-
-        if has_room():
-            return
-        if self._add_mode is GraphInputStreamAddMode.ADD_IF_NOT_FULL:
-            raise UnavailableError("Graph is throttled.")
-        driver = run.driver
-        if driver.is_inside_call:
-            raise UnavailableError(
-                "Graph is throttled, and a calculator or observer of the graph cannot wait for it"
-            )
-        if isinstance(driver, AsyncioDriver):
-            if not driver.is_on_loop:
-                driver.wait_in_thread(has_room)
-                return
-            if not driver.is_pumping:
-                driver.pump(until=has_room)
-            if not has_room():
-                raise UnavailableError(
-                    "Graph is throttled; on an event loop wait with "
-                    "add_packet_to_input_stream_async"
-                )
-            return
-        driver.wait(has_room, ask_each_call=True)
 
     def set_input_stream_timestamp_bound(self, stream: str, bound: SupportsIndex) -> None:
         """Promise that no packet before ``bound`` will be added to a graph input."""
         run = self._running("set_input_stream_timestamp_bound")
         value = ts.as_value(bound)
-        with self._lock:
-            output = run.graph_inputs[
-                self._find_graph_input(stream, "set_input_stream_timestamp_bound")
-            ]
-            if not (ts.is_allowed_in_stream(value) or value == ts.ONE_OVER_POSTSTREAM):
-                raise TimestampError(
-                    f'In stream "{stream}", timestamp bound set to illegal value: '
-                    f"{ts.debug_string(value)}"
-                )
-            run.scheduler.flow.propagate(output, [], value)
-            run.driver.events_added()
+        place = self._find_graph_input(stream, "set_input_stream_timestamp_bound")
+        if not (ts.is_allowed_in_stream(value) or value == ts.ONE_OVER_POSTSTREAM):
+            raise TimestampError(
+                f'In stream "{stream}", timestamp bound set to illegal value: '
+                f"{ts.debug_string(value)}"
+            )
+        run.set_bound(place, value)
 
     def close_input_stream(self, stream: str) -> None:
         """Nothing more comes on a graph input. Closing twice is fine."""
         run = self._running("close_input_stream")
-        with self._lock:
-            place = self._find_graph_input(stream, "close_input_stream")
-            run.scheduler.close_graph_input(run.graph_inputs[place])
-            run.driver.events_added()
+        run.close_inputs([self._find_graph_input(stream, "close_input_stream")])
 
     def close_all_input_streams(self) -> None:
         """Nothing more comes on any graph input; sources go on."""
         run = self._running("close_all_input_streams")
-        with self._lock:
-            for stream in run.graph_inputs:
-                run.scheduler.close_graph_input(stream)
-            run.scheduler.inputs_closed = True
-            run.driver.events_added()
+        run.close_inputs(range(len(run.graph_inputs)))
 
     def close_all_packet_sources(self) -> None:
         """Nothing more comes on any graph input, and sources are closed at their next turn."""
@@ -488,15 +404,17 @@ class CalculatorGraph:
         Raises:
             RunError: the graph has failed (again at every call, until ``wait_until_done``).
         """
-        self._running("wait_until_idle")
-        self._wait_sync("wait_until_idle", self._is_idle)
-        self._raise_errors()
+        run = self._running("wait_until_idle")
+        run.wait("wait_until_idle", lambda: run.is_idle)
+        if run.error is not None:
+            raise run.error
 
     async def wait_until_idle_async(self) -> None:
         """`wait_until_idle` for event loops."""
-        self._running("wait_until_idle_async")
-        await self._wait_async("wait_until_idle_async", self._is_idle)
-        self._raise_errors()
+        run = self._running("wait_until_idle_async")
+        await run.wait_async("wait_until_idle_async", lambda: run.is_idle)
+        if run.error is not None:
+            raise run.error
 
     def wait_until_done(self) -> None:
         """Return when the run is over and every node is closed; the graph can start again.
@@ -506,25 +424,34 @@ class CalculatorGraph:
         Raises:
             RunError: with every error of the run, which are cleared.
         """
-        if self._run is None:
+        run = self._run
+        if run is None:
             self._check_was_started("wait_until_done")
             return
-        run = self._run
-        self._wait_sync("wait_until_done", lambda: self._is_run_over)
-        self._finish(run, lambda call: run.call_blocking(call))
+        run.wait("wait_until_done", lambda: run.is_over)
+        run.finish()
+        self._end(run)
 
     async def wait_until_done_async(self) -> None:
         """`wait_until_done` for event loops."""
-        if self._run is None:
+        run = self._run
+        if run is None:
             self._check_was_started("wait_until_done_async")
             return
-        run = self._run
-        await self._wait_async("wait_until_done_async", lambda: self._is_run_over)
-        if self._run is not run:
-            return
-        for node in run.begin_clean_up(self._combined_error(run)):
-            await run.call_async(node)
-        self._finish(run, None)
+        await run.wait_async("wait_until_done_async", lambda: run.is_over)
+        await run.finish_async()
+        self._end(run)
+
+    def _end(self, run: Run) -> None:
+        """Keep what later runs need, hand over the errors, once."""
+        with self._lock:
+            if self._run is not run:
+                return
+            self._constants = run.constant_outputs()
+            self._run = None
+            self._was_run = True
+        if run.error is not None:
+            raise run.error
 
     def wait_for_observed_output(self) -> None:
         """Return when an observer has been called since the last call.
@@ -533,9 +460,9 @@ class CalculatorGraph:
             GraphError: the graph is done (OUT_OF_RANGE).
         """
         run = self._running("wait_for_observed_output")
-        self._wait_sync(
+        run.wait(
             "wait_for_observed_output",
-            lambda: run.driver.has_observed or self._is_run_over,
+            lambda: run.driver.has_observed or run.is_over,
             ask_each_call=True,
         )
         self._take_observed(run)
@@ -543,9 +470,8 @@ class CalculatorGraph:
     async def wait_for_observed_output_async(self) -> None:
         """`wait_for_observed_output` for event loops."""
         run = self._running("wait_for_observed_output_async")
-        await self._wait_async(
-            "wait_for_observed_output_async",
-            lambda: run.driver.has_observed or self._is_run_over,
+        await run.wait_async(
+            "wait_for_observed_output_async", lambda: run.driver.has_observed or run.is_over
         )
         self._take_observed(run)
 
@@ -633,7 +559,7 @@ class CalculatorGraph:
 
     def get_combined_error_message(self) -> str:
         """All errors of the run so far, or the empty string."""
-        return str(self._combined_error(self._run) or "") if self._run is not None else ""
+        return str(self._run.error or "") if self._run is not None else ""
 
     def get_output_side_packet(self, name: str) -> Packet:
         """A side packet that the graph made; after the run too.
@@ -659,15 +585,6 @@ class CalculatorGraph:
 
     # Inside ---------------------------------------------------------------------------------------
 
-    @property
-    def _is_run_over(self) -> bool:
-        run = self._run
-        return run is None or run.scheduler.state is RunState.TERMINATED
-
-    def _is_idle(self) -> bool:
-        run = self._run
-        return run is None or run.driver.is_settled
-
     def _running(self, call: str) -> Run:
         run = self._run
         if run is None:
@@ -678,10 +595,8 @@ class CalculatorGraph:
         return run
 
     def _check_was_started(self, call: str) -> None:
-        if not self._side_outputs and not self._was_run:
+        if not self._was_run:
             raise StateError(f"{call}() needs a run; call start_run() first")
-
-    _was_run = False
 
     def _check_not_running(self, call: str) -> None:
         if self._run is not None:
@@ -704,92 +619,6 @@ class CalculatorGraph:
                 f"stream.{did_you_mean(name, names)} Graph input streams: "
                 f"{', '.join(names) or 'none'}"
             ) from None
-
-    def _set_stream_limit(self, stream: InputStream, size: int) -> None:
-        with self._lock:
-            if self._run is not None:
-                stream.max_queue_size = size
-                self._run.scheduler.flow.update_throttling(stream)
-                self._run.driver.events_added()
-
-    def _stream_was_read(self, stream: InputStream) -> None:
-        """A poller took a packet from a full queue. Lock held."""
-        if self._run is not None:
-            self._run.scheduler.flow.update_throttling(stream)
-            self._run.driver.events_added()
-
-    def _wait_sync(
-        self, call: str, done: Callable[[], bool], *, ask_each_call: bool = False
-    ) -> None:
-        driver = self._driver
-        if self._run is None or driver is None:
-            return
-        if isinstance(driver, AsyncioDriver):
-            raise StateError(
-                f"{call}() would block the event loop that this run belongs to; await its _async "
-                f"twin"
-            )
-        driver.check_may_wait(call)
-        with self._lock:
-            driver.wait(done, ask_each_call=ask_each_call)
-
-    async def _wait_async(self, call: str, done: Callable[[], bool]) -> None:
-        driver = self._driver
-        if self._run is None or driver is None:
-            return
-        driver.check_may_wait(call)
-        if isinstance(driver, AsyncioDriver):
-            await driver.wait(done)
-        else:
-            # A run of the thread world, waited for from a loop: wait in a thread.
-            await asyncio.to_thread(self._wait_sync, call, done, ask_each_call=True)
-
-    def _combined_error(self, run: Run) -> RunError | None:
-        errors = run.scheduler.errors
-        return RunError(list(errors)) if errors else None
-
-    def _errors_so_far(self, run: Run) -> RunError:
-        return RunError(list(run.scheduler.errors), prefix="Graph has errors: ")
-
-    def _raise_errors(self) -> None:
-        if self._run is not None:
-            error = self._combined_error(self._run)
-            if error is not None:
-                raise error
-
-    def _finish(self, run: Run, call: Any) -> None:
-        """Close what is open, keep what later runs need, hand over the errors."""
-        with self._lock:
-            if self._run is not run:
-                return
-            nodes = run.begin_clean_up(self._combined_error(run)) if call is not None else []
-        for node in nodes:
-            run.call_blocking(node)
-        with self._lock:
-            run.end_clean_up(self._combined_error(run))
-            self._constants = {
-                node.plan.node_id: ConstantOutputs(node)
-                for node in run.scheduler.nodes
-                if not node.inputs and not node.outputs and node.was_opened
-            }
-            error = self._combined_error(run)
-            run.scheduler.move(RunEvent.CLEAN_UP)
-            self._run = None
-            self._was_run = True
-        if error is not None:
-            raise error
-
-
-def _wrong_type(stream: OutputStream, payload: Any) -> GraphError:
-    assert stream.checker is not None
-    try:
-        stream.checker.validate(payload)
-    except PacketTypeError as error:
-        return PacketTypeError(
-            f'Packet type mismatch on calculator outputting to stream "{stream.name}": {error}',
-            code=error.code,
-        )
-    raise AssertionError(reason_of(PacketTypeError(stream.name)))
 
 
 def _camel(call: str) -> str:

@@ -150,10 +150,10 @@ class PacketType:
         return self.root()._kind == "none"
 
     def narrow(self, other: PacketType) -> None:
-        """Take over the resolved type of the other end of an edge."""
+        """Be what the other end of an edge is, now and after it is narrowed itself."""
         root, target = self.root(), other.root()
         if root is not target:
-            root._kind, root.types, root._same_as = target._kind, target.types, None
+            root.set_same_as(target)
 
     def is_consistent_with(self, target: PacketType) -> bool:
         """Could a packet that leaves here be accepted by ``target``?"""

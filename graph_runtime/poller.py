@@ -10,8 +10,8 @@ from graph_runtime.input_stream import InputStream
 from graph_runtime.packet import EMPTY, Packet, packet_at
 
 if TYPE_CHECKING:
-    from graph_runtime.graph import CalculatorGraph
     from graph_runtime.output_stream import OutputStream
+    from graph_runtime.run import Run
 
 
 class OutputStreamPoller:
@@ -23,16 +23,20 @@ class OutputStreamPoller:
     Source: MediaPipe ``framework/output_stream_poller.h``.
     """
 
-    def __init__(self, graph: CalculatorGraph, name: str, observe_timestamp_bounds: bool) -> None:
-        self._graph = graph
+    def __init__(self, name: str, observe_timestamp_bounds: bool) -> None:
         self._name = name
+        self._run: Run | None = None
         self._observe_bounds = observe_timestamp_bounds
         self._max_queue_size = -1
         self._last = ts.UNSTARTED
         self.stream: InputStream | None = None
         self.is_notified = False
 
-    def start_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
+    def start_run(self, run: Run) -> None:
+        """The graph has started. Lock held."""
+        self._run = run
+
+    def prepare_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
         """The receiving end for a new run."""
         self._last = ts.UNSTARTED
         self.stream = InputStream(
@@ -45,8 +49,8 @@ class OutputStreamPoller:
         if size < -1:
             raise ValueError("the max queue size must be -1 (no limit) or at least 0")
         self._max_queue_size = size
-        if self.stream is not None:
-            self._graph._set_stream_limit(self.stream, size)
+        if self._run is not None and self.stream is not None:
+            self._run.set_limit(self.stream, size)
 
     @property
     def queue_size(self) -> int:
@@ -55,13 +59,19 @@ class OutputStreamPoller:
 
     def next(self) -> Packet | None:
         """The next packet, waiting for it; None at the end. Bounds are empty packets."""
-        self._graph._wait_sync("OutputStreamPoller.next", self._is_decided, ask_each_call=True)
-        return self._take()
+        run = self._run
+        if run is None:
+            return None
+        run.wait("OutputStreamPoller.next", self._is_decided, ask_each_call=True)
+        return self._take(run)
 
     async def next_async(self) -> Packet | None:
         """`next` for event loops."""
-        await self._graph._wait_async("OutputStreamPoller.next_async", self._is_decided)
-        return self._take()
+        run = self._run
+        if run is None:
+            return None
+        await run.wait_async("OutputStreamPoller.next_async", self._is_decided)
+        return self._take(run)
 
     def _settled(self) -> int:
         stream = self.stream
@@ -75,20 +85,21 @@ class OutputStreamPoller:
             stream is None
             or bool(stream.queue)
             or stream.bound == ts.DONE
-            or self._graph._is_run_over
+            or self._run is None
+            or self._run.is_over
             or (self._observe_bounds and self._settled() > self._last)
         )
 
-    def _take(self) -> Packet | None:
+    def _take(self, run: Run) -> Packet | None:
         stream = self.stream
         if stream is None:
             return None
-        with self._graph._lock:
+        with run.lock:
             if stream.queue:
                 packet = stream.queue.popleft()
                 self._last = packet.time
                 if stream.was_full:
-                    self._graph._stream_was_read(stream)
+                    run.stream_was_read(stream)
                 return packet
             if self._observe_bounds and self._settled() > self._last:
                 self._last = self._settled()

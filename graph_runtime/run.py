@@ -1,53 +1,51 @@
-"""One run of a graph: its nodes and streams, made from the plan, and their end."""
+"""One run of a graph: packets in, waiting, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from graph_runtime import timestamp as ts
 from graph_runtime.constant_outputs import ConstantOutputs
-from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
+from graph_runtime.context import NO_PACKET, OutputSidePacket
 from graph_runtime.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.drivers.sync import SyncDriver, coroutine_loop
 from graph_runtime.errors import (
-    CalculatorError,
-    Code,
     GraphError,
     PacketTypeError,
     RunError,
+    StateError,
+    TimestampError,
+    UnavailableError,
     reason_of,
 )
-from graph_runtime.executor import (
-    ApplicationThreadExecutor,
-    Executor,
-    ThreadPoolExecutor,
-    automatic_num_threads,
-)
-from graph_runtime.executor_plan import APPLICATION_THREAD, THREAD_POOL
-from graph_runtime.input_stream import InputStream
-from graph_runtime.node import Node
-from graph_runtime.output_stream import OutputStream, StreamObserver
-from graph_runtime.packet import Packet
-from graph_runtime.ready_queue import ReadyQueue
-from graph_runtime.registry import REGISTRY, Registry
-from graph_runtime.scheduler import Scheduler
-from graph_runtime.states import NodeEvent, NodeState
+from graph_runtime.packet import EMPTY, Packet
+from graph_runtime.states import NodeEvent, NodeState, RunEvent, RunState
 
 if TYPE_CHECKING:
-    from graph_runtime.plan import ExecutorPlan, ValidatedGraph
-    from graph_runtime.poller import OutputStreamPoller
+    from collections.abc import Awaitable
+
+    from graph_runtime.input_stream import InputStream
+    from graph_runtime.node import Node
+    from graph_runtime.output_stream import OutputStream
+    from graph_runtime.plan import ValidatedGraph
+    from graph_runtime.registry import Registry
+    from graph_runtime.scheduler import Scheduler
 
 
 class Run:
-    """What exists while a graph runs."""
+    """What exists while a graph runs, and what the application can do to it.
+
+    Methods take the graph's lock themselves unless they say that it is held.
+    """
 
     def __init__(
         self,
         plan: ValidatedGraph,
+        lock: threading.Lock,
         scheduler: Scheduler,
         driver: SyncDriver | AsyncioDriver,
         graph_inputs: list[OutputStream],
@@ -57,6 +55,7 @@ class Run:
         registry: Registry,
     ) -> None:
         self.plan = plan
+        self.lock = lock
         self.scheduler = scheduler
         self.driver = driver
         self.graph_inputs = graph_inputs
@@ -66,9 +65,207 @@ class Run:
         self.side_outputs = side_outputs
         self.side_packets = side_packets
         self.registry = registry
+        self._is_cleaning_up = False
+        self._is_finished = False
 
-    def begin_clean_up(self, error: RunError | None) -> list[Node]:
-        """The nodes that must still be closed, prepared for the call. Lock held."""
+    # Packets in -----------------------------------------------------------------------------------
+
+    def add_packet(self, place: int, packet: Packet, *, waits: bool) -> None:
+        """A packet for a graph input; ``waits``: until there is room, else raise.
+
+        Raises:
+            UnavailableError: throttled, and waiting is not wanted or not possible here.
+            RunError: the run has failed, or fails with this packet.
+        """
+        with self.lock:
+            source_id = self.first_input_id + place
+            if self.scheduler.throttling.full_streams[source_id]:
+                self._wait_for_room(source_id, waits)
+            if self.scheduler.errors:
+                raise self.errors_so_far()
+            self._send(self.graph_inputs[place], packet)
+            self.driver.events_added()
+
+    def _send(self, stream: OutputStream, packet: Packet) -> None:
+        payload, time = packet.payload, packet.time
+        flow = self.scheduler.flow
+        if payload is EMPTY:
+            flow.propagate(stream, [], ts.next_allowed_in_stream(time))
+            return
+        error: GraphError | None = None
+        if not ts.is_allowed_in_stream(time):
+            error = TimestampError(
+                f'In stream "{stream.name}", timestamp not specified or set to illegal value: '
+                f"{ts.debug_string(time)}"
+            )
+        elif stream.checker is not None and not stream.checker.accepts(payload):
+            error = _wrong_type(stream, payload)
+        if error is not None:
+            # The graph fails with it, as in MediaPipe: a run with a hole in its input is no run.
+            self.scheduler.log.record(error)
+            self.driver.events_added()
+            raise self.errors_so_far()
+        bound = time + 1 if ts.MIN <= time < ts.MAX else ts.next_allowed_in_stream(time)
+        flow.propagate(stream, [packet], bound)
+
+    def has_room(self, place: int) -> bool:
+        """May a packet be added, or would it be pointless to wait?"""
+        return (
+            not self.scheduler.throttling.is_throttled(self.first_input_id + place)
+            or bool(self.scheduler.errors)
+            or self.is_over
+        )
+
+    def _wait_for_room(self, source_id: int, waits: bool) -> None:
+        """Lock held."""
+        place = source_id - self.first_input_id
+
+        def has_room() -> bool:
+            return self.has_room(place)
+
+        if has_room():
+            return
+        if not waits:
+            raise UnavailableError("Graph is throttled.")
+        driver = self.driver
+        if driver.is_inside_call:
+            raise UnavailableError(
+                "Graph is throttled, and a calculator or observer of the graph cannot wait for it"
+            )
+        if isinstance(driver, SyncDriver):
+            driver.wait(has_room, ask_each_call=True)
+        elif not driver.is_on_loop:
+            driver.wait_in_thread(has_room)
+        else:
+            if not driver.is_pumping:
+                driver.pump(until=has_room)
+            if not has_room():
+                raise UnavailableError(
+                    "Graph is throttled; on an event loop wait with "
+                    "add_packet_to_input_stream_async"
+                )
+
+    def set_bound(self, place: int, bound: int) -> None:
+        """A bound for a graph input."""
+        with self.lock:
+            self.scheduler.flow.propagate(self.graph_inputs[place], [], bound)
+            self.driver.events_added()
+
+    def close_inputs(self, places: Iterable[int]) -> None:
+        """Graph inputs end."""
+        with self.lock:
+            for place in places:
+                self.scheduler.close_graph_input(self.graph_inputs[place])
+            if all(stream.closed for stream in self.graph_inputs):
+                self.scheduler.inputs_closed = True
+            self.driver.events_added()
+
+    # Waiting --------------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing runs and nothing can."""
+        return self.scheduler.state is RunState.TERMINATED or self._is_finished
+
+    @property
+    def is_idle(self) -> bool:
+        return self.driver.is_settled or self._is_finished
+
+    def wait(self, call: str, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
+        """Block until ``done`` holds; ``call`` is the application's name for this.
+
+        Raises:
+            StateError: the wait would never end: inside a calculator or observer, or on the event
+                loop that runs the graph.
+        """
+        driver = self.driver
+        driver.check_may_wait(call)
+        if isinstance(driver, AsyncioDriver) and driver.is_on_loop:
+            raise StateError(
+                f"{call}() would block the event loop that this run belongs to; await its _async "
+                f"twin"
+            )
+        with self.lock:
+            if isinstance(driver, SyncDriver):
+                driver.wait(done, ask_each_call=ask_each_call)
+            else:
+                driver.wait_in_thread(done)
+
+    async def wait_async(self, call: str, done: Callable[[], bool]) -> None:
+        """`wait` for event loops."""
+        driver = self.driver
+        driver.check_may_wait(call)
+        if isinstance(driver, AsyncioDriver) and driver.is_on_loop:
+            await driver.wait(done)
+        else:
+            # A run of the thread world, or of another loop.
+            await asyncio.to_thread(self.wait, call, done, ask_each_call=True)
+
+    def set_limit(self, stream: InputStream, size: int) -> None:
+        """Another limit for a queue."""
+        with self.lock:
+            stream.max_queue_size = size
+            self.stream_was_read(stream)
+
+    def stream_was_read(self, stream: InputStream) -> None:
+        """A reader from outside took packets, or another limit counts. Lock held."""
+        self.scheduler.flow.update_throttling(stream)
+        self.driver.events_added()
+
+    # Errors ---------------------------------------------------------------------------------------
+
+    @property
+    def error(self) -> RunError | None:
+        """All errors so far."""
+        errors = self.scheduler.errors
+        return RunError(list(errors)) if errors else None
+
+    def errors_so_far(self) -> RunError:
+        """The error of a call that comes too late."""
+        return RunError(list(self.scheduler.errors), prefix="Graph has errors: ")
+
+    # The end --------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """After the end: close what is open, call the status handlers. Errors stay in `error`."""
+        nodes = self._begin_clean_up()
+        if nodes is None:
+            self.wait("wait_until_done", lambda: self._is_finished)
+            return
+        for node in nodes:
+            try:
+                result = node.calculator.close(node.context)
+                if inspect.isawaitable(result):
+                    asyncio.run_coroutine_threadsafe(_awaited(result), coroutine_loop()).result()
+            except Exception:
+                # The run's own error is what the application gets.
+                continue
+        self._end_clean_up()
+
+    async def finish_async(self) -> None:
+        """`finish` for event loops."""
+        nodes = self._begin_clean_up()
+        if nodes is None:
+            await self.wait_async("wait_until_done_async", lambda: self._is_finished)
+            return
+        for node in nodes:
+            try:
+                result = node.calculator.close(node.context)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception:
+                continue
+        self._end_clean_up()
+
+    def _begin_clean_up(self) -> list[Node] | None:
+        """The nodes that must still be closed, prepared for the call; None: somebody is at it."""
+        with self.lock:
+            if self._is_cleaning_up:
+                return None
+            self._is_cleaning_up = True
+            return self._prepare_closing(self.error)
+
+    def _prepare_closing(self, error: RunError | None) -> list[Node]:
         for stream in self.graph_inputs:
             stream.closed = True
         nodes = []
@@ -91,30 +288,22 @@ class Run:
             node.move(NodeEvent.RUN_ENDED)
         return nodes
 
-    def end_clean_up(self, error: RunError | None) -> None:
-        """After the last node is closed. Lock held."""
-        for queue in self.scheduler.queues.values():
-            queue.clear()
-        self.call_status_handlers("POST_RUN", error)
+    def _end_clean_up(self) -> None:
+        with self.lock:
+            for queue in self.scheduler.queues.values():
+                queue.clear()
+            self.call_status_handlers("POST_RUN", self.error)
+            self.scheduler.move(RunEvent.CLEAN_UP)
+            self._is_finished = True
+            self.driver.poke()
 
-    def call_blocking(self, node: Node) -> None:
-        """Close a node after the run. What it sends or raises no longer counts."""
-        try:
-            result = node.calculator.close(node.context)
-            if inspect.isawaitable(result):
-                asyncio.run_coroutine_threadsafe(_awaited(result), coroutine_loop()).result()
-        except Exception:
-            # The run's own error is what the application gets.
-            return
-
-    async def call_async(self, node: Node) -> None:
-        """`call_blocking` for event loops."""
-        try:
-            result = node.calculator.close(node.context)
-            if inspect.isawaitable(result):
-                await result
-        except Exception:
-            return
+    def constant_outputs(self) -> dict[int, ConstantOutputs]:
+        """What nodes without streams made, for the next run."""
+        return {
+            node.plan.node_id: ConstantOutputs(node)
+            for node in self.scheduler.nodes
+            if not node.inputs and not node.outputs and node.was_opened
+        }
 
     def call_status_handlers(self, phase: str, error: RunError | None) -> None:
         """Tell the graph's status handlers how the run begins or ended."""
@@ -132,252 +321,17 @@ class Run:
                 )
 
 
-async def _awaited(awaitable: Any) -> None:
+async def _awaited(awaitable: Awaitable[None]) -> None:
     await awaitable
 
 
-def make_run(
-    plan: ValidatedGraph,
-    *,
-    lock: threading.Lock,
-    is_async: bool,
-    executors: Mapping[str, Executor],
-    registry: Registry | None,
-    side_packets: Mapping[str, Any],
-    headers: Mapping[str, Any],
-    services: Mapping[str, Any],
-    allows_default_services: bool,
-    observers: list[StreamObserver],
-    pollers: list[tuple[str, OutputStreamPoller]],
-    stream_limits: Mapping[str, int],
-    constants: Mapping[int, ConstantOutputs],
-    counters: dict[str, Counter],
-    on_error: Callable[[GraphError], object] | None,
-) -> Run:
-    """Make the nodes and streams of a run, and hand out the side packets.
-
-    Raises:
-        RunError: side packets or services are missing or wrong.
-    """
-    registry = registry or REGISTRY
-    given = {
-        name: value if isinstance(value, Packet) else Packet(value)
-        for name, value in side_packets.items()
-    }
-    if plan.side_packet_types or given:
-        _check_side_packets(plan, given)
-    services = _complete_services(plan, services, allows_default_services)
-
-    driver, queues, pools = _make_queues(plan, lock, is_async, executors, registry)
-    streams: dict[str, OutputStream] = {}
-    graph_inputs = []
-    for graph_input in plan.graph_inputs:
-        stream = OutputStream(graph_input.name, graph_input.checker, None)
-        streams[graph_input.name] = stream
-        graph_inputs.append(stream)
-    node_outputs = []
-    for node_plan in plan.nodes:
-        outputs = [
-            OutputStream(output.stream, output.checker, node_plan.timestamp_offset)
-            for output in node_plan.output_plans
-        ]
-        for output in outputs:
-            streams[output.name] = output
-        node_outputs.append(outputs)
-
-    side_outputs: dict[str, OutputSidePacket] = {}
-    nodes: list[Node] = []
-    limit = plan.max_queue_size
-    consumers: dict[str, list[tuple[Node, int]]] = {}
-    scheduler_of: list[Scheduler] = []
-
-    def on_side_packet(side: OutputSidePacket) -> None:
-        waiting = consumers.get(side.name)
-        if waiting:
-            with lock:
-                scheduler_of[0].output_side_packet_set(side, waiting)
-
-    for node_plan, outputs in zip(plan.nodes, node_outputs, strict=True):
-        inputs = []
-        for place, input_plan in enumerate(node_plan.input_plans):
-            size = stream_limits.get(input_plan.stream, limit) if stream_limits else limit
-            stream_in = InputStream(
-                streams[input_plan.stream],
-                None,
-                place,
-                input_plan.checker,
-                input_plan.is_back_edge,
-                size,
-                input_plan.throttles,
-            )
-            inputs.append(stream_in)
-            streams[input_plan.stream].mirrors.append(stream_in)
-        sides = [
-            OutputSidePacket(name, checker, on_side_packet)
-            for name, checker in zip(
-                node_plan.output_side_packets.names, node_plan.side_output_checkers, strict=True
-            )
-        ]
-        for side in sides:
-            side_outputs[side.name] = side
-        queue = queues[node_plan.executor]
-        try:
-            node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
-        except Exception as error:
-            failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
-            raise RunError([failure]) from error
-        queue.nodes[node.key] = node
-        nodes.append(node)
-    for name, poller in pollers:
-        producer = plan.producers[name]
-        throttles = (producer,) if producer >= len(plan.nodes) else _throttles_of(plan, producer)
-        streams[name].mirrors.append(poller.start_run(streams[name], throttles))
-    for observer in observers:
-        observer.reset()
-        streams[observer.stream_name].observers.append(observer)
-    for name, header in headers.items():
-        if name in streams:
-            streams[name].header = header if isinstance(header, Packet) else Packet(header)
-
-    scheduler = Scheduler(plan, nodes, queues, graph_inputs, constants, on_error)
-    scheduler_of.append(scheduler)
-    for node in nodes:
-        for place, side_plan in enumerate(node.plan.side_input_plans):
-            if side_plan.producer is not None:
-                consumers.setdefault(side_plan.name, []).append((node, place))
-            elif side_plan.name in given:
-                scheduler.side_packet_arrived(node, place, given[side_plan.name])
-            else:
-                node.missing_side_packets -= 1  # optional and left out
-    driver.attach(scheduler, pools)
-    run = Run(plan, scheduler, driver, graph_inputs, streams, side_outputs, given, registry)
-    if plan.config.status_handler:
-        run.call_status_handlers("PRE_RUN", None)
-    if scheduler.errors:
-        raise RunError(scheduler.errors)
-    return run
-
-
-def _throttles_of(plan: ValidatedGraph, producer: int) -> tuple[int, ...]:
-    node = plan.nodes[producer]
-    if node.is_source:
-        return (producer,)
-    found: set[int] = set()
-    for input_plan in node.input_plans:
-        if not input_plan.is_back_edge:
-            found.update(input_plan.throttles)
-    return tuple(sorted(found))
-
-
-def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> None:
-    errors: list[GraphError] = []
-    missing = [
-        f'Side packet "{name}" is required but was not provided.'
-        for name, (_, optional) in plan.side_packet_types.items()
-        if not optional and name not in given
-    ]
-    if missing:
-        errors.append(
-            GraphError(
-                "ValidateRequiredSidePackets failed to validate: \n" + "\n".join(missing),
-                code=Code.INVALID_ARGUMENT,
-            )
+def _wrong_type(stream: OutputStream, payload: Any) -> GraphError:
+    assert stream.checker is not None
+    try:
+        stream.checker.validate(payload)
+    except PacketTypeError as error:
+        return PacketTypeError(
+            f'Packet type mismatch on calculator outputting to stream "{stream.name}": {error}',
+            code=error.code,
         )
-    for name, packet in given.items():
-        if name in plan.side_producers:
-            errors.append(
-                GraphError(
-                    f'Side packet "{name}" is both provided and generated by a PacketGenerator.'
-                )
-            )
-        elif name in plan.side_packet_types:
-            try:
-                plan.side_packet_types[name][0].validate(packet.payload)
-            except PacketTypeError as error:
-                errors.append(PacketTypeError(f'Side packet "{name}" failed validation: {error}'))
-    if errors:
-        raise RunError(errors)
-
-
-def _complete_services(
-    plan: ValidatedGraph, services: Mapping[str, Any], allows_defaults: bool
-) -> Mapping[str, Any]:
-    complete: dict[str, Any] | None = None
-    for node in plan.nodes:
-        for key, request in node.service_requests.items():
-            if complete is None:
-                complete = dict(services)
-            if key in complete:
-                continue
-            factory = request.service.factory
-            if not allows_defaults:
-                reason = "Service default initialization is disallowed."
-            elif factory is None:
-                reason = "the service has no default."
-            else:
-                try:
-                    complete[key] = factory()
-                    continue
-                except Exception as error:
-                    reason = reason_of(error)
-            if not request.is_optional:
-                raise RunError(
-                    [
-                        GraphError(
-                            f'Service "{key}", required by node {node.name}, was not provided and '
-                            f"cannot be created: {reason}",
-                            code=Code.INTERNAL,
-                        )
-                    ]
-                )
-    return services if complete is None else complete
-
-
-def _make_queues(
-    plan: ValidatedGraph,
-    lock: threading.Lock,
-    is_async: bool,
-    executors: Mapping[str, Executor],
-    registry: Registry,
-) -> tuple[
-    SyncDriver | AsyncioDriver,
-    dict[str, ReadyQueue],
-    dict[str, tuple[ReadyQueue, Executor]],
-]:
-    """The queue of each executor; one is the driver's own, the others belong to pools."""
-    own = ReadyQueue("", is_pumped=True)
-    queues: dict[str, ReadyQueue] = {}
-    pools: dict[str, tuple[ReadyQueue, Executor]] = {}
-    is_eager = True
-    for name in (*plan.executors, *(name for name in executors if name not in plan.executors)):
-        executor = executors.get(name) or _make_executor(plan, plan.executors[name], registry)
-        if executor is None:
-            queues[name] = own
-        elif isinstance(executor, ApplicationThreadExecutor):
-            queues[name] = own
-            if not name:
-                is_eager = False
-        else:
-            queues[name] = ReadyQueue(name, is_pumped=False)
-            pools[name] = (queues[name], executor)
-    # The driver's own queue is always there, also when every node is in a pool.
-    queues.setdefault("__application", own)
-    driver = AsyncioDriver(lock, own) if is_async else SyncDriver(lock, own, eager=is_eager)
-    return driver, queues, pools
-
-
-def _make_executor(
-    plan: ValidatedGraph, executor: ExecutorPlan, registry: Registry
-) -> Executor | None:
-    if executor.type == APPLICATION_THREAD:
-        return ApplicationThreadExecutor()
-    if executor.type == THREAD_POOL:
-        threads = executor.num_threads
-        if threads < 1:
-            threads = automatic_num_threads(len(plan.nodes))
-        return ThreadPoolExecutor(threads, executor.thread_name_prefix)
-    if executor.type:
-        factory = registry.find_executor(executor.type, plan.config.package)
-        assert factory is not None, "checked at validation"
-        return factory(executor.options)
-    return None
+    raise AssertionError(f"{stream.name}: the checker and its error disagree")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
+OUTPUT_HANDLER = "InOrderOutputStreamHandler"
 
 
 @dataclass
@@ -229,6 +230,13 @@ class _Validation:
                 f"{did_you_mean(name, self.registry.input_stream_handlers())} "
                 f'(node "{contract.node_name}")'
             )
+        sender = node.output_stream_handler.output_stream_handler
+        if sender not in ("", OUTPUT_HANDLER):
+            raise NotFoundError(
+                "CalculatorGraph::InitializeCalculatorNodes failed: No registered object with "
+                f'name: {sender}; "{sender}" is not a registered output stream handler; the only '
+                f'one is {OUTPUT_HANDLER} (node "{contract.node_name}")'
+            )
         if len(inputs) == 0:
             return name, DefaultInputStreamHandler, Settings()
         try:
@@ -373,10 +381,11 @@ class _Validation:
     def _resolve_types(self) -> None:
         """An Any end takes over the other end's type, then one-of types are narrowed."""
         for produced, consumed, _, _ in self.edges:
-            if produced.is_any and not consumed.is_any:
-                produced.narrow(consumed)
-            elif consumed.is_any and not produced.is_any:
+            if consumed.is_any:
+                # Also when both are: what one of them turns out to be, the other is too.
                 consumed.narrow(produced)
+            elif produced.is_any:
+                produced.narrow(consumed)
         for produced, consumed, _, _ in self.edges:
             if produced.is_one_of and consumed.is_exact and produced.is_consistent_with(consumed):
                 produced.narrow(consumed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
@@ -241,30 +241,22 @@ def _is_further_value(command: str, option: str, word: str) -> bool:
     return _SEVERAL[option](word)
 
 
-def spread(argv: Iterable[str]) -> list[str]:
-    """``--observe a b`` becomes ``--observe=a --observe=b``: each value gets its option.
+def spread(argv: Sequence[str]) -> list[str]:
+    """``--observe a b`` becomes ``--observe a --observe b``: each value gets its option.
 
     So an option takes the values that look like its own, and leaves the graph behind them alone.
     """
     spread_out: list[str] = []
     option = ""
-    is_first = False
-    words = iter(argv)
-    command = ""
-    for word in words:
-        command = command or word
+    for place, word in enumerate(argv):
         if word == "--":
-            return [*spread_out, word, *words]
-        if word in _SEVERAL:
-            option, is_first = word, True
-            continue
-        is_value = option and (is_first or _is_further_value(command, option, word))
-        if is_value and not word.startswith("--"):
-            spread_out.append(f"{option}={word}")
-            is_first = False
-            continue
-        if is_first:
-            spread_out.append(option)  # for argparse to complain about
-        option, is_first = "", False
-        spread_out.append(word)
-    return [*spread_out, option] if is_first else spread_out
+            return [*spread_out, *argv[place:]]
+        is_value = bool(option) and not word.startswith("--")
+        if is_value and argv[place - 1] == option:
+            spread_out.append(word)
+        elif is_value and _is_further_value(argv[0], option, word):
+            spread_out += [option, word]
+        else:
+            option = word if word in _SEVERAL else ""
+            spread_out.append(word)
+    return spread_out

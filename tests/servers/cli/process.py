@@ -42,6 +42,4 @@ def lines(text: str) -> list[Any]:
 
 def packets(text: str, stream: str) -> list[tuple[Any, Any]]:
     """The packets of one stream: (timestamp, value)."""
-    return [
-        (line["ts"], line["value"]) for line in lines(text) if line.get("stream") == stream
-    ]
+    return [(line["ts"], line["value"]) for line in lines(text) if line.get("stream") == stream]

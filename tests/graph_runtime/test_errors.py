@@ -1,0 +1,137 @@
+"""The error tree: what catches what, what survives a process boundary, and the words."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from graph_runtime import (
+    CalculatorError,
+    Cancelled,
+    Code,
+    GraphConfigError,
+    GraphError,
+    GraphSyntaxError,
+    NotFoundError,
+    PacketTypeError,
+    RunError,
+    StateError,
+    TimestampError,
+    UnavailableError,
+    ValidationError,
+)
+from graph_runtime.errors import common_code, did_you_mean, reason_of
+
+EXAMPLES: list[GraphError] = [
+    GraphError("plain", code=Code.ALREADY_EXISTS),
+    GraphConfigError("config", code=Code.INTERNAL),
+    GraphSyntaxError("oops", source="graph.pbtxt", line=3, column=7, hint="write it so"),
+    ValidationError([GraphConfigError("one"), NotFoundError("two")]),
+    PacketTypeError("type"),
+    TimestampError("time"),
+    StateError("state"),
+    NotFoundError("nothing"),
+    UnavailableError("later"),
+    CalculatorError("node", "Process", "ValueError: no", code=Code.INTERNAL, time=5),
+    Cancelled(),
+    RunError([CalculatorError("n", "Open", "x"), StateError("y")], prefix="Graph has errors: "),
+]
+
+
+def subclasses(cls: type[Any]) -> set[type[Any]]:
+    return {cls}.union(*(subclasses(each) for each in cls.__subclasses__()))
+
+
+def attributes(error: BaseException) -> dict[str, Any]:
+    """What an error says, with errors inside it told in the same way."""
+
+    def told(value: Any) -> Any:
+        if isinstance(value, BaseException):
+            return attributes(value)
+        return tuple(map(told, value)) if isinstance(value, tuple) else value
+
+    found = {name: told(value) for name, value in vars(error).items() if name != "__cause__"}
+    return {**found, "type": type(error), "text": str(error), "code": getattr(error, "code", None)}
+
+
+def test_there_is_an_example_of_every_error() -> None:
+    ours = {cls for cls in subclasses(GraphError) if cls.__module__.startswith("graph_runtime")}
+    assert {type(error) for error in EXAMPLES} == ours
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_errors_survive_pickling_with_all_they_hold(error: GraphError, protocol: int) -> None:
+    assert attributes(pickle.loads(pickle.dumps(error, protocol))) == attributes(error)
+    assert attributes(copy.deepcopy(error)) == attributes(error)
+
+
+class AuthorsError(GraphError):
+    """As a calculator's author would write it: with a constructor of its own."""
+
+    def __init__(self, model: str, *, retry_after: float) -> None:
+        super().__init__(f"{model} is busy", code=Code.UNAVAILABLE)
+        self.model = model
+        self.retry_after = retry_after
+
+
+def test_errors_of_authors_survive_too() -> None:
+    error = pickle.loads(pickle.dumps(AuthorsError("llama", retry_after=1.5)))
+
+    assert (error.model, error.retry_after, error.code) == ("llama", 1.5, Code.UNAVAILABLE)
+    assert str(error) == "llama is busy"
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_they_are_what_mediapipes_python_api_raises(error: GraphError) -> None:
+    assert isinstance(error, RuntimeError)
+    is_value_error = isinstance(error, (GraphConfigError, PacketTypeError, TimestampError))
+    assert isinstance(error, ValueError) is is_value_error
+    assert error.message == str(error)
+
+
+def test_a_syntax_error_tells_the_place_first() -> None:
+    error = EXAMPLES[2]
+    assert str(error) == "graph.pbtxt:3:7: parse error: oops\nhint: write it so"
+
+
+def test_a_calculator_error_keeps_the_calculators_words_apart() -> None:
+    error = CalculatorError("llm", "Process", "ValueError: no", time=5)
+
+    assert (error.node, error.phase, error.reason, error.time) == (
+        "llm", "Process", "ValueError: no", 5,
+    )  # fmt: skip
+    assert str(error) == (
+        'Calculator::Process() for node "llm" failed: ValueError: no (at input timestamp 5)'
+    )
+    assert str(CalculatorError("n", "Close", "x")) == 'Calculator::Close() for node "n" failed: x'
+
+
+def test_several_errors_share_a_code_or_have_none() -> None:
+    both = [NotFoundError("a"), NotFoundError("b")]
+    assert RunError(both).code is Code.NOT_FOUND
+    assert RunError([*both, StateError("c")]).code is Code.UNKNOWN
+    assert common_code([]) is Code.UNKNOWN
+    assert str(RunError(both)) == "CalculatorGraph::Run() failed: \na\nb"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("vidoe", ' Did you mean "video"?'),
+        ("VIDEO", ' Did you mean "video"?'),
+        ("xyz", ""),
+        ("a_", ' Did you mean "a_2"?'),
+    ],
+)
+def test_near_names(name: str, hint: str) -> None:
+    assert did_you_mean(name, ["video", "audio", "a_2"]) == hint
+
+
+def test_the_reason_of_a_foreign_exception_names_its_type() -> None:
+    assert reason_of(ValueError("no")) == "ValueError: no"
+    assert reason_of(KeyError()) == "KeyError"
+    assert reason_of(StateError("too late")) == "too late"
