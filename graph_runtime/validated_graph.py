@@ -6,7 +6,6 @@ first error, this goes on as far as what follows still makes sense.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from graph_runtime.executor_plan import plan_executors
 from graph_runtime.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.input_handlers.handler import InputStreamHandler
 from graph_runtime.names import canonical_names, debug_name
+from graph_runtime.node_order import CycleError, topological_order
 from graph_runtime.packet_type import PacketType
 from graph_runtime.plan import (
     GraphInputPlan,
@@ -406,8 +406,9 @@ class _Validation:
     # Order ----------------------------------------------------------------------------------------
 
     def _sort(self) -> None:
-        """Kahn's algorithm, smallest original place first; only when something is out of order."""
+        """Put producers before consumers; a graph that is in order stays as it is."""
         nodes = self.drafts
+        graph_inputs = set(self.graph_inputs.names)
         makers: dict[str, int] = {}
         side_makers: dict[str, int] = {}
         for place, draft in enumerate(nodes):
@@ -420,31 +421,14 @@ class _Validation:
             needed = {
                 makers[name]
                 for place, name in enumerate(draft.inputs.names)
-                if place not in draft.back_edges
-                and name in makers
-                and name not in self.graph_inputs.names
+                if place not in draft.back_edges and name in makers and name not in graph_inputs
             }
             needed |= {side_makers[name] for name in draft.side_inputs.names if name in side_makers}
             before.append(needed)
-        if all(not needed or max(needed) < place for place, needed in enumerate(before)):
-            return
-        after: list[list[int]] = [[] for _ in nodes]
-        missing = [len(needed) for needed in before]
-        for place, needed in enumerate(before):
-            for earlier in needed:
-                after[earlier].append(place)
-        ready = [place for place, count in enumerate(missing) if not count]
-        order = []
-        while ready:
-            place = heapq.heappop(ready)
-            order.append(place)
-            for later in after[place]:
-                missing[later] -= 1
-                if not missing[later]:
-                    heapq.heappush(ready, later)
-        if len(order) < len(nodes):
-            cycle = _find_cycle(set(range(len(nodes))) - set(order), after)
-            names = ", ".join(nodes[place].name for place in cycle)
+        try:
+            order = topological_order(before)
+        except CycleError as error:
+            names = ", ".join(nodes[place].name for place in error.places)
             self._report(
                 GraphConfigError(
                     "Generator side packet cycle or calculator stream cycle detected in graph: "
@@ -452,9 +436,9 @@ class _Validation:
                     "input_stream_info { tag_index: ... back_edge: true }",
                     code=Code.UNKNOWN,
                 ),
-                nodes[cycle[0]].origin,
+                nodes[error.places[0]].origin,
             )
-            raise ValidationError(self.findings)
+            raise ValidationError(self.findings) from None
         self.drafts = [nodes[place] for place in order]
 
     # Plan -----------------------------------------------------------------------------------------
@@ -641,22 +625,3 @@ def _no_producer(name: str, place: int, node_name: str, known: Any) -> GraphErro
         f"a corresponding output stream.{did_you_mean(name, known)}",
         code=Code.UNKNOWN,
     )
-
-
-def _find_cycle(places: set[int], after: list[list[int]]) -> list[int]:
-    """A cycle among nodes that could not be sorted, from its lowest place on."""
-    before: dict[int, int] = {}
-    for place in sorted(places, reverse=True):
-        for later in after[place]:
-            if later in places:
-                before[later] = place
-    place = min(places)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while place not in seen:
-        seen[place] = len(path)
-        path.append(place)
-        place = before[place]
-    cycle = path[seen[place] :][::-1]
-    start = cycle.index(min(cycle))
-    return cycle[start:] + cycle[:start]
