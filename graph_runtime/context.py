@@ -35,6 +35,8 @@ P = TypeVar("P")
 
 NO_PACKET = packet_at(EMPTY, ts.UNSET)
 _RAISE: Any = object()
+# Names of the module are faster to look up than attributes of another.
+_MIN, _MAX = ts.MIN, ts.MAX
 
 
 class PortMap(dict[PortKey, P], Generic[P]):
@@ -151,7 +153,7 @@ class OutputStreamShard:
         if payload is EMPTY:
             self.set_next_timestamp_bound(Timestamp.of(ts.next_allowed_in_stream(time)))
             return
-        if ts.MIN <= time < ts.MAX:
+        if _MIN <= time < _MAX:
             bound = time + 1
         elif ts.PRESTREAM <= time <= ts.POSTSTREAM:
             bound = ts.next_allowed_in_stream(time)

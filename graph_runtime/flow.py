@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from graph_runtime.throttling import Throttling
 
 _OPENED = NodeState.OPENED
+# Names of the module are faster to look up than attributes of another.
+_UNSET = ts.UNSET
+_NOTHING_MORE = ts.ONE_OVER_POSTSTREAM
 
 
 class Flow:
@@ -60,36 +63,39 @@ class Flow:
                 if shard.updated_bound == packet.time + 1 and (
                     offset is None or time + offset <= packet.time
                 ):
-                    shard.updated_bound = ts.UNSET
+                    shard.updated_bound = _UNSET
                     packets.clear()
                     self.propagate_one(shard.stream, packet)
                     continue
             self.propagate_shard(shard, time)
         stream = node.inputs[0]
         queue = stream.queue
-        input_shard = context.input_list[0]
         if queue:
             if self.errors:
                 node.in_flight = 0
                 return
             packet = queue.popleft()
+            input_shard = context.input_list[0]
             input_shard.packet = packet
             context.time = packet.time
             if not queue:
                 input_shard.is_done = stream.bound == ts.DONE
             if stream.was_full:
                 self.update_throttling(stream)
-            heappush(node.queue.heap, node.key)
+            heappush(node.heap, node.key)
             if not node.queue.is_pumped:
                 self.woken.append(node.queue)
             return
         node.in_flight = 0
-        input_shard.packet = NO_PACKET
+        context.input_list[0].packet = NO_PACKET
         bound = stream.bound
-        if bound >= ts.ONE_OVER_POSTSTREAM:
+        if bound >= _NOTHING_MORE:
             self.notify(node)
             return
         node.is_idle = not self.errors
+        if bound == time + 1:
+            # The call has settled the outputs as far as the input is settled.
+            return
         for output in node.outputs:
             if output.offset is not None and bound + output.offset > output.bound:
                 self.notify(node)
@@ -131,7 +137,7 @@ class Flow:
                     context.input_list[0].packet = packet
                     node.is_idle = False  # type: ignore[union-attr]
                     node.in_flight = 1  # type: ignore[union-attr]
-                    heappush(node.queue.heap, node.key)  # type: ignore[union-attr]
+                    heappush(node.heap, node.key)  # type: ignore[union-attr]
                     continue
             self._add_packets(mirror, [packet])
         if stream.observers:

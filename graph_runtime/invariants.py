@@ -68,7 +68,8 @@ def _check_calls(scheduler: Scheduler, node: Node) -> None:
     limit = max(1, node.plan.max_in_flight)
     _require(6, 0 <= node.in_flight <= limit, f"{node.plan.name}: {node.in_flight} in flight")
     running = sum(context.call is not completed for context in node.active)
-    _require(6, running <= node.in_flight, f"{node.plan.name}: {running} contexts")
+    if not scheduler.errors:  # After an error, prepared calls are not queued any more.
+        _require(6, running <= node.in_flight, f"{node.plan.name}: {running} contexts")
     _require(7, not node.is_scheduling and not node.is_pending, f"{node.plan.name} is asking")
     if node.is_idle:
         _require(4, node.in_flight == 0 and node.state is NodeState.OPENED, node.plan.name)

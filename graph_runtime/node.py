@@ -55,6 +55,7 @@ class Node:
         "counters",
         "free_contexts",
         "handler",
+        "heap",
         "in_flight",
         "inputs",
         "is_close_prepared",
@@ -94,6 +95,7 @@ class Node:
         self.outputs = outputs
         self.side_outputs = side_outputs
         self.queue = queue
+        self.heap = queue.heap
         self.services = services
         self.counters = counters
         # Negated: the ready queue is a min-heap, and downstream nodes go first.

@@ -74,7 +74,15 @@ class Subgraph:
 
 
 def _as_config(graph: Any, name: str) -> Any:
-    return parse_graph_text(graph, source=name) if isinstance(graph, str) else graph
+    if isinstance(graph, str):
+        return parse_graph_text(graph, source=name)
+    descriptor = getattr(graph, "DESCRIPTOR", None)
+    if descriptor is None or descriptor.full_name != "mediapipe.CalculatorGraphConfig":
+        raise GraphConfigError(
+            f'Subgraph "{name}" is neither text nor a mediapipe.CalculatorGraphConfig but '
+            f"{type(graph).__name__}"
+        )
+    return graph
 
 
 def _copy(config: Any) -> Any:

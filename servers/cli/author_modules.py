@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -26,11 +27,12 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
     if is_file and not path.is_file():
         raise CommandFailed(f"`--calculators {name}`: no such file")
     try:
-        if is_file:
-            return _import_file(path.resolve())
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
-        return importlib.import_module(name)
+        with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
+            if is_file:
+                return _import_file(path.resolve())
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+            return importlib.import_module(name)
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # SystemExit too: a script that ends itself is no module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ def summary_of(calculator: type[Calculator]) -> str:
 
 def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
     """All that is known of a calculator that is registered as ``name``."""
-    is_static = _function(calculator.contract) is _function(Calculator.contract)
+    is_static = _is_inherited(calculator, "contract")
     ports = ports_of(calculator)
     names = _names(calculator, ports)
     types = [descriptor.options_type for descriptor in options_of(calculator)]
@@ -146,8 +146,9 @@ def _entries(entries: Iterable[str]) -> Iterable[tuple[tuple[str, int], str]]:
     return zip(ports.keys, ports.names, strict=True)
 
 
-def _function(method: Callable[..., Any]) -> Any:
-    return getattr(method, "__func__", method)
+def _is_inherited(calculator: type[Calculator], method: str) -> bool:
+    """Is a class method still that of `Calculator`?"""
+    return getattr(calculator, method).__func__ is getattr(Calculator, method).__func__
 
 
 def _doc(calculator: type[Calculator]) -> str:
@@ -199,9 +200,13 @@ def _label(port: Port[Any]) -> str:
 def _snippet(
     name: str, calculator: type[Calculator], ports: dict[Port[Any], str] | None, types: list[Any]
 ) -> str:
-    if ports is None:
+    if ports is None or not _is_inherited(calculator, "update_contract"):
         # Its author knows best: the docstring's own node, if there is one that parses.
-        return _node_in(_doc(calculator), name, types) or _guess(name, types)
+        shown = _node_in(_doc(calculator), name, types)
+        if shown:
+            return shown
+    if ports is None:
+        return _guess(name, types)
     lines = ["node {", f'  calculator: "{name}"']
     taken: set[str] = set()
     for kind, field in FIELDS.items():

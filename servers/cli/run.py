@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from graph_runtime import CalculatorError, GraphError, Packet, Tracer, ValidatedGraph
 from graph_runtime.errors import did_you_mean
 from servers.cli.feed import FeedError, FeedLine, read_feed
-from servers.cli.graph_session import GraphSession, OperationFailed, text_of
+from servers.cli.feed_runner import FeedRunner, OperationFailed, text_of
 from servers.cli.graph_source import GraphSource, located, make_registry
 from servers.cli.interrupt import Interrupt
 from servers.cli.json_lines import JsonLines, json_lines_output
@@ -35,7 +35,7 @@ def execute(args: argparse.Namespace) -> int:
         for warning in plan.warnings:
             print_warning(f"{args.graph}: {warning}")
         tracer = _tracer(args.trace)
-        session = GraphSession(
+        runner = FeedRunner(
             plan,
             source.registry,
             _streams(args, plan),
@@ -44,40 +44,40 @@ def execute(args: argparse.Namespace) -> int:
             on_error=_print_traceback if args.verbose else None,
             tracer=tracer,
         )
-        status = _drive(session, side_packets, feed, _feed_name(args.feed))
-        _write_side_packets(session, output)
+        status = _drive(runner, side_packets, feed, _feed_name(args.feed))
+        _write_side_packets(runner, output)
         if tracer is not None:
             tracer.save(args.trace)
     return status
 
 
 def _drive(
-    session: GraphSession, side_packets: dict[str, Any], feed: BinaryIO | None, name: str
+    runner: FeedRunner, side_packets: dict[str, Any], feed: BinaryIO | None, name: str
 ) -> int:
     """From the start of the run to its end; the exit code."""
     # A person wants to see what a line did. Sources that never end would never let them write one.
-    is_watched = feed is not None and feed.isatty() and not has_sources(session.graph.plan)
-    with Interrupt(session.graph.cancel).installed() as interrupt:
+    is_watched = feed is not None and feed.isatty() and not has_sources(runner.graph.plan)
+    with Interrupt(runner.graph.cancel).installed() as interrupt:
         try:
-            session.start(side_packets)
+            runner.start(side_packets)
             lines = read_feed(feed, name) if feed is not None else iter(())
             while (line := _next_line(lines, interrupt)) is not None:
-                session.apply(line)
+                runner.apply(line)
                 if is_watched:
-                    session.wait_until_idle()
-            session.finish()
+                    runner.wait_until_idle()
+            runner.finish()
             interrupt.check()
         except KeyboardInterrupt:
             status = _INTERRUPTED
         except (FeedError, OperationFailed) as error:
             status = _fail(interrupt, str(error), error.hint)
         except GraphError as error:
-            line = session.blamed
+            line = runner.blamed
             where = f"{line.place}: {line.operation}: " if line is not None else ""
             status = _fail(interrupt, where + text_of(error))
         else:
             status = 0
-        session.abandon()
+        runner.abandon()
     return status
 
 
@@ -180,8 +180,8 @@ def _packet_line(stream: str, packet: Packet) -> dict[str, Any]:
     return {"stream": stream, "ts": encode_time(packet.time), "value": value}
 
 
-def _write_side_packets(session: GraphSession, output: JsonLines) -> None:
-    for name, value in session.output_side_packets():
+def _write_side_packets(runner: FeedRunner, output: JsonLines) -> None:
+    for name, value in runner.output_side_packets():
         output.write({"side_packet": name, "value": encode_value(value)})
 
 

@@ -40,8 +40,11 @@ def _differences_of_runs(
     for name, seen in ours["observed"].items():
         wanted = theirs["observed"][name]
         if has_failed:
-            # How far bounds get after an error is nobody's business.
+            # How far others get after an error is nobody's business. A calculator's error ends its
+            # call at once here, and with the call in MediaPipe.
             seen, wanted = _packets(seen), _packets(wanted)
+            shorter = min(len(seen), len(wanted))
+            seen, wanted = seen[:shorter], wanted[:shorter]
         if not is_first:
             # MediaPipe's observers remember the settled timestamp of the run before, and tell of no
             # bound below it (``OutputStreamObserver::last_processed_ts_`` is never set back).

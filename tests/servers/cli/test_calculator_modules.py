@@ -67,6 +67,11 @@ def test_a_failing_import_names_file_line_and_exception(
     assert "Traceback" not in errors
 
 
+def test_what_a_module_prints_goes_to_standard_error(place: Path) -> None:
+    (place / "chatty.py").write_text("import calcs\nprint('hello')\n")
+    assert validate(place, "chatty.py") == (0, OK, "hello\n")
+
+
 def test_verbose_shows_the_traceback_of_an_import(place: Path) -> None:
     (place / "bad.py").write_text("1 / 0\n")
     _, _, errors = validate(place, "bad.py", verbose=True)

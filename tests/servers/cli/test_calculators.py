@@ -125,7 +125,7 @@ def test_ports_declared_in_code_are_not_guessed(author: Path) -> None:
 def test_an_unknown_name_gets_a_suggestion() -> None:
     done = graphrt("calculators", "PasThroughCalculator")
     assert (done.returncode, done.stdout) == (1, "")
-    assert 'Did you mean "PassThroughCalculator"?' in done.stderr
+    assert 'Did you mean "PassThroughCalculator"' in done.stderr
 
 
 def _core() -> Registry:
@@ -134,21 +134,14 @@ def _core() -> Registry:
 
 
 @pytest.mark.parametrize("name", sorted(_core().calculators()))
-def test_the_node_of_every_core_calculator_parses(name: str) -> None:
-    page = make_page(name, _core().calculators()[name])
-    assert page.summary
-    assert parse_graph_text(page.snippet).node[0].calculator == name
-
-
-def test_a_node_with_static_ports_validates() -> None:
-    for name, cls in _core().calculators().items():
-        page = make_page(name, cls)
-        if not page.ports or "LOOP" in page.snippet:
-            continue
-        config = parse_graph_text(page.snippet)
-        for entry in config.node[0].input_stream:
-            config.input_stream.append(entry.rpartition(":")[2])
-        assert validate_graph(config, registry=_core()).nodes
+def test_the_node_of_every_core_calculator_validates(name: str) -> None:
+    config = parse_graph_text(make_page(name, _core().calculators()[name]).snippet)
+    node = config.node[0]
+    assert node.calculator == name
+    made = {entry.rpartition(":")[2] for entry in node.output_stream}
+    used = {entry.rpartition(":")[2] for entry in node.input_stream}
+    config.input_stream.extend(sorted(used - made))
+    assert validate_graph(config, registry=_core()).nodes
 
 
 def test_a_subgraph_is_shown_by_its_ports() -> None:

@@ -38,7 +38,7 @@ def test_what_is_printed_can_be_fed(value: Any) -> None:
 
 def _same(got: Any, value: Any) -> bool:
     if isinstance(value, float) and not math.isfinite(value):
-        return got == {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+        return bool(got == {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN"))
     if isinstance(value, list):
         return len(got) == len(value) and all(map(_same, got, value))
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ def test_values_that_do_not_fit_their_type(kind: str, value: Any, message: str) 
 def test_messages_go_both_ways() -> None:
     fields = {"allow": True, "initial_gate_state": "GATE_ALLOW"}
     message = decode_value({"type": "mediapipe.GateCalculatorOptions", "value": fields})
-    assert isinstance(message, message_class("mediapipe.GateCalculatorOptions"))
+    assert type(message) is message_class("mediapipe.GateCalculatorOptions")
     assert message.allow is True
     assert encode_value(message) == fields
 
@@ -114,7 +114,7 @@ class Kind(Enum):
     A = "a"
 
 
-Pair = namedtuple("Pair", "left right")  # noqa: PYI024
+Pair = namedtuple("Pair", "left right")
 
 
 class Unprintable:

@@ -39,7 +39,7 @@ class OperationFailed(Exception):
         self.hint = hint
 
 
-class GraphSession:
+class FeedRunner:
     """Runs a graph step by step, in the calling thread and in a repeatable order.
 
     Only where the graph itself declares a default executor of several threads (``num_threads`` or

@@ -1,0 +1,110 @@
+"""Full queues hold the application back: waiting, refusing, deadlocks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorGraph,
+    Code,
+    GraphInputStreamAddMode,
+    In,
+    Out,
+    Registry,
+    RunError,
+    UnavailableError,
+)
+from graph_runtime.testing import Sink
+from tests.graph_runtime.small_calculators import one_node
+
+
+class Held(Calculator):
+    """Runs only when both inputs are there."""
+
+    value = In[Any]("VALUE")
+    go = In[Any]("GO")
+    out = Out[Any]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        if not cc.is_empty(self.value):
+            cc.emit(self.out, cc.get(self.value))
+
+
+def held(registry: Registry, size: int) -> CalculatorGraph:
+    registry.register_calculator(Held)
+    return CalculatorGraph(
+        text_config=f"""
+            input_stream: "in" input_stream: "go" max_queue_size: {size} report_deadlock: true
+            node {{ calculator: "Held" input_stream: "VALUE:in" input_stream: "GO:go"
+                    output_stream: "out" }}
+        """,
+        registry=registry,
+    )
+
+
+def test_add_if_not_full_refuses_and_takes_again_when_there_is_room(registry: Registry) -> None:
+    registry.register_calculator(Blocking)
+    graph = CalculatorGraph(
+        text_config=one_node("Blocking", graph="max_queue_size: 2 num_threads: 1"),
+        registry=registry,
+    )
+    sink = Sink(graph, "out")
+    graph.graph_input_stream_add_mode = GraphInputStreamAddMode.ADD_IF_NOT_FULL
+    Blocking.started.clear()
+    Blocking.go_on.clear()
+    graph.start_run()
+    graph.add_packet_to_input_stream("in", 0, 0)
+    assert Blocking.started.wait(10)
+    graph.add_packet_to_input_stream("in", 1, 1)
+    graph.add_packet_to_input_stream("in", 2, 2)
+    with pytest.raises(UnavailableError, match=r"Graph is throttled\."):
+        graph.add_packet_to_input_stream("in", 3, 3)
+    Blocking.go_on.set()
+    graph.wait_until_idle()
+    graph.add_packet_to_input_stream("in", 4, 4)
+    graph.close()
+
+    assert sink.values == [0, 1, 2, 4]
+
+
+class Blocking(Calculator):
+    """Tells that it has started, and waits to be let go."""
+
+    value = In[Any]()
+    same = Out[Any](same_as=value)
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def process(self, cc: CalculatorContext) -> None:
+        self.started.set()
+        assert self.go_on.wait(10)
+        cc.forward(self.same, cc.packet(self.value))
+
+
+def test_a_deadlock_of_full_queues_is_reported_when_wanted(registry: Registry) -> None:
+    graph = held(registry, 2)
+    graph.start_run()
+    graph.add_packet_to_input_stream("in", 0, 0)
+    graph.add_packet_to_input_stream("in", 1, 1)
+    with pytest.raises(RunError, match=r'deadlock.*input stream: "in" of a node') as caught:
+        graph.add_packet_to_input_stream("in", 2, 2)
+    assert caught.value.code is Code.UNAVAILABLE
+    with pytest.raises(RunError):
+        graph.close()
+
+
+def test_a_queue_limit_for_one_input(registry: Registry) -> None:
+    graph = held(registry, 1)
+    graph.set_input_stream_max_queue_size("in", -1)
+    sink = Sink(graph, "out")
+    graph.start_run()
+    for time in range(50):
+        graph.add_packet_to_input_stream("in", time, time)
+    graph.set_input_stream_timestamp_bound("go", 50)
+    graph.close()
+    assert sink.values == list(range(50))
