@@ -39,10 +39,6 @@ class AsyncioDriver(Driver):
     async def wait(self, done: Callable[[], bool]) -> None:
         """Return when ``done`` holds. Entered without the lock."""
         with self.lock:
-            if not done() and not self.is_pumping:
-                # Often a slice is all that is missing, and a round of the loop costs as much.
-                self.pump(budget=SLICE)
-                self._tell_waiting()
             if done():
                 return
             future: asyncio.Future[None] = self.loop.create_future()
