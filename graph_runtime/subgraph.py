@@ -6,6 +6,7 @@ as prefix. Source: MediaPipe ``framework/tool/subgraph_expansion.cc``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -55,6 +56,7 @@ class Subgraph:
     make: Callable[[SubgraphContext], Any]
     #: A function may make a graph that contains its own type, as long as that ends.
     is_fixed: bool = True
+    doc: str = ""
 
     @staticmethod
     def of(graph: Any, name: str | None = None) -> Subgraph:
@@ -63,7 +65,12 @@ class Subgraph:
             if not name:
                 raise GraphConfigError("a subgraph made by a function needs a name")
             source = name
-            return Subgraph(name, lambda context: _as_config(graph(context), source), False)
+            return Subgraph(
+                name,
+                lambda context: _as_config(graph(context), source),
+                False,
+                inspect.getdoc(graph) or "",
+            )
         config = _as_config(graph, name or "<subgraph>")
         name = name or config.type
         if not name:

@@ -158,14 +158,14 @@ class Driver(ABC):
                     acquire()
                     node = context._node
                     node.time_ns += ended - started
-                    if self.tracer is not None:
-                        self.tracer.record_call(context, started, ended)
                     if result is not None:
                         if inspect.isawaitable(result):
                             scheduler.running += 1
                             self.await_call(context, result)
                             break
                         error = _not_a_result(context, result)
+                    if self.tracer is not None:
+                        self.tracer.record_call(context, started, ended)
                     if error is None and node.is_fast:
                         node.calls += 1
                         flow.finished_simple(node, context)
@@ -283,13 +283,13 @@ class Driver(ABC):
                 ended = perf_counter_ns()
                 self.lock.acquire()
             context._node.time_ns += ended - started
-            if self.tracer is not None:
-                self.tracer.record_call(context, started, ended)
             if result is not None:
                 if inspect.isawaitable(result):
                     self.await_call(context, result)
                     return False
                 error = _not_a_result(context, result)
+            if self.tracer is not None:
+                self.tracer.record_call(context, started, ended)
             context = self.scheduler.finished(context, error)
         return True
 

@@ -100,7 +100,7 @@ class GraphSource:
                 tried.add(name)
                 found = self._neighbour(name)
                 if found is not None:
-                    self.registry.register_subgraph(found)
+                    self.registry.register_subgraph(found, name)
                     waiting.append(found)
 
     def _is_known(self, name: str, package: str) -> bool:
@@ -112,7 +112,8 @@ class GraphSource:
     def _neighbour(self, name: str) -> Any:
         """The graph of this ``type`` in the same directory, or None.
 
-        Only files that say so in their text are parsed: the others may be anything.
+        A file without a ``type`` goes by its name. Only files that look right are parsed: the
+        others may be anything.
         """
         says_type = re.compile(rf"""\btype\s*:\s*["']{re.escape(name)}["']""")
         own = Path(self.path)
@@ -121,8 +122,8 @@ class GraphSource:
                 is_likely = says_type.search(path.read_text(encoding="utf-8")) is not None
             except (OSError, UnicodeDecodeError):
                 continue
-            if is_likely and not path.samefile(own):
+            if (is_likely or path.stem == name) and not path.samefile(own):
                 config = load_graph_config(path)
-                if config.type == name:
+                if (config.type or path.stem) == name:
                     return config
         return None

@@ -60,6 +60,7 @@ class PeerCase:
         observed: streams to observe.
         observe_bounds: with their timestamp bounds.
         side_packets: name -> (type, value).
+        edits: changes of the finished text: (old, new), at the first place of the old one.
         reruns: how often the same steps are run again on the same graph object.
     """
 
@@ -72,10 +73,18 @@ class PeerCase:
     steps: tuple[Step, ...] = ()
     add_mode: str = "WAIT_TILL_NOT_FULL"
     reruns: int = 0
+    edits: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
         """The graph."""
+        text = self._text
+        for old, new in self.edits:
+            text = text.replace(old, new, 1)
+        return text
+
+    @property
+    def _text(self) -> str:
         lines = ['executor { type: "ApplicationThreadExecutor" }', *self.header]
         lines += [f'input_stream: "{port}"' for port in self.inputs]
         for node in self.nodes:

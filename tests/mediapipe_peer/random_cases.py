@@ -133,10 +133,10 @@ def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
             steps.append(("add", name, kind, g.value(kind), time - 3))
         elif draw < 0.96:
             other = rng.choice([other for other in INPUT_KINDS if other != kind])
-            # No empty list: in Python it could be one of any type.
-            steps.append(("add", name, other, g.value(other) or [g.value(other[7:-1])], time)
-                         if other.startswith("vector") else
-                         ("add", name, other, g.value(other), time))
+            value = g.value(other)
+            if value == []:
+                value = [g.value(other[7:-1])]  # An empty list could be one of any type in Python.
+            steps.append(("add", name, other, value, time))
         time += rng.choice((1, 1, 1, 2, 5))
     if rng.random() < 0.05:
         special = rng.choice(("MAX", "MAX", "POSTSTREAM"))

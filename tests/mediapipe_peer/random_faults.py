@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -180,6 +181,32 @@ def given_and_made(rng: random.Random, case: PeerCase) -> PeerCase:
     return replace(case, side_packets={**case.side_packets, rng.choice(made): ("int", 1)})
 
 
+def odd_text(rng: random.Random, case: PeerCase) -> PeerCase:
+    """One or two changes of the text itself: mostly what no parser takes."""
+    edits = []
+    for _ in range(rng.choice((1, 1, 2))):
+        tokens = re.findall(r'"[^"]*"|\w+|[^\w\s]', case.text)
+        old = rng.choice(tokens)
+        new = rng.choice(
+            (
+                "",
+                old + old,
+                f"{old} {old}",
+                f"# {old}",
+                f"{old},",
+                f"{old};",
+                rng.choice(tokens),
+                f"{rng.choice(tokens)} {old}",
+                rng.choice(("{", "}", "<", ">", "[", "]", ":", "'", '"', "\\x41", "-1", "1e9")),
+                old.replace('"', "'"),
+                old.upper(),
+                f"{old[: len(old) // 2]}{old[len(old) // 2 + 1 :]}",
+            )
+        )
+        edits.append((old, new))
+    return replace(case, edits=tuple(edits))
+
+
 FAULTS: tuple[Fault, ...] = (
     drop_input,
     drop_output,
@@ -203,4 +230,7 @@ FAULTS: tuple[Fault, ...] = (
     missing_side_packet,
     other_side_packet_type,
     given_and_made,
+    odd_text,
+    odd_text,
+    odd_text,
 )

@@ -24,6 +24,8 @@ def shrink(case: PeerCase, differs: Callable[[PeerCase], bool], attempts: int = 
 
 
 def _smaller(case: PeerCase) -> Iterator[PeerCase]:
+    for place in range(len(case.edits)):
+        yield replace(case, edits=case.edits[:place] + case.edits[place + 1 :])
     if case.reruns:
         yield replace(case, reruns=0)
     for place in reversed(range(len(case.nodes))):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from graph_runtime import Packet, Timestamp
 from graph_runtime import timestamp as ts
-from protos.pool import message_class
 from servers.cli.json_value import (
     decode_time,
     decode_value,
@@ -101,7 +100,7 @@ def test_values_that_do_not_fit_their_type(kind: str, value: Any, message: str) 
 def test_messages_go_both_ways() -> None:
     fields = {"allow": True, "initial_gate_state": "GATE_ALLOW"}
     message = decode_value({"type": "mediapipe.GateCalculatorOptions", "value": fields})
-    assert type(message) is message_class("mediapipe.GateCalculatorOptions")
+    assert message.DESCRIPTOR.full_name == "mediapipe.GateCalculatorOptions"
     assert message.allow is True
     assert encode_value(message) == fields
 

@@ -1,0 +1,276 @@
+"""Calculators whose methods are coroutines, on every driver."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorGraph,
+    Cancelled,
+    Code,
+    In,
+    Out,
+    Registry,
+    RunError,
+    StateError,
+    Stop,
+)
+from graph_runtime.testing import Sink
+from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
+from tests.graph_runtime.small_calculators import Forward, one_node
+
+CHAIN = """
+    input_stream: "in"
+    node { calculator: "SlowDouble" input_stream: "in" output_stream: "a" }
+    node { calculator: "Double" input_stream: "a" output_stream: "b" }
+    node { calculator: "SlowDouble" input_stream: "b" output_stream: "out" }
+"""
+
+
+class AllAsync(Calculator):
+    """Every method is a coroutine."""
+
+    value = In[int]()
+    out = Out[int]()
+
+    async def open(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        self.total = 100
+
+    async def process(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        self.total += cc.get(self.value)
+
+    async def close(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        cc.emit(self.out, self.total, at=0)
+
+
+class AsyncSource(Calculator):
+    out = Out[int]()
+
+    def open(self, cc: CalculatorContext) -> None:
+        self.count = 0
+
+    async def process(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        if self.count == 5:
+            raise Stop
+        self.count += 1
+        cc.emit(self.out, self.count, at=self.count)
+
+
+class FinishInReverse(Calculator):
+    """Calls overlap, and each ends only when the one after it has."""
+
+    value = In[int]()
+    out = Out[int]()
+    calls = 4
+
+    async def open(self, cc: CalculatorContext) -> None:
+        self.done = [asyncio.Event() for _ in range(self.calls)]
+        self.order: list[int] = []
+
+    async def process(self, cc: CalculatorContext) -> None:
+        place = cc.get(self.value)
+        if place + 1 < self.calls:
+            await self.done[place + 1].wait()
+        self.order.append(place)
+        self.done[place].set()
+        cc.emit(self.out, place)
+
+    def close(self, cc: CalculatorContext) -> None:
+        assert self.order == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_coroutines_and_plain_methods_in_one_chain(registry: Registry, driver: str) -> None:
+    graph = make_graph(CHAIN, registry, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [("in", value, value) for value in range(20)])
+
+    assert sink.pairs == [(value, 8 * value) for value in range(20)]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_open_process_and_close_may_all_be_coroutines(registry: Registry, driver: str) -> None:
+    registry.register_calculator(AllAsync)
+    graph = make_graph(one_node("AllAsync"), registry, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [("in", 1, 1), ("in", 2, 2)])
+
+    assert sink.values == [103]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_source_that_awaits(registry: Registry, driver: str) -> None:
+    registry.register_calculator(AsyncSource)
+    graph = make_graph('node { calculator: "AsyncSource" output_stream: "out" }', registry, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [])
+
+    assert sink.values == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_parallel_calls_overlap_and_their_outputs_keep_the_order(
+    registry: Registry, driver: str
+) -> None:
+    registry.register_calculator(FinishInReverse)
+    graph = make_graph(one_node("FinishInReverse", extra="max_in_flight: 4"), registry, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [("in", place, place) for place in range(4)])
+
+    assert sink.pairs == [(place, place) for place in range(4)]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_exception_after_an_await_is_an_error_of_the_node(
+    registry: Registry, driver: str
+) -> None:
+    async def breaks(value: int) -> int:
+        await asyncio.sleep(0)
+        return 1 // value
+
+    registry.register_calculator(breaks, "Breaks")
+    graph = make_graph(one_node("Breaks"), registry, driver)
+    with pytest.raises(RunError, match='"Breaks" failed: ZeroDivisionError.* timestamp 7') as error:
+        run_graph(graph, driver, [("in", 0, 7)])
+    assert isinstance(error.value.errors[0].__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_coroutine_that_returns_a_value(registry: Registry, driver: str) -> None:
+    class Returns(Forward):
+        async def process(self, cc: CalculatorContext) -> Any:  # type: ignore[override]
+            return 5
+
+    registry.register_calculator(Returns)
+    graph = make_graph(one_node("Returns"), registry, driver)
+    with pytest.raises(RunError, match="returned int; a calculator's methods return None"):
+        run_graph(graph, driver, [("in", 1, 1)])
+
+
+class Waits(Calculator):
+    """Never ends by itself."""
+
+    value = In[Any]()
+    out = Out[Any]()
+    started: threading.Event
+    cleaned_up: threading.Event
+
+    async def process(self, cc: CalculatorContext) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cleaned_up.set()
+
+    async def close(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        assert cc.graph_status is not None
+        assert cc.graph_status.code is Code.CANCELLED
+        self.cleaned_up.clear()
+
+
+@pytest.fixture
+def waits() -> type[Waits]:
+    events = {"started": threading.Event(), "cleaned_up": threading.Event()}
+    return type("Waits", (Waits,), events)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_cancelling_interrupts_what_is_awaited(
+    registry: Registry, waits: type[Waits], driver: str
+) -> None:
+    registry.register_calculator(waits)
+    graph = make_graph(one_node("Waits"), registry, driver)
+
+    async def use() -> None:
+        await graph.start_run_async()
+        graph.add_packet_to_input_stream("in", 1, 0)
+        await asyncio.to_thread(waits.started.wait, 10)
+        graph.cancel()
+        await graph.wait_until_done_async()
+
+    def use_sync() -> None:
+        graph.start_run()
+        graph.add_packet_to_input_stream("in", 1, 0)
+        waiting = threading.Thread(target=lambda: waits.started.wait(10) and graph.cancel())
+        waiting.start()
+        graph.wait_until_done()
+
+    with pytest.raises(RunError) as caught:
+        asyncio.run(use()) if driver == "event loop" else use_sync()
+    assert [type(error) for error in caught.value.errors] == [Cancelled]
+    assert not waits.cleaned_up.is_set(), "close() comes after the interrupted call"
+
+
+def test_an_application_that_is_cancelled_takes_its_graph_along(
+    registry: Registry, waits: type[Waits]
+) -> None:
+    registry.register_calculator(waits)
+    graph = CalculatorGraph(text_config=one_node("Waits"), registry=registry)
+
+    async def application() -> None:
+        async with graph:
+            await graph.start_run_async()
+            graph.add_packet_to_input_stream("in", 1, 0)
+            await graph.wait_until_idle_async()
+
+    async def use() -> None:
+        task = asyncio.create_task(application())
+        await asyncio.to_thread(waits.started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(use())
+    graph.start_run()
+    graph.close()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_waiting_for_ones_own_graph_is_refused(registry: Registry, driver: str) -> None:
+    refused = []
+
+    class WaitsForItself(Forward):
+        async def process(self, cc: CalculatorContext) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            with pytest.raises(StateError, match="wait"):
+                graph.wait_until_idle()
+            with pytest.raises(StateError, match="it would wait for itself"):
+                await graph.wait_until_done_async()
+            refused.append(cc.input_timestamp)
+
+    registry.register_calculator(WaitsForItself)
+    graph = make_graph(one_node("WaitsForItself"), registry, driver)
+    run_graph(graph, driver, [("in", 1, 3)])
+
+    assert refused == [3]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_graph_inside_a_calculator(registry: Registry, driver: str) -> None:
+    async def nested(value: int) -> int:
+        inner = CalculatorGraph(text_config=CHAIN, registry=registry)
+        sink = Sink(inner, "out")
+        async with inner:
+            await inner.start_run_async()
+            await inner.add_packet_to_input_stream_async("in", value, 0)
+        result: int = sink.values[0]
+        return result
+
+    child = Registry(registry)
+    child.register_calculator(nested, "Nested")
+    graph = make_graph(one_node("Nested"), child, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [("in", 1, 0), ("in", 2, 1)])
+
+    assert sink.values == [8, 16]
