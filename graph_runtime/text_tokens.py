@@ -16,7 +16,7 @@ _BLANK = re.compile(r"(?:\s+|#[^\n]*)+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\.?[0-9](?:[eE][+-]|[0-9A-Za-z_.])*")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"' r"|'(?:[^'\\\n]|\\[^\n])*'")
-_BRACKETED = re.compile(r"\[([^\[\]{}<>\"';,]*)\]")
+_BRACKETED = re.compile(r"\[((?:[^\[\]{}<>\"';,#]|#[^\n]*\n)*)\]")
 
 
 class Kind(Enum):

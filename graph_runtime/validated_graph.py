@@ -168,13 +168,15 @@ class _Validation:
             raise unknown_calculator(node.calculator, self.registry)
         inputs, outputs, side_inputs, side_outputs = _tag_maps(node)
         contract = CalculatorContract(name, node, inputs, outputs, side_inputs, side_outputs)
+        where = "" if name == node.calculator else f' (node "{name}")'
         try:
             calculator.contract(contract)
         except GraphError as error:
-            raise GraphConfigError(f"{node.calculator}: {error}", code=error.code) from error
+            raise GraphConfigError(f"{node.calculator}: {error}{where}", code=error.code) from error
         except Exception as error:
             raise GraphConfigError(
-                f"{node.calculator}: its contract failed: {reason_of(error)}", code=Code.INTERNAL
+                f"{node.calculator}: its contract failed: {reason_of(error)}{where}",
+                code=Code.INTERNAL,
             ) from error
         problems = contract.problems()
         if problems:

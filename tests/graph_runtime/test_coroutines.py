@@ -20,6 +20,7 @@ from graph_runtime import (
     RunError,
     StateError,
     Stop,
+    Timestamp,
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
@@ -49,7 +50,7 @@ class AllAsync(Calculator):
 
     async def close(self, cc: CalculatorContext) -> None:
         await asyncio.sleep(0)
-        cc.emit(self.out, self.total, at=0)
+        cc.emit(self.out, self.total, at=10)
 
 
 class AsyncSource(Calculator):
@@ -140,7 +141,7 @@ def test_an_exception_after_an_await_is_an_error_of_the_node(
 
     registry.register_calculator(breaks, "Breaks")
     graph = make_graph(one_node("Breaks"), registry, driver)
-    with pytest.raises(RunError, match='"Breaks" failed: ZeroDivisionError.* timestamp 7') as error:
+    with pytest.raises(RunError, match=r'"Breaks" failed: .* timestamp 7') as error:
         run_graph(graph, driver, [("in", 0, 7)])
     assert isinstance(error.value.errors[0].__cause__, ZeroDivisionError)
 
@@ -163,26 +164,23 @@ class Waits(Calculator):
     value = In[Any]()
     out = Out[Any]()
     started: threading.Event
-    cleaned_up: threading.Event
+    history: list[Any]
 
     async def process(self, cc: CalculatorContext) -> None:
         self.started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self.cleaned_up.set()
+            self.history.append("interrupted")
 
     async def close(self, cc: CalculatorContext) -> None:
         await asyncio.sleep(0)
-        assert cc.graph_status is not None
-        assert cc.graph_status.code is Code.CANCELLED
-        self.cleaned_up.clear()
+        self.history.append(cc.graph_status.code if cc.graph_status else None)
 
 
 @pytest.fixture
 def waits() -> type[Waits]:
-    events = {"started": threading.Event(), "cleaned_up": threading.Event()}
-    return type("Waits", (Waits,), events)
+    return type("Waits", (Waits,), {"started": threading.Event(), "history": []})
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -199,17 +197,20 @@ def test_cancelling_interrupts_what_is_awaited(
         graph.cancel()
         await graph.wait_until_done_async()
 
+    def cancel() -> None:
+        waits.started.wait(10)
+        graph.cancel()
+
     def use_sync() -> None:
         graph.start_run()
         graph.add_packet_to_input_stream("in", 1, 0)
-        waiting = threading.Thread(target=lambda: waits.started.wait(10) and graph.cancel())
-        waiting.start()
+        threading.Thread(target=cancel).start()
         graph.wait_until_done()
 
     with pytest.raises(RunError) as caught:
         asyncio.run(use()) if driver == "event loop" else use_sync()
     assert [type(error) for error in caught.value.errors] == [Cancelled]
-    assert not waits.cleaned_up.is_set(), "close() comes after the interrupted call"
+    assert waits.history == ["interrupted", Code.CANCELLED]
 
 
 def test_an_application_that_is_cancelled_takes_its_graph_along(
@@ -232,13 +233,14 @@ def test_an_application_that_is_cancelled_takes_its_graph_along(
             await task
 
     asyncio.run(use())
+    assert waits.history == ["interrupted", Code.CANCELLED]
     graph.start_run()
     graph.close()
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_waiting_for_ones_own_graph_is_refused(registry: Registry, driver: str) -> None:
-    refused = []
+    refused: list[Timestamp] = []
 
     class WaitsForItself(Forward):
         async def process(self, cc: CalculatorContext) -> None:  # type: ignore[override]

@@ -59,7 +59,7 @@ def _differences_of_runs(
 
 
 def _packets(entries: list[Any]) -> list[Any]:
-    return [entry for entry in entries if entry[1] is not None]
+    return [entry for entry in entries if isinstance(entry, str) or entry[1] is not None]
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -13,6 +13,7 @@ from graph_runtime import (
     CalculatorGraph,
     GraphError,
     GraphInputStreamAddMode,
+    NotFoundError,
     Packet,
     Timestamp,
     parse_graph_text,
@@ -96,7 +97,10 @@ def _run(case: PeerCase, graph: CalculatorGraph, answer: dict[str, Any]) -> None
             value = None if packet.is_empty() else shown_value(packet.value)
             seen.append([shown_time(packet.time), value])
 
-        graph.observe_output_stream(name, observe, case.observe_bounds)
+        try:
+            graph.observe_output_stream(name, observe, case.observe_bounds)
+        except NotFoundError:
+            observed[name].append("no such stream")
     for _ in range(case.reruns + 1):
         answer["runs"].append(_one_run(case, graph, observed))
 

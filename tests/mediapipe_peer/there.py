@@ -123,7 +123,10 @@ class CaseRun:
                 time = NAMES.get(packet.timestamp.value, packet.timestamp.value)
                 seen.append([time, None if packet.is_empty() else self.mediapipe.value(packet)])
 
-            graph.observe_output_stream(name, observe, self.case["observe_bounds"])
+            try:
+                graph.observe_output_stream(name, observe, self.case["observe_bounds"])
+            except RuntimeError:
+                observed[name].append("no such stream")
         for _ in range(self.case["reruns"] + 1):
             self.answer["runs"].append(self._one_run(graph, observed))
         return self.answer
