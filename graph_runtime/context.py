@@ -51,6 +51,8 @@ class PortMap(dict[PortKey, P], Generic[P]):
         self.kind = kind
         self.places = places
         self.in_order = list(items)
+        if not places:
+            return
         for (tag, index), item in zip(places, self.in_order, strict=True):
             self[tag, index] = item
             if not tag:

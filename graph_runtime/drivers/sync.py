@@ -28,7 +28,8 @@ class SyncDriver(Driver):
     def __init__(self, lock: threading.Lock, queue: ReadyQueue, *, eager: bool) -> None:
         super().__init__(lock, queue)
         self.eager = eager
-        self._changed = threading.Condition(lock)
+        #: Made when somebody has to wait: most graphs come and go without.
+        self._changed: threading.Condition | None = None
         self._has_helper = False  # guarded by: lock
 
     def wait(self, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
@@ -40,13 +41,21 @@ class SyncDriver(Driver):
         try:
             while not done():
                 if not self.is_pumping:
-                    self.pump(until=done if ask_each_call else None)
-                    self._changed.notify_all()
+                    try:
+                        self.pump(until=done if ask_each_call else None)
+                    finally:
+                        self._tell_waiters()
                     if done() or self._has_work():
                         continue
+                if self._changed is None:
+                    self._changed = threading.Condition(self.lock)
                 self._changed.wait()
         finally:
             self.waiters -= 1
+
+    def _tell_waiters(self) -> None:
+        if self._changed is not None:
+            self._changed.notify_all()
 
     def _has_work(self) -> bool:
         return self.queue.has_work(sources=True) or self.has_deliveries
@@ -65,10 +74,10 @@ class SyncDriver(Driver):
                 self.scheduler.handle_idle()
             if self.scheduler.flow.woken:
                 self._wake_pools()
-            self._changed.notify_all()
+            self._tell_waiters()
 
     def poke(self) -> None:
-        self._changed.notify_all()
+        self._tell_waiters()
         if (
             self.eager
             and not self.is_pumping
@@ -86,13 +95,13 @@ class SyncDriver(Driver):
                 while not self.is_pumping and not self.waiters and self._has_work():
                     # In slices, so that a waiting application takes over.
                     self.pump(until=lambda: self.waiters > 0)
-                    self._changed.notify_all()
+                    self._tell_waiters()
             except (KeyboardInterrupt, SystemExit):
                 # From a calculator, and recorded. This thread is nobody's to interrupt.
                 return
             finally:
                 self._has_helper = False
-                self._changed.notify_all()
+                self._tell_waiters()
 
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         coroutine_loop().call_soon_threadsafe(self.start_task, context, awaitable)

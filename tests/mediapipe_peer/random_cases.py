@@ -18,7 +18,7 @@ def random_case(seed: int) -> PeerCase:
     for _ in range(rng.choice((1, 2, 2, 3))):
         g.add_input(rng.choice(INPUT_KINDS))
     recipes = [recipe for recipe, weight in RECIPES for _ in range(weight)]
-    for _ in range(rng.choice((1, 2, 3, 3, 4, 5, 6))):
+    for _ in range(rng.choice((1, 2, 3, 3, 4, 5, 6, 10))):
         rng.choice(recipes)(g)
     for loop in g.loops:
         _close_loop(g, loop)
@@ -123,7 +123,7 @@ def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
     time = rng.choice((0, 0, 1, 5, -3))
     if rng.random() < 0.05:
         steps.append(("add", name, kind, g.value(kind), "MIN"))
-    for _ in range(rng.choice((0, 1, 2, 4, 6))):
+    for _ in range(rng.choice((0, 1, 2, 4, 6, 12))):
         draw = rng.random()
         if draw < 0.8:
             steps.append(("add", name, kind, g.value(kind), time))

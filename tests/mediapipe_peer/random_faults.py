@@ -40,6 +40,12 @@ def drop_side_packet(rng: random.Random, case: PeerCase) -> PeerCase:
     return _change(rng, case, lambda node: replace(node, side_inputs=_drop(rng, node.side_inputs)))
 
 
+def drop_made_side_packet(rng: random.Random, case: PeerCase) -> PeerCase:
+    return _change(
+        rng, case, lambda node: replace(node, side_outputs=_drop(rng, node.side_outputs))
+    )
+
+
 def drop_node(rng: random.Random, case: PeerCase) -> PeerCase:
     return case.without_node(rng.randrange(len(case.nodes)))
 
@@ -153,6 +159,7 @@ def odd_field(rng: random.Random, case: PeerCase) -> PeerCase:
             "node_options: { [type.googleapis.com/mediapipe.GateCalculatorOptions] {} }",
             "node_options: { [type.googleapis.com/mediapipe.NoSuchOptions] {} }",
             'input_side_packet: "nobody_gives_this"',
+            'output_side_packet: "nobody_makes_this"',
             'external_input: "old"',
         )
     )
@@ -211,6 +218,7 @@ FAULTS: tuple[Fault, ...] = (
     drop_input,
     drop_output,
     drop_side_packet,
+    drop_made_side_packet,
     drop_node,
     repeat_node,
     other_stream,

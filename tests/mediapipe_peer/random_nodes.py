@@ -133,6 +133,19 @@ def merge(g: GraphBuilder) -> None:
     )
 
 
+def cycle(g: GraphBuilder) -> None:
+    """A node that gets back what is made of its output; most such graphs wait for themselves."""
+    kind = g.pick(*SCALARS).kind
+    inputs = [g.pick(kind).name, g.later(":1", kind)]
+    calculator = g.rng.choice(("MergeCalculator", "PassThroughCalculator", "GateCalculator"))
+    outputs = [g.make(kind).name for _ in range(1 if calculator == "MergeCalculator" else 2)]
+    more = [_ext("GateCalculatorOptions", "allow: true")] if calculator.startswith("Gate") else []
+    more += _batching(g)
+    if g.chance(0.2):
+        more.append(f"buffer_size_hint: {g.rng.choice((1, 2, 5))}")
+    g.add(calculator, inputs=inputs, outputs=outputs, more=more)
+
+
 def packet_presence(g: GraphBuilder) -> None:
     g.add(
         "PacketPresenceCalculator",
@@ -337,6 +350,7 @@ RECIPES: tuple[tuple[Recipe, int], ...] = (
     (flow_limiter, 4),
     (previous_loopback, 4),
     (merge, 4),
+    (cycle, 1),
     (packet_presence, 3),
     (packet_sequencer, 1),
     (loop_over_items, 3),

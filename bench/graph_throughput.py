@@ -1,0 +1,273 @@
+"""What the engine costs per packet and node, and per graph.
+
+    python -m bench.graph_throughput [--write FILE] [--mediapipe PYTHON]
+
+Packets go through chains of PassThroughCalculator nodes, with an observer on the last stream that
+counts them. ``--mediapipe`` names a Python that can import mediapipe 0.10.21, and adds its figures
+for the same chains, fed and observed through its Python binding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from bench.machine import describe_machine
+from graph_runtime import (
+    ApplicationThreadExecutor,
+    CalculatorGraph,
+    Executor,
+    Packet,
+    ThreadPoolExecutor,
+    ValidatedGraph,
+    parse_graph_text,
+    validate_graph,
+)
+
+REPEATS = 5
+#: Nodes and packets of each chain.
+CHAINS = ((1, 20_000), (10, 10_000), (50, 4_000))
+
+
+def chain(nodes: int, extra: str = "") -> str:
+    """The text of a chain."""
+    lines = [
+        f'node {{ calculator: "PassThroughCalculator" input_stream: "s{i}" '
+        f'output_stream: "s{i + 1}" }}'
+        for i in range(nodes)
+    ]
+    return "\n".join(['input_stream: "s0"', extra, *lines])
+
+
+def plan_of(text: str) -> ValidatedGraph:
+    return validate_graph(parse_graph_text(text))
+
+
+class Count:
+    """An observer that counts."""
+
+    def __init__(self) -> None:
+        self.packets = 0
+
+    def __call__(self, stream: str, packet: Packet) -> None:
+        self.packets += 1
+
+
+def run_sync(nodes: int, packets: int, executor: Callable[[], Executor] | None) -> float:
+    """Seconds to send the packets and wait until they are through."""
+    graph = CalculatorGraph(text_config=chain(nodes))
+    if executor is not None:
+        graph.set_executor("", executor())
+    count = Count()
+    graph.observe_output_stream(f"s{nodes}", count)
+    graph.start_run()
+    packet, add = Packet(1), graph.add_packet_to_input_stream
+    started = perf_counter()
+    for time in range(packets):
+        add("s0", packet, time)
+    graph.wait_until_idle()
+    elapsed = perf_counter() - started
+    graph.close()
+    assert count.packets == packets
+    return elapsed
+
+
+async def run_async(nodes: int, packets: int) -> float:
+    """The same on an event loop."""
+    graph = CalculatorGraph(text_config=chain(nodes))
+    count = Count()
+    graph.observe_output_stream(f"s{nodes}", count)
+    await graph.start_run_async()
+    packet, add = Packet(1), graph.add_packet_to_input_stream_async
+    started = perf_counter()
+    for time in range(packets):
+        await add("s0", packet, time)
+    await graph.wait_until_idle_async()
+    elapsed = perf_counter() - started
+    await graph.close_async()
+    assert count.packets == packets
+    return elapsed
+
+
+def latency(nodes: int, rounds: int = 300) -> float:
+    """Median seconds from a packet in to the graph being idle again."""
+    graph = CalculatorGraph(text_config=chain(nodes))
+    graph.start_run()
+    times = []
+    for time in range(rounds):
+        started = perf_counter()
+        graph.add_packet_to_input_stream("s0", 1, time)
+        graph.wait_until_idle()
+        times.append(perf_counter() - started)
+    graph.close()
+    return median(times)
+
+
+def whole_life(rounds: int = 2_000) -> float:
+    """Seconds to make, start and close one graph of one node from a plan."""
+    plan = plan_of(chain(1))
+    started = perf_counter()
+    for _ in range(rounds):
+        graph = CalculatorGraph(validated_graph=plan)
+        graph.start_run()
+        graph.close()
+    return (perf_counter() - started) / rounds
+
+
+async def whole_life_async(rounds: int = 2_000) -> float:
+    """The same on an event loop."""
+    plan = plan_of(chain(1))
+    started = perf_counter()
+    for _ in range(rounds):
+        graph = CalculatorGraph(validated_graph=plan)
+        await graph.start_run_async()
+        await graph.close_async()
+    return (perf_counter() - started) / rounds
+
+
+def queued(packets: int) -> float:
+    """Seconds per packet to queue packets before a join that waits, and to let them all through."""
+    graph = CalculatorGraph(
+        text_config="""
+        input_stream: "a" input_stream: "b" max_queue_size: -1
+        node {
+          calculator: "PassThroughCalculator"
+          input_stream: "a" input_stream: "b" output_stream: "c" output_stream: "d"
+        }"""
+    )
+    count = Count()
+    graph.observe_output_stream("c", count)
+    graph.start_run()
+    packet = Packet(1)
+    started = perf_counter()
+    for time in range(packets):
+        graph.add_packet_to_input_stream("a", packet, time)
+    graph.set_input_stream_timestamp_bound("b", packets)
+    graph.wait_until_idle()
+    elapsed = perf_counter() - started
+    assert count.packets == packets
+    graph.close()
+    return elapsed / packets
+
+
+def among_idle(idle: int, packets: int = 5_000) -> float:
+    """Seconds per packet through one node of a graph that has ``idle`` other nodes."""
+    others = "\n".join(
+        f'node {{ calculator: "PassThroughCalculator" input_stream: "other" '
+        f'output_stream: "o{i}" }}'
+        for i in range(idle)
+    )
+    graph = CalculatorGraph(text_config=chain(1, 'input_stream: "other"') + "\n" + others)
+    graph.start_run()
+    packet = Packet(1)
+    started = perf_counter()
+    for time in range(packets):
+        graph.add_packet_to_input_stream("s0", packet, time)
+    graph.wait_until_idle()
+    elapsed = perf_counter() - started
+    graph.close()
+    return elapsed / packets
+
+
+def repeated(measure: Callable[[], float]) -> list[float]:
+    """Several measurements, sorted, the collector out of the way."""
+    results = []
+    for _ in range(REPEATS):
+        gc.collect()
+        results.append(measure())
+    return sorted(results)
+
+
+def spread(values: list[float], scale: float, digits: int = 2) -> str:
+    """Median and range, in other units."""
+    low, middle, high = (
+        f"{value * scale:,.{digits}f}" for value in (values[0], median(values), values[-1])
+    )
+    return f"{middle} ({low} to {high})"
+
+
+def throughput_rows(name: str, measure: Callable[[int, int], float]) -> list[str]:
+    rows = []
+    for nodes, packets in CHAINS:
+        times = repeated(lambda nodes=nodes, packets=packets: measure(nodes, packets))  # type: ignore[misc]
+        per_second = sorted(packets / time for time in times)
+        per_node = [time / packets / nodes for time in times]
+        rows.append(f"| {name} | {nodes} | {spread(per_second, 1, 0)} | {spread(per_node, 1e6)} |")
+        print(rows[-1], file=sys.stderr)
+    return rows
+
+
+def report(mediapipe: str | None) -> str:
+    """All tables as Markdown."""
+    lines = [
+        "# Throughput of the graph runtime",
+        "",
+        f"`python -m bench.graph_throughput` on {describe_machine()}. Median (minimum to maximum) "
+        f"of {REPEATS} runs.",
+        "",
+        "Packets through a chain of PassThroughCalculator nodes, an observer on the last stream:",
+        "",
+        "| driver | nodes | packets/s | µs per packet and node |",
+        "|---|---|---|---|",
+    ]
+    lines += throughput_rows("synchronous", lambda n, p: run_sync(n, p, None))
+    lines += throughput_rows(
+        "application thread", lambda n, p: run_sync(n, p, ApplicationThreadExecutor)
+    )
+    lines += throughput_rows("asyncio", lambda n, p: asyncio.run(run_async(n, p)))
+    lines += throughput_rows(
+        "pool of 2 threads", lambda n, p: run_sync(n, p, lambda: ThreadPoolExecutor(2))
+    )
+    if mediapipe is not None:
+        script = Path(__file__).with_name("mediapipe_throughput.py")
+        done = subprocess.run(
+            [mediapipe, str(script)], stdout=subprocess.PIPE, text=True, check=True, timeout=600
+        )
+        lines += done.stdout.splitlines()
+    lines += [
+        "",
+        "| cost | µs |",
+        "|---|---|",
+        *(
+            f"| one packet in, until idle, {nodes} nodes | "
+            f"{spread(repeated(lambda nodes=nodes: latency(nodes)), 1e6)} |"  # type: ignore[misc]
+            for nodes, _ in CHAINS
+        ),
+        "| making, starting and closing a graph of one node from a plan, synchronous | "
+        f"{spread(repeated(whole_life), 1e6)} |",
+        f"| the same, asyncio | {spread(repeated(lambda: asyncio.run(whole_life_async())), 1e6)} |",
+        *(
+            f"| per packet, {packets:,} packets queued before a join | "
+            f"{spread(repeated(lambda packets=packets: queued(packets)), 1e6)} |"  # type: ignore[misc]
+            for packets in (1_000, 10_000, 100_000)
+        ),
+        *(
+            f"| per packet through one node, beside {idle:,} idle nodes | "
+            f"{spread(repeated(lambda idle=idle: among_idle(idle)), 1e6)} |"  # type: ignore[misc]
+            for idle in (0, 100, 5_000)
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--write", metavar="FILE", help="write the tables to a file")
+    parser.add_argument("--mediapipe", metavar="PYTHON", help="a Python with mediapipe 0.10.21")
+    arguments = parser.parse_args()
+    text = report(arguments.mediapipe)
+    if arguments.write:
+        Path(arguments.write).write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

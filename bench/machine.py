@@ -1,0 +1,27 @@
+"""The machine that a benchmark ran on, in one line and without its name."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def describe_machine() -> str:
+    """Processor, cores, interpreter and day."""
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, "
+        f"{platform.python_implementation()} {platform.python_version()}, "
+        f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
