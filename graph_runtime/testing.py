@@ -197,23 +197,23 @@ class CalculatorRunner:
             ValidationError: the node does not fit its contract.
             RunError: side packets are missing, or the calculator failed.
         """
-        with self._session() as session, session.graph as graph:
-            graph.start_run(session.side_packets, session.headers)
-            session.feed()
+        with self._prepare() as prepared, prepared.graph as graph:
+            graph.start_run(prepared.side_packets, prepared.headers)
+            prepared.feed()
             graph.wait_until_done()
         return self
 
     async def run_async(self) -> CalculatorRunner:
         """`run` on the running event loop."""
-        with self._session() as session:
-            async with session.graph as graph:
-                await graph.start_run_async(session.side_packets, session.headers)
-                session.feed()
+        with self._prepare() as prepared:
+            async with prepared.graph as graph:
+                await graph.start_run_async(prepared.side_packets, prepared.headers)
+                prepared.feed()
                 await graph.wait_until_done_async()
         return self
 
     @contextmanager
-    def _session(self) -> Iterator[_Session]:
+    def _prepare(self) -> Iterator[_Prepared]:
         """One run, and afterwards what came out of it."""
         feed, self._feed = self._feed, []
         # No limit: what is pushed to one input may have to wait for all of another.
@@ -235,7 +235,7 @@ class CalculatorRunner:
             if place not in sides:
                 raise self._no_port("input side packet", place, sides)
         try:
-            yield _Session(
+            yield _Prepared(
                 graph,
                 {sides[place]: value for place, value in self._side_packets.items()},
                 {streams[place]: header for place, header in self._headers.items()},
@@ -298,7 +298,7 @@ class CalculatorRunner:
 
 
 @dataclass
-class _Session:
+class _Prepared:
     """One run of a runner's graph, before it starts."""
 
     graph: CalculatorGraph

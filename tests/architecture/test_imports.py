@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 ROOMS = ("protos", "graph_runtime", "calculators")
 
-#: Imports each module that it is given, each in a process of its own, forked from one that has
-#: imported nothing of the project: as good as a fresh interpreter, without the time to start it.
+#: Imports a package, as Python does first for any of its modules, and then each module in a
+#: process forked from there: as good as a fresh interpreter for each, without the time to start it.
 IMPORT_EACH = """
 import asyncio, importlib.metadata, inspect, os, sys, traceback
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 def import_alone(name):
-    child = os.fork()
-    if child:
+    if os.fork():
         return
     try:
         importlib.import_module(name)
@@ -30,8 +30,12 @@ def import_alone(name):
         os._exit(1)
     os._exit(0)
 
+package, *names = sys.argv[1:]
+importlib.import_module(package)
 failed = running = 0
-for name in sys.argv[1:]:
+for name in names:
+    if name in sys.modules:
+        continue
     import_alone(name)
     running += 1
     if running == os.cpu_count():
@@ -72,10 +76,10 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@needs_fork
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_module_can_be_the_first_to_be_imported(room: str) -> None:
-    done = python(IMPORT_EACH, *modules(room))
+    done = python(IMPORT_EACH, room, *modules(room))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -86,6 +90,13 @@ def test_the_runtime_needs_the_standard_library_and_protobuf_only(room: str) -> 
     top_levels, google = done.stdout.splitlines()
     assert set(top_levels.split()) <= {"google", "graph_runtime", "protos"}
     assert set(google.split()) <= {"google.protobuf", "google._upb"}
+
+
+@needs_fork
+def test_a_module_that_cannot_be_imported_would_be_found() -> None:
+    done = python(IMPORT_EACH, "protos", "protos.pool", "protos.nothing_of_that_name")
+    assert done.returncode == 1
+    assert "import protos.nothing_of_that_name failed" in done.stdout
 
 
 def test_importing_the_runtime_starts_nothing() -> None:

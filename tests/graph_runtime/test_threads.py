@@ -17,6 +17,7 @@ from graph_runtime import (
     Packet,
     Registry,
     RunError,
+    StateError,
     UnavailableError,
 )
 from graph_runtime.testing import Sink
@@ -211,6 +212,27 @@ def test_a_calculator_cannot_wait_for_room_in_its_own_graph(registry: Registry) 
         graph.close()
         assert len(refused) == 1
         assert "cannot wait for it" in refused.pop()
+
+
+@pytest.mark.parametrize("threads", ["", "num_threads: 2"])
+def test_a_calculator_cannot_wait_for_its_own_graph(registry: Registry, threads: str) -> None:
+    refused: list[int] = []
+
+    class WaitsForItself(Forward):
+        def process(self, cc: CalculatorContext) -> None:
+            for wait in (graph.wait_until_idle, graph.wait_until_done, graph.close):
+                with pytest.raises(StateError, match="it would wait for itself"):
+                    wait()
+            refused.append(cc.input_timestamp)
+
+    registry.register_calculator(WaitsForItself)
+    graph = CalculatorGraph(
+        text_config=one_node("WaitsForItself", graph=threads), registry=registry
+    )
+    graph.start_run()
+    graph.add_packet_to_input_stream("in", 1, 3)
+    graph.wait_until_done()
+    assert refused == [3]
 
 
 class Interrupts(Forward):
