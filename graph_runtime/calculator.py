@@ -199,6 +199,7 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
         if call is not None:
             send(self, cc, await function(**call))
 
+    process_async.__name__ = "process"  # what traces show
     namespace["process"] = process_async if inspect.iscoroutinefunction(function) else process
     namespace["function"] = staticmethod(function)
     return types.new_class(

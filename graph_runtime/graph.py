@@ -90,13 +90,14 @@ class CalculatorGraph:
         validated_graph: ValidatedGraph | None = None,
         registry: Registry | None = None,
         executors: Mapping[str, Executor] | None = None,
+        services: Mapping[GraphService[Any], Any] | None = None,
     ) -> None:
         """Make a graph from exactly one of: a config message or text, text, a file, or a plan.
 
         ``graph_path`` and ``binary_graph_path`` (MediaPipe's name) are paths of a text or binary
         file; subgraphs beside it are not looked for, register them. A graph from a plan
         (`validate_graph`) is cheap: make many. ``executors`` are those that the graph names without
-        a type, and may replace others.
+        a type, and may replace others; ``services`` are there for subgraphs made by functions too.
 
         Raises:
             GraphSyntaxError: the text does not parse.
@@ -119,7 +120,9 @@ class CalculatorGraph:
                 f"binary_graph_path and validated_graph, not {len(given)} of them"
             )
         config = given[0]
-        self._services: dict[str, Any] = {}
+        self._services: dict[str, Any] = {
+            service.key: value for service, value in (services or {}).items()
+        }
         if isinstance(config, ValidatedGraph):
             self._plan = config
         else:
@@ -128,7 +131,9 @@ class CalculatorGraph:
                 config = load_graph_config(path)
             elif isinstance(config, str):
                 config = parse_graph_text(config)
-            self._plan = validate_graph(config, registry=registry, executors=executors or {})
+            self._plan = validate_graph(
+                config, registry=registry, executors=executors or {}, services=self._services
+            )
         self._registry = registry
         self._lock = threading.Lock()
         self._run: Run | None = None
@@ -282,7 +287,7 @@ class CalculatorGraph:
 
     def _start(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> None:
         with self._lock:
-            if self._run is not None:
+            if self._run is not None and not self._run.driver.is_abandoned:
                 raise StateError(
                     "start_run: a run is already going on; call close() or wait_until_done() first"
                 )
@@ -425,7 +430,7 @@ class CalculatorGraph:
             RunError: with every error of the run, which are cleared.
         """
         run = self._run
-        if run is None:
+        if run is None or run.driver.is_abandoned:
             self._check_was_started("wait_until_done")
             return
         run.wait("wait_until_done", lambda: run.is_over)
@@ -435,7 +440,7 @@ class CalculatorGraph:
     async def wait_until_done_async(self) -> None:
         """`wait_until_done` for event loops."""
         run = self._run
-        if run is None:
+        if run is None or run.driver.is_abandoned:
             self._check_was_started("wait_until_done_async")
             return
         await run.wait_async("wait_until_done_async", lambda: run.is_over)
@@ -483,13 +488,13 @@ class CalculatorGraph:
 
     def close(self) -> None:
         """Close all packet sources and wait until the run is done. Fine without a run."""
-        if self._run is not None:
+        if self._run is not None and not self._run.driver.is_abandoned:
             self.close_all_packet_sources()
             self.wait_until_done()
 
     async def close_async(self) -> None:
         """`close` for event loops."""
-        if self._run is not None:
+        if self._run is not None and not self._run.driver.is_abandoned:
             self.close_all_packet_sources()
             await self.wait_until_done_async()
 
@@ -592,10 +597,12 @@ class CalculatorGraph:
                 f"CalculatorGraph::{_camel(call)}() is called before StartRun(): {call}() needs a "
                 f"run; call start_run() first"
             )
+        if run.driver.is_abandoned:
+            raise run.abandoned_error(call)
         return run
 
     def _check_was_started(self, call: str) -> None:
-        if not self._was_run:
+        if not self._was_run and self._run is None:
             raise StateError(f"{call}() needs a run; call start_run() first")
 
     def _check_not_running(self, call: str) -> None:

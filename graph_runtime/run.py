@@ -78,6 +78,8 @@ class Run:
             RunError: the run has failed, or fails with this packet.
         """
         with self.lock:
+            if self.driver.is_abandoned:
+                raise self.abandoned_error("add_packet_to_input_stream")
             source_id = self.first_input_id + place
             if self.scheduler.throttling.full_streams[source_id]:
                 self._wait_for_room(source_id, waits)
@@ -223,6 +225,13 @@ class Run:
     def errors_so_far(self) -> RunError:
         """The error of a call that comes too late."""
         return RunError(list(self.scheduler.errors), prefix="Graph has errors: ")
+
+    def abandoned_error(self, call: str) -> StateError:
+        """The error of a call to a run whose event loop is closed."""
+        return StateError(
+            f"{call}(): the event loop that this run belonged to is closed, and the run with it; "
+            f"start_run begins a new one"
+        )
 
     # The end --------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 #: Expansions inside one another; deeper means that a subgraph contains itself.
 MAX_DEPTH = 100
 #: Nodes after expansion; a few doublings reach any number.
-MAX_NODES = 100_000
+MAX_NODES = 20_000
 
 _STREAM_FIELDS = ("input_stream", "output_stream")
 _SIDE_FIELDS = ("input_side_packet", "output_side_packet")

@@ -85,26 +85,24 @@ class Tracer:
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "graphrt"}}
         ]
-        for node_id, (name, calculator) in enumerate(self._names):
-            lane = {"pid": pid, "tid": node_id + 1}
-            label = name if name == calculator else f"{name} ({calculator})"
-            events.append({"ph": "M", "name": "thread_name", **lane, "args": {"name": label}})
-            events.append(
-                {"ph": "M", "name": "thread_sort_index", **lane, "args": {"sort_index": node_id}}
-            )
-        flows: dict[tuple[str, int], int] = {}
-        for node_id, phase, time, started, ended, thread, received, sent in self._calls:
-            name = self._names[node_id][0]
-            begin = (started - self._started) / 1000
+        lanes = _Lanes(pid, self._names)
+        #: Where a packet was sent: lane and time of the end of the call.
+        sent_at: dict[tuple[str, int], tuple[int, float]] = {}
+        flows = 0
+        for node_id, phase, time, started, ended, thread, received, sent in sorted(
+            self._calls, key=lambda call: call[3]
+        ):
+            begin, end = (started - self._started) / 1000, (ended - self._started) / 1000
+            lane = lanes.take(node_id, begin, end)
             events.append(
                 {
                     "ph": "X",
-                    "name": f"{name}.{phase}",
+                    "name": f"{self._names[node_id][0]}.{phase}",
                     "cat": phase,
                     "pid": pid,
-                    "tid": node_id + 1,
+                    "tid": lane,
                     "ts": begin,
-                    "dur": (ended - started) / 1000,
+                    "dur": end - begin,
                     "args": {
                         "timestamp": _label(time),
                         "received": [f"{stream} @ {_label(at)}" for stream, at in received],
@@ -113,24 +111,65 @@ class Tracer:
                     },
                 }
             )
-            place = {"pid": pid, "tid": node_id + 1, "cat": "packet"}
-            events += [
-                {"ph": "f", "bp": "e", "name": packet[0], "id": flows[packet], "ts": begin, **place}
-                for packet in received
-                if packet in flows
-            ]
+            for packet in received:
+                if packet not in sent_at:
+                    continue
+                # A flow of its own for each receiver: one flow has one end.
+                flows += 1
+                sender, sending_ended = sent_at[packet]
+                flow = {"name": packet[0], "cat": "packet", "id": flows, "pid": pid}
+                # Inside the sender's slice, so that the arrow starts at it.
+                events.append({"ph": "s", "tid": sender, "ts": sending_ended - 0.001, **flow})
+                events.append({"ph": "f", "bp": "e", "tid": lane, "ts": begin, **flow})
             for packet in sent:
-                flows[packet] = len(flows) + 1
-                # Inside the slice, so that the arrow starts at it.
-                end = (ended - self._started) / 1000 - 0.001
-                events.append(
-                    {"ph": "s", "name": packet[0], "id": flows[packet], "ts": end, **place}
-                )
-        return {"traceEvents": events, "displayTimeUnit": "ms"}
+                sent_at[packet] = (lane, end)
+        return {"traceEvents": events + lanes.names(), "displayTimeUnit": "ms"}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to a file that https://ui.perfetto.dev opens."""
         Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
+
+
+class _Lanes:
+    """Thread ids of the trace: one per node, and more where its calls overlap."""
+
+    def __init__(self, pid: int, nodes: list[tuple[str, str]]) -> None:
+        self._pid = pid
+        self._nodes = nodes
+        #: Per node, (lane, end of the last call in it).
+        self._ends: list[list[tuple[int, float]]] = [
+            [(node_id + 1, 0.0)] for node_id in range(len(nodes))
+        ]
+        self._count = len(nodes)
+
+    def take(self, node_id: int, begin: float, end: float) -> int:
+        """A lane of the node in which nothing runs at ``begin``. Calls come by their begin."""
+        ends = self._ends[node_id]
+        for place, (lane, last_end) in enumerate(ends):
+            if last_end <= begin:
+                ends[place] = (lane, end)
+                return lane
+        self._count += 1
+        ends.append((self._count, end))
+        return self._count
+
+    def names(self) -> list[dict[str, Any]]:
+        """Metadata events: lanes are called after their nodes and stand in their order."""
+        events: list[dict[str, Any]] = []
+        for (name, calculator), ends in zip(self._nodes, self._ends, strict=True):
+            label = name if name == calculator else f"{name} ({calculator})"
+            for number, (lane, _) in enumerate(ends):
+                place = {"ph": "M", "pid": self._pid, "tid": lane}
+                shown = label if not number else f"{label} #{number + 1}"
+                events.append({"name": "thread_name", "args": {"name": shown}, **place})
+                events.append(
+                    {
+                        "name": "thread_sort_index",
+                        "args": {"sort_index": len(events) // 2},
+                        **place,
+                    }
+                )
+        return events
 
 
 def _phase(context: CalculatorContext) -> str:

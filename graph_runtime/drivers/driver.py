@@ -70,6 +70,11 @@ class Driver(ABC):
         self.scheduler = scheduler
         self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
 
+    @property
+    def is_abandoned(self) -> bool:
+        """What should make the calls is gone for good."""
+        return False
+
     # For subclasses -------------------------------------------------------------------------------
 
     @abstractmethod

@@ -36,6 +36,10 @@ class AsyncioDriver(Driver):
         """Is this the thread of the event loop?"""
         return threading.get_ident() == self._thread
 
+    @property
+    def is_abandoned(self) -> bool:
+        return self.loop.is_closed()
+
     async def wait(self, done: Callable[[], bool]) -> None:
         """Return when ``done`` holds. Entered without the lock."""
         with self.lock:

@@ -305,7 +305,7 @@ class TestIntSink(Declared):
 
 
 class TestStringSource(Declared):
-    target = str
+    target: Any = str
 
     def process(self, cc: CalculatorContext) -> None:
         cc.outputs[0].add("", Timestamp.POSTSTREAM)

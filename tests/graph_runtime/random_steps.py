@@ -1,18 +1,17 @@
 """Calculators of random graphs as pure steps: what is sent for what came, and nothing else.
 
-So the same object is a node of a graph (`step_calculator`), and tells without any graph what the
-node must send (`expected_outputs`).
+So the same class is a node of a graph (`StepCalculator`), and tells without any graph what the node
+must send (`tests.graph_runtime.random_graphs`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-from graph_runtime import timestamp as ts
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Stop
 
 #: One packet: (time, value).
 Entry = tuple[int, int]
@@ -309,10 +308,13 @@ class Sum(Steps):
 
 
 class StepCalculator(Calculator):
-    """A node of `Steps`. Made by `step_calculator`."""
+    """A node of `Steps`; a subclass says which."""
 
-    make: ClassVar[Any]
+    #: Number of outputs -> Steps.
+    make: ClassVar[Callable[[int], Steps]]
     is_typed: ClassVar[bool] = False
+    #: When the node sets its output side packet, if it has one.
+    sets_side_in: ClassVar[str] = "open"
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -344,9 +346,6 @@ class StepCalculator(Calculator):
         if self._sets_side(cc, "close"):
             cc.output_side_packets[0].set(self.packets)
         _send(cc, self.steps.close())
-
-    #: When the node sets its output side packet, if it has one.
-    sets_side_in: ClassVar[str] = "open"
 
     def _sets_side(self, cc: CalculatorContext, call: str) -> bool:
         return bool(cc.output_side_packets.in_order) and self.sets_side_in == call
@@ -386,8 +385,6 @@ def _process(calculator: StepCalculator, cc: CalculatorContext) -> None:
 
 
 def _send(cc: CalculatorContext, sent: Sent) -> None:
-    from graph_runtime import Stop
-
     for action in sent:
         if isinstance(action, Send):
             cc.output_list[action.port].add(action.value, action.time)

@@ -279,3 +279,21 @@ def test_an_interrupt_in_a_calculator_reaches_the_application(registry: Registry
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(use())
+
+
+def test_a_run_ends_with_its_event_loop(registry: Registry) -> None:
+    registry.register_calculator(Forward)
+    graph = CalculatorGraph(text_config=one_node("Forward"), registry=registry)
+    seen = Sink(graph, "out")
+    asyncio.run(graph.start_run_async())
+
+    with pytest.raises(StateError, match="event loop that this run belonged to is closed"):
+        graph.add_packet_to_input_stream("in", "late", 0)
+    with pytest.raises(StateError, match="start_run begins a new one"):
+        graph.wait_until_idle()
+    graph.close()
+
+    graph.start_run()
+    graph.add_packet_to_input_stream("in", "again", 0)
+    graph.close()
+    assert seen.values == ["again"]

@@ -1,0 +1,166 @@
+"""Runs of random graphs: what the application does, on any driver, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from graph_runtime import (
+    ApplicationThreadExecutor,
+    CalculatorGraph,
+    GraphError,
+    Packet,
+    ThreadPoolExecutor,
+)
+from tests.graph_runtime.random_graphs import BuiltGraph
+from tests.graph_runtime.random_steps import Entry
+
+DRIVERS = ("application thread", "default", "event loop", "thread pool")
+
+#: What the application does: (what, which graph input, time difference, value).
+Action = tuple[str, int, int, int]
+
+#: One call of `CalculatorGraph`, by name.
+Call = tuple[str, tuple[Any, ...]]
+
+actions: st.SearchStrategy[list[Action]] = st.lists(
+    st.tuples(
+        st.sampled_from(("add", "add", "add", "add", "bound", "close", "idle", "look")),
+        st.integers(0, 3),
+        st.integers(1, 4),
+        st.integers(0, 9),
+    ),
+    max_size=16,
+)
+
+
+@dataclass
+class Plan:
+    """The calls that the actions come to on one graph, and the packets fed."""
+
+    graph: BuiltGraph
+    actions: list[Action]
+    calls: list[Call] = field(default_factory=list)
+    fed: dict[str, list[Entry]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = list(self.graph.inputs)
+        self.fed = {name: [] for name in names}
+        clocks = dict.fromkeys(names, 100)
+        closed: set[str] = set()
+        for what, number, step, value in self.actions:
+            if what in ("idle", "look") or not names:
+                self.calls.append(("wait_until_idle" if what == "idle" else "statistics", ()))
+                continue
+            name = names[number % len(names)]
+            if name in closed:
+                continue
+            if what == "close":
+                closed.add(name)
+                self.calls.append(("close_input_stream", (name,)))
+                continue
+            clocks[name] += step
+            if what == "bound" and not self.graph.inputs[name]:
+                bound = clocks[name]
+                self.calls.append(("set_input_stream_timestamp_bound", (name, bound)))
+                continue
+            self.fed[name].append((clocks[name], value))
+            self.calls.append(
+                ("add_packet_to_input_stream", (name, Packet(value, clocks[name])))
+            )
+            clocks[name] += 1
+
+
+@dataclass
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        seen: packets of every stream.
+        idle: how many packets of each stream had come at each wait_until_idle.
+        left: what still waited in queues when all was closed and idle.
+    """
+
+    seen: dict[str, list[Entry]] = field(default_factory=dict)
+    idle: list[dict[str, int]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class PlannedRun:
+    """One run of a plan on one driver."""
+
+    def __init__(self, plan: Plan, driver: str, *, checks_invariants: bool = True) -> None:
+        self.plan = plan
+        self.driver = driver
+        self.outcome = Outcome()
+        built = plan.graph
+        graph = self.graph = CalculatorGraph(text_config=built.text, registry=built.registry)
+        if driver == "application thread":
+            graph.set_executor("", ApplicationThreadExecutor())
+        elif driver == "thread pool":
+            graph.set_executor("", ThreadPoolExecutor(2))
+        if checks_invariants:
+            graph.check_invariants()
+        for name in built.streams:
+            seen = self.outcome.seen[name] = []
+
+            def observe(_stream: str, packet: Packet, seen: list[Entry] = seen) -> None:
+                seen.append((packet.time, packet.value))
+
+            graph.observe_output_stream(name, observe)
+
+    def run(self) -> Outcome:
+        """Start, do what is planned, close, wait for the end."""
+        if self.driver == "event loop":
+            asyncio.run(self._run_async())
+        else:
+            for name, arguments in self._calls():
+                try:
+                    getattr(self.graph, name)(*arguments)
+                except GraphError as error:
+                    if self._has_ended(name, error):
+                        break
+                self._after(name)
+        return self.outcome
+
+    async def _run_async(self) -> None:
+        for name, arguments in self._calls():
+            twin = getattr(self.graph, f"{name}_async", None)
+            try:
+                if twin is None:
+                    getattr(self.graph, name)(*arguments)
+                else:
+                    await twin(*arguments)
+            except GraphError as error:
+                if self._has_ended(name, error):
+                    break
+            self._after(name)
+
+    def _calls(self) -> Iterator[Call]:
+        yield "start_run", ()
+        yield from self.plan.calls
+        if not self.outcome.error:
+            yield "close_all_input_streams", ()
+            yield "wait_until_idle", ()
+        yield "wait_until_done", ()
+
+    def _has_ended(self, name: str, error: GraphError) -> bool:
+        self.outcome.error = self.outcome.error or str(error)
+        return name == "wait_until_done"
+
+    def _after(self, name: str) -> None:
+        if name != "wait_until_idle" or self.outcome.error:
+            return
+        seen = self.outcome.seen
+        self.outcome.idle.append({stream: len(entries) for stream, entries in seen.items()})
+        self.outcome.left = [
+            f"{node.name} {node.state.name}: {stream.queue_size} on {stream.stream}"
+            for node in self.graph.statistics().nodes
+            for stream in node.inputs
+            if stream.queue_size
+        ]
