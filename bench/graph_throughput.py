@@ -15,6 +15,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -196,7 +197,7 @@ def spread(values: list[float], scale: float, digits: int = 2) -> str:
 def throughput_rows(name: str, measure: Callable[[int, int], float]) -> list[str]:
     rows = []
     for nodes, packets in CHAINS:
-        times = repeated(lambda nodes=nodes, packets=packets: measure(nodes, packets))  # type: ignore[misc]
+        times = repeated(partial(measure, nodes, packets))
         per_second = sorted(packets / time for time in times)
         per_node = [time / packets / nodes for time in times]
         rows.append(f"| {name} | {nodes} | {spread(per_second, 1, 0)} | {spread(per_node, 1e6)} |")
@@ -237,7 +238,7 @@ def report(mediapipe: str | None) -> str:
         "|---|---|",
         *(
             f"| one packet in, until idle, {nodes} nodes | "
-            f"{spread(repeated(lambda nodes=nodes: latency(nodes)), 1e6)} |"  # type: ignore[misc]
+            f"{spread(repeated(partial(latency, nodes)), 1e6)} |"
             for nodes, _ in CHAINS
         ),
         "| making, starting and closing a graph of one node from a plan, synchronous | "
@@ -245,12 +246,12 @@ def report(mediapipe: str | None) -> str:
         f"| the same, asyncio | {spread(repeated(lambda: asyncio.run(whole_life_async())), 1e6)} |",
         *(
             f"| per packet, {packets:,} packets queued before a join | "
-            f"{spread(repeated(lambda packets=packets: queued(packets)), 1e6)} |"  # type: ignore[misc]
+            f"{spread(repeated(partial(queued, packets)), 1e6)} |"
             for packets in (1_000, 10_000, 100_000)
         ),
         *(
             f"| per packet through one node, beside {idle:,} idle nodes | "
-            f"{spread(repeated(lambda idle=idle: among_idle(idle)), 1e6)} |"  # type: ignore[misc]
+            f"{spread(repeated(partial(among_idle, idle)), 1e6)} |"
             for idle in (0, 100, 5_000)
         ),
     ]

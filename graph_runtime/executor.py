@@ -76,6 +76,11 @@ class ThreadCache:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []  # guarded by: self._lock
 
+    def forget(self) -> None:
+        """In a forked child, which has none of its parent's threads."""
+        self._lock = threading.Lock()
+        self._idle = []
+
     def start(self, task: Task, name: str) -> None:
         """Run a task in a thread: an idle one when there is one."""
         with self._lock:
@@ -124,10 +129,5 @@ class _Worker(threading.Thread):
 THREADS: Final = ThreadCache()
 
 
-def _forget_threads() -> None:
-    # A forked child has none of its parent's threads.
-    THREADS.__init__()  # type: ignore[misc]
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=THREADS.forget)

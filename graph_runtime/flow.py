@@ -128,17 +128,16 @@ class Flow:
         stream.bound = stream.shard.bound = time + 1
         stream.num_packets += 1
         for mirror in stream.mirrors:
-            if mirror.is_direct and time >= mirror.bound:
-                node = mirror.node
-                if node.is_idle:  # type: ignore[union-attr]
-                    mirror.bound = time + 1
-                    context = node.context  # type: ignore[union-attr]
-                    context.time = time
-                    context.input_list[0].packet = packet
-                    node.is_idle = False  # type: ignore[union-attr]
-                    node.in_flight = 1  # type: ignore[union-attr]
-                    heappush(node.heap, node.key)  # type: ignore[union-attr]
-                    continue
+            node = mirror.direct
+            if node is not None and node.is_idle and time >= mirror.bound:
+                mirror.bound = time + 1
+                context = node.context
+                context.time = time
+                context.input_list[0].packet = packet
+                node.is_idle = False
+                node.in_flight = 1
+                heappush(node.heap, node.key)
+                continue
             self._add_packets(mirror, [packet])
         if stream.observers:
             self._observe(stream, [packet], time + 1)

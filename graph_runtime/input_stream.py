@@ -24,8 +24,8 @@ class InputStream:
         bound: the smallest timestamp that may still arrive. Never falls.
         closed: the node has closed; what arrives now is dropped.
         is_timed: False under the Barrier handler, which ignores timestamps.
-        is_direct: the only input of a node that needs nothing but a packet to run, so a packet can
-            go past the queue.
+        direct: the node, if this is its only input and it needs nothing but a packet to run, so
+            that a packet can go past the queue.
         max_queue_size: at this length the stream is full; -1 is no limit.
         was_full: what the sources above were last told.
         source: the sending end.
@@ -36,9 +36,9 @@ class InputStream:
         "bound",
         "checker",
         "closed",
+        "direct",
         "header",
         "is_back_edge",
-        "is_direct",
         "is_timed",
         "max_queue_size",
         "name",
@@ -75,7 +75,7 @@ class InputStream:
         self.closed = False
         self.was_full = False
         self.is_timed = True
-        self.is_direct = False
+        self.direct: Node | None = None
         self.source = source
         self.header: Packet = NO_PACKET
 

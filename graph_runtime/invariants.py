@@ -54,7 +54,7 @@ def _check_streams(scheduler: Scheduler, node: Node) -> None:
             or node.state is NodeState.CLOSED,
             f"{stream.name} closed={stream.closed}, node {node.state}",
         )
-        _require(4, not (stream.is_direct and node.is_idle and times), f"{stream.name} overtaken")
+        _require(4, not (stream.direct and node.is_idle and times), f"{stream.name} overtaken")
     for output in node.outputs:
         _require(5, not output.closed or output.bound == ts.DONE, f"{output.name} closed early")
         for mirror in output.mirrors:

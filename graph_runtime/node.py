@@ -131,7 +131,8 @@ class Node:
         for stream in inputs:
             stream.node = self
             stream.is_timed = self.handler.is_timed
-            stream.is_direct = self.is_simple and queue.is_pumped and stream.checker is None
+            if self.is_simple and queue.is_pumped and stream.checker is None:
+                stream.direct = self
         self.missing_headers = sum(not stream.is_back_edge for stream in inputs)
         self.missing_side_packets = len(plan.side_input_plans)
         self.calculator: Calculator = plan.calculator_class()

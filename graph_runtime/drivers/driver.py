@@ -7,6 +7,7 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -235,7 +236,7 @@ class Driver(ABC):
             if pool.active < pool.executor.num_threads and len(queue) and not queue.paused:
                 pool.active += 1
                 try:
-                    pool.executor.submit(lambda pool=pool: self._work(pool))  # type: ignore[misc]
+                    pool.executor.submit(partial(self._work, pool))
                 except Exception as error:
                     pool.active -= 1
                     self._give_up(queue, error)

@@ -7,6 +7,7 @@ Source: MediaPipe ``framework/input_stream_handler.{h,cc}``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ NOT_READY, PROCESS, CLOSE = Readiness
 InputSet = list[tuple[Packet, bool]]
 
 
-class InputStreamHandler:
+class InputStreamHandler(ABC):
     """Base class. `readiness` sets ``time``: the timestamp to process, or the bound to forward.
 
     A subclass is registered under its name; see `graph_runtime.registry`.
@@ -60,9 +61,9 @@ class InputStreamHandler:
         """
         return None
 
+    @abstractmethod
     def readiness(self) -> Readiness:
         """Ready? Sets ``time``."""
-        raise NotImplementedError
 
     def fill(self, time: int) -> InputSet:
         """Take the input set at ``time``. Only after `readiness` answered PROCESS."""
@@ -70,6 +71,7 @@ class InputStreamHandler:
 
     def packets_added(self) -> None:
         """Called after packets arrived and readiness was asked."""
+        return
 
     @property
     def sync_set_count(self) -> int:
