@@ -77,7 +77,10 @@ def test_the_class_example_works_as_typed(tmp_path: Path) -> None:
     graph = 'input_stream: "raw"\noutput_stream: "safe"\n' + block("", "acme.Redact")
     (tmp_path / "redact.pbtxt").write_text(graph, encoding="utf-8")
     done = subprocess.run(
-        f"{sys.executable} -m servers.cli run redact.pbtxt --calculators redact.py --feed -".split(),
+        [
+            *(sys.executable, "-m", "servers.cli", "run", "redact.pbtxt"),
+            *("--calculators", "redact.py", "--feed", "-"),
+        ],
         input='{"stream": "raw", "ts": 1, "value": "my secret password"}\n',
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,20 +22,23 @@ from tests.graph_runtime.random_steps import Entry
 
 DRIVERS = ("application thread", "default", "event loop", "thread pool")
 
+#: No run of these graphs takes long; one that does hangs.
+SECONDS_PER_RUN = 10.0
+
 #: What the application does: (what, which graph input, time difference, value).
 Action = tuple[str, int, int, int]
 
 #: One call of `CalculatorGraph`, by name.
 Call = tuple[str, tuple[Any, ...]]
 
-actions: st.SearchStrategy[list[Action]] = st.lists(
-    st.tuples(
-        st.sampled_from(("add", "add", "add", "add", "bound", "close", "idle", "look")),
-        st.integers(0, 3),
-        st.integers(1, 4),
-        st.integers(0, 9),
-    ),
-    max_size=16,
+_action: st.SearchStrategy[Action] = st.tuples(
+    st.sampled_from(("add", "add", "add", "add", "bound", "close", "idle", "look")),
+    st.integers(0, 3),
+    st.integers(1, 4),
+    st.integers(0, 9),
+)
+actions: st.SearchStrategy[list[Action]] = st.lists(_action, max_size=8) | st.lists(
+    _action, min_size=10, max_size=30
 )
 
 
@@ -69,9 +73,7 @@ class Plan:
                 self.calls.append(("set_input_stream_timestamp_bound", (name, bound)))
                 continue
             self.fed[name].append((clocks[name], value))
-            self.calls.append(
-                ("add_packet_to_input_stream", (name, Packet(value, clocks[name])))
-            )
+            self.calls.append(("add_packet_to_input_stream", (name, Packet(value, clocks[name]))))
             clocks[name] += 1
 
 
@@ -116,17 +118,31 @@ class PlannedRun:
 
     def run(self) -> Outcome:
         """Start, do what is planned, close, wait for the end."""
-        if self.driver == "event loop":
-            asyncio.run(self._run_async())
-        else:
-            for name, arguments in self._calls():
-                try:
-                    getattr(self.graph, name)(*arguments)
-                except GraphError as error:
-                    if self._has_ended(name, error):
-                        break
-                self._after(name)
+        watchdog = threading.Timer(SECONDS_PER_RUN, self._give_up)
+        watchdog.start()
+        try:
+            if self.driver == "event loop":
+                asyncio.run(self._run_async())
+            else:
+                self._run_sync()
+        finally:
+            watchdog.cancel()
         return self.outcome
+
+    def _give_up(self) -> None:
+        nodes = self.graph.statistics().nodes
+        waits = [f"{node.name} {node.state.name}: {node}" for node in nodes]
+        self.outcome.error = "hangs\n" + "\n".join(waits)
+        self.graph.cancel()
+
+    def _run_sync(self) -> None:
+        for name, arguments in self._calls():
+            try:
+                getattr(self.graph, name)(*arguments)
+            except GraphError as error:
+                if self._has_ended(name, error):
+                    break
+            self._after(name)
 
     async def _run_async(self) -> None:
         for name, arguments in self._calls():

@@ -271,7 +271,7 @@ class Source(Steps):
         return []
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
-        if self.count == self.param:
+        if self.count >= self.param:
             return [End(-1)]
         self.count += 1
         at = 100 + 3 * self.count

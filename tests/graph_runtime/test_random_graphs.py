@@ -28,7 +28,7 @@ def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
     for driver in DRIVERS:
         outcome = PlannedRun(plan, driver).run()
         told = f"{driver}\n{plan.graph.text}\n{plan.calls}"
-        assert outcome.error == "", told
+        assert outcome.error == "", f"{outcome.error}\n{told}"
         assert outcome.seen == expected, told
         if not plan.graph.unopened(plan.fed):
             assert outcome.left == [], told
@@ -40,3 +40,7 @@ def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
 @given(spec=graph_specs, steps=actions)
 def test_packets_do_not_depend_on_the_driver(spec: GraphSpec, steps: list[Action]) -> None:
     check_packets(spec, steps)
+
+
+#: For `tests.fuzz_graphs`: name, check, strategies.
+CHECKS = (("packets", check_packets, {"spec": graph_specs, "steps": actions}),)

@@ -17,7 +17,7 @@ from tests.mediapipe_peer.shrink import shrink
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mediapipe_peer", description=__doc__)
-    parser.add_argument("--python", required=True, help="a Python that can import mediapipe 0.10.21")
+    parser.add_argument("--python", required=True, help="a Python with mediapipe 0.10.21")
     parser.add_argument("--graphs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first graph; the others follow")
     parser.add_argument("--no-shrink", action="store_true", help="print differing graphs as made")

@@ -15,7 +15,10 @@ def differences(here: dict[str, Any], there: dict[str, Any]) -> list[str]:
             return []
         return [f"graphrt: {here.get('died', 'ran')}; MediaPipe: {there.get('died', 'ran')}"]
     if bool(here["refused"]) != bool(there["refused"]):
-        return [f"refused by graphrt: {here['refused']}", f"refused by MediaPipe: {there['refused']}"]
+        return [
+            f"refused by graphrt: {here['refused']}",
+            f"refused by MediaPipe: {there['refused']}",
+        ]
     if here["refused"]:
         return []
     found = []

@@ -12,9 +12,7 @@ from tests.mediapipe_peer.case import NodeText, PeerCase, stream_of
 Fault = Callable[[random.Random, PeerCase], PeerCase]
 
 
-def _change(
-    rng: random.Random, case: PeerCase, change: Callable[[NodeText], NodeText]
-) -> PeerCase:
+def _change(rng: random.Random, case: PeerCase, change: Callable[[NodeText], NodeText]) -> PeerCase:
     if not case.nodes:
         return case
     place = rng.randrange(len(case.nodes))

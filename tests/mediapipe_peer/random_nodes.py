@@ -170,8 +170,11 @@ def packet_sequencer(g: GraphBuilder) -> None:
 def loop_over_items(g: GraphBuilder) -> None:
     """BeginLoop, a body, EndLoop."""
     kind, calculator = g.rng.choice(
-        (("int", "BeginLoopIntCalculator"), ("float", "BeginLoopFloatCalculator"),
-         ("string", "BeginLoopStringCalculator"))
+        (
+            ("int", "BeginLoopIntCalculator"),
+            ("float", "BeginLoopFloatCalculator"),
+            ("string", "BeginLoopStringCalculator"),
+        )
     )
     iterable = g.pick(f"vector<{kind}>")
     clones = [g.pick() for _ in range(g.rng.choice((0, 0, 1)))]
