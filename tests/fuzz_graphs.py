@@ -21,7 +21,7 @@ ROUND = settings(
     max_examples=100, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 #: Seconds without a finished round after which the process says where it hangs, and ends.
-PATIENCE = 300
+PATIENCE = 900
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from tests.graph_runtime.random_steps import Entry
 DRIVERS = ("application thread", "default", "event loop", "thread pool")
 
 #: No run of these graphs takes long; one that does hangs.
-SECONDS_PER_RUN = 10.0
+SECONDS_PER_RUN = 5.0
 
 #: What the application does: (what, which graph input, time difference, value).
 Action = tuple[str, int, int, int]
