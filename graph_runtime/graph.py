@@ -360,15 +360,22 @@ class CalculatorGraph:
         """`add_packet_to_input_stream`, waiting for room without blocking the event loop."""
         run = self._running("add_packet_to_input_stream_async")
         place = run.input_places.get(stream)
-        if (
-            place is not None
-            and self._add_mode is GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
-            and not run.has_room(place)
-        ):
-            await run.wait_async(
-                "add_packet_to_input_stream_async", functools.partial(run.has_room, place)
-            )
-        self.add_packet_to_input_stream(stream, packet, timestamp)
+        if place is None or self._add_mode is not GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
+            self.add_packet_to_input_stream(stream, packet, timestamp)
+            return
+        has_room = functools.partial(run.has_room, place)
+        if type(packet) is not Packet:
+            packet = Packet(packet)
+        if timestamp is not None:
+            packet = packet.at(timestamp)
+        while True:
+            if not has_room():
+                await run.wait_async("add_packet_to_input_stream_async", has_room)
+            try:
+                run.add_packet(place, packet, waits=False)
+                return
+            except UnavailableError:
+                continue  # Other threads have filled the queues again.
 
     def set_input_stream_timestamp_bound(self, stream: str, bound: SupportsIndex) -> None:
         """Promise that no packet before ``bound`` will be added to a graph input."""

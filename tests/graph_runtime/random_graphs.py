@@ -7,7 +7,7 @@ calculators, and evaluates it without the engine: node by node, from whole strea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -70,6 +70,11 @@ class NodeSpec:
     sets_side_in: str = ""
     #: Which of the side packets made before the node needs, if there is any.
     needs_side: int | None = None
+    #: Which call fails: "open", "process", "close" or none.
+    fails_in: str = ""
+    #: Which call of process fails, or raises Stop; 0: none.
+    fails_at: int = 0
+    stops_at: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ class Node:
             and not self.side_output
             and self.inputs
             and self.kind != "Lanes"
+            and not self.spec.fails_in
+            and not self.spec.stops_at
         )
 
     def calculator(self) -> type[StepCalculator]:
@@ -144,6 +151,9 @@ class Node:
                 "make": staticmethod(self.make_steps),
                 "is_typed": self.spec.is_typed,
                 "sets_side_in": self.spec.sets_side_in,
+                "fails_in": self.spec.fails_in,
+                "fails_at": self.spec.fails_at,
+                "stops_at": self.spec.stops_at,
             },
         )
 
@@ -322,6 +332,9 @@ class BuiltGraph:
         if spec.kind == "previous":
             self._add_previous(spec, picked[0])
             return
+        if spec.kind == "flow limit":
+            self._add_flow_limit(spec, picked[0])
+            return
         if spec.kind == "select":
             bit = self._node("Bit", spec, picked[:1], 1)
             lanes = [picked[-1], self._pick(spec.param)]
@@ -348,6 +361,10 @@ class BuiltGraph:
                     for number in range(len(node.inputs) - 1)
                 )
                 node.handler = _handler("SyncSetInputStreamHandler", f"[{_SYNC_SETS}] {{ {sets} }}")
+        elif node.spec.handler == "fixed size":
+            node.handler = _handler("FixedSizeInputStreamHandler")
+        elif node.spec.handler == "early close":
+            node.handler = _handler("EarlyCloseInputStreamHandler")
         elif node.kind != "BoundMix" and node.spec.handler in _BATCHES:
             size = _BATCHES[node.spec.handler]
             node.handler = _handler(
@@ -379,6 +396,22 @@ class BuiltGraph:
         part = Previous(main, previous, mix)
         self.parts[-1] = part
         self.extra_lines += part.lines()
+
+    def _add_flow_limit(self, spec: NodeSpec, main: str) -> None:
+        allowed = self._new_stream()
+        node = self._node("Forward", spec, [allowed], 1)
+        self.extra_lines += [
+            "node {",
+            '  calculator: "FlowLimiterCalculator"',
+            f'  input_stream: "{main}"',
+            f'  input_stream: "FINISHED:{node.outputs[0]}"',
+            '  input_stream_info { tag_index: "FINISHED" back_edge: true }',
+            f'  output_stream: "{allowed}"',
+            "  options { [mediapipe.FlowLimiterCalculatorOptions.ext] {",
+            f"    max_in_flight: {1 + abs(spec.param) % 2} max_in_queue: {abs(spec.param) % 3}",
+            "  } }",
+            "}",
+        ]
 
     @property
     def text(self) -> str:
@@ -428,9 +461,12 @@ def _handler(name: str, options: str = "") -> str:
 # Strategies ---------------------------------------------------------------------------------------
 
 _rarely = st.sampled_from((False, False, False, True))
+_HANDLERS = ("", "", "batch of 2", "batch of 3")
 
 
-def node_specs(kinds: Sequence[str] = KINDS) -> st.SearchStrategy[NodeSpec]:
+def node_specs(
+    kinds: Sequence[str] = KINDS, handlers: Sequence[str] = _HANDLERS, stops: Sequence[int] = (0,)
+) -> st.SearchStrategy[NodeSpec]:
     return st.builds(
         NodeSpec,
         kind=st.sampled_from(kinds),
@@ -440,19 +476,47 @@ def node_specs(kinds: Sequence[str] = KINDS) -> st.SearchStrategy[NodeSpec]:
         is_typed=_rarely,
         is_pooled=_rarely,
         in_flight=st.sampled_from((1, 1, 2, 3)),
-        handler=st.sampled_from(("", "", "batch of 2", "batch of 3")),
+        handler=st.sampled_from(handlers),
         layer=st.integers(0, 2),
         sets_side_in=st.sampled_from(("", "", "", "open", "process", "close")),
         needs_side=st.none() | st.integers(0, 3),
+        stops_at=st.sampled_from(stops),
     )
 
 
-graph_specs: st.SearchStrategy[GraphSpec] = st.builds(
-    GraphSpec,
-    inputs=st.integers(0, 3),
-    nodes=(
-        st.lists(node_specs(), min_size=1, max_size=4)
-        | st.lists(node_specs(), min_size=4, max_size=8)
-    ).map(tuple),
-    max_queue_size=st.sampled_from((0, 0, 1, 2, -1)),
+def graph_specs(nodes: st.SearchStrategy[NodeSpec]) -> st.SearchStrategy[GraphSpec]:
+    return st.builds(
+        GraphSpec,
+        inputs=st.integers(0, 3),
+        nodes=(
+            st.lists(nodes, min_size=1, max_size=4) | st.lists(nodes, min_size=4, max_size=8)
+        ).map(tuple),
+        max_queue_size=st.sampled_from((0, 0, 1, 2, -1)),
+    )
+
+
+#: Graphs whose packets do not depend on the schedule.
+determined_graphs = graph_specs(node_specs())
+
+#: Those, and graphs with parts where they do: nodes that drop what comes too fast, that close with
+#: their first input, that end the run.
+any_graphs = graph_specs(
+    node_specs(
+        (*KINDS, "flow limit", "flow limit"),
+        (*_HANDLERS, "fixed size", "early close"),
+        (0, 0, 0, 1, 3),
+    )
 )
+
+
+@st.composite
+def failing_graphs(draw: st.DrawFn) -> GraphSpec:
+    """Graphs in which one node is told to fail."""
+    spec = draw(determined_graphs)
+    place = draw(st.integers(0, len(spec.nodes) - 1))
+    failing = replace(
+        spec.nodes[place],
+        fails_in=draw(st.sampled_from(("open", "process", "process", "close"))),
+        fails_at=draw(st.integers(1, 4)),
+    )
+    return replace(spec, nodes=(*spec.nodes[:place], failing, *spec.nodes[place + 1 :]))

@@ -96,8 +96,9 @@ class Outcome:
 class PlannedRun:
     """One run of a plan on one driver."""
 
-    def __init__(self, plan: Plan, driver: str, *, checks_invariants: bool = True) -> None:
+    def __init__(self, plan: Plan, driver: str, ending: str = "close_all_input_streams") -> None:
         self.plan = plan
+        self.ending = ending
         self.driver = driver
         self.outcome = Outcome()
         built = plan.graph
@@ -106,18 +107,16 @@ class PlannedRun:
             graph.set_executor("", ApplicationThreadExecutor())
         elif driver == "thread pool":
             graph.set_executor("", ThreadPoolExecutor(2))
-        if checks_invariants:
-            graph.check_invariants()
+        graph.check_invariants()
         for name in built.streams:
-            seen = self.outcome.seen[name] = []
+            graph.observe_output_stream(name, self._observe)
 
-            def observe(_stream: str, packet: Packet, seen: list[Entry] = seen) -> None:
-                seen.append((packet.time, packet.value))
-
-            graph.observe_output_stream(name, observe)
+    def _observe(self, stream: str, packet: Packet) -> None:
+        self.outcome.seen[stream].append((packet.time, packet.value))
 
     def run(self) -> Outcome:
-        """Start, do what is planned, close, wait for the end."""
+        """Start, do what is planned, close, wait for the end. May be called again."""
+        self.outcome = Outcome({name: [] for name in self.plan.graph.streams})
         watchdog = threading.Timer(SECONDS_PER_RUN, self._give_up)
         watchdog.start()
         try:
@@ -132,7 +131,7 @@ class PlannedRun:
     def _give_up(self) -> None:
         nodes = self.graph.statistics().nodes
         waits = [f"{node.name} {node.state.name}: {node}" for node in nodes]
-        self.outcome.error = "hangs\n" + "\n".join(waits)
+        self.outcome.error += "hangs\n" + "\n".join(waits)
         self.graph.cancel()
 
     def _run_sync(self) -> None:
@@ -160,9 +159,8 @@ class PlannedRun:
     def _calls(self) -> Iterator[Call]:
         yield "start_run", ()
         yield from self.plan.calls
-        if not self.outcome.error:
-            yield "close_all_input_streams", ()
-            yield "wait_until_idle", ()
+        yield self.ending, ()
+        yield "wait_until_idle", ()
         yield "wait_until_done", ()
 
     def _has_ended(self, name: str, error: GraphError) -> bool:

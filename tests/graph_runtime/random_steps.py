@@ -307,8 +307,18 @@ class Sum(Steps):
         return [Send(0, time, sum(value or 0 for value in values) % 1000)]
 
 
+class PlannedError(Exception):
+    """What a node raises that was told to fail."""
+
+
 class StepCalculator(Calculator):
     """A node of `Steps`; a subclass says which."""
+
+    #: Which call fails: "open", "process", "close" or none.
+    fails_in: ClassVar[str] = ""
+    #: Which call of process fails, or raises Stop; 0: none.
+    fails_at: ClassVar[int] = 0
+    stops_at: ClassVar[int] = 0
 
     #: Number of outputs -> Steps.
     make: ClassVar[Callable[[int], Steps]]
@@ -335,6 +345,8 @@ class StepCalculator(Calculator):
         self.steps = type(self).make(len(cc.output_list))
         self.side_values = [packet.value for packet in cc.input_side_packets.in_order]
         self.packets = 0
+        self.calls = 0
+        self._fail("open")
         if self._sets_side(cc, "open"):
             cc.output_side_packets[0].set(self.steps.param)
         _send(cc, self.steps.open())
@@ -343,9 +355,14 @@ class StepCalculator(Calculator):
         _process(self, cc)
 
     def close(self, cc: CalculatorContext) -> Any:
+        self._fail("close")
         if self._sets_side(cc, "close"):
             cc.output_side_packets[0].set(self.packets)
         _send(cc, self.steps.close())
+
+    def _fail(self, call: str) -> None:
+        if self.fails_in == call and (call != "process" or self.calls == self.fails_at):
+            raise PlannedError(f"planned in {call}")
 
     def _sets_side(self, cc: CalculatorContext, call: str) -> bool:
         return bool(cc.output_side_packets.in_order) and self.sets_side_in == call
@@ -369,6 +386,8 @@ class AsyncStepCalculator(StepCalculator):
 
 def _process(calculator: StepCalculator, cc: CalculatorContext) -> None:
     steps = calculator.steps
+    calculator.calls += 1
+    calculator._fail("process")
     values = [None if shard.is_empty() else shard.value for shard in cc.input_list]
     if cc.output_side_packets.in_order and any(value is not None for value in values):
         calculator.packets += 1
@@ -380,8 +399,10 @@ def _process(calculator: StepCalculator, cc: CalculatorContext) -> None:
         for port, (shard, value) in enumerate(zip(cc.input_list, values, strict=True)):
             if value is not None:
                 _send(cc, steps.process_lane(port, shard.packet.time, value))
-        return
-    _send(cc, steps.process(cc.time, values))
+    else:
+        _send(cc, steps.process(cc.time, values))
+    if calculator.calls == calculator.stops_at:
+        raise Stop
 
 
 def _send(cc: CalculatorContext, sent: Sent) -> None:

@@ -5,13 +5,24 @@ More of the same for as long as wanted: ``python -m tests.fuzz_graphs --seconds 
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, event, given, settings
+from itertools import pairwise
 
-from tests.graph_runtime.random_graphs import BuiltGraph, GraphSpec, graph_specs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.graph_runtime.random_graphs import (
+    BuiltGraph,
+    GraphSpec,
+    any_graphs,
+    determined_graphs,
+    failing_graphs,
+)
 from tests.graph_runtime.random_runs import DRIVERS, Action, Plan, PlannedRun, actions
 
+ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
+
 bounded = settings(
-    max_examples=150,
+    max_examples=120,
     derandomize=True,
     deadline=None,
     database=None,
@@ -20,10 +31,9 @@ bounded = settings(
 
 
 def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
-    """Every driver sends on every stream what the nodes make of what was fed, and ends."""
+    """Every driver sends on every stream what the nodes make of what was fed; nothing is left."""
     plan = Plan(BuiltGraph(spec), steps)
     expected = plan.graph.expected(plan.fed)
-    event(f"{len(plan.graph.nodes)} nodes")
     idle = None
     for driver in DRIVERS:
         outcome = PlannedRun(plan, driver).run()
@@ -36,11 +46,64 @@ def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
         assert outcome.idle == idle, told
 
 
+def check_errors(spec: GraphSpec, steps: list[Action]) -> None:
+    """An error ends the run, cuts streams short and changes nothing else; so it does again."""
+    plan = Plan(BuiltGraph(spec), steps)
+    expected = plan.graph.expected(plan.fed)
+    for driver in DRIVERS:
+        planned = PlannedRun(plan, driver)
+        for _ in range(2):
+            outcome = planned.run()
+            told = f"{outcome.error}\n{driver}\n{plan.graph.text}\n{plan.calls}"
+            assert "hangs" not in outcome.error, told
+            if outcome.error:
+                assert "planned in" in outcome.error, told
+                for name, seen in outcome.seen.items():
+                    assert seen == expected[name][: len(seen)], f"{name}: {told}"
+            else:
+                assert outcome.seen == expected, told
+
+
+def check_endings(spec: GraphSpec, steps: list[Action], ending: str) -> None:
+    """Whatever the schedule: every run ends without an error, and timestamps rise."""
+    plan = Plan(BuiltGraph(spec), steps)
+    for driver in DRIVERS:
+        planned = PlannedRun(plan, driver, ending)
+        for _ in range(2):
+            outcome = planned.run()
+            told = f"{outcome.error}\n{driver}\n{ending}\n{plan.graph.text}\n{plan.calls}"
+            assert "hangs" not in outcome.error, told
+            if ending != "cancel":
+                assert outcome.error == "", told
+            for name, seen in outcome.seen.items():
+                assert all(a[0] < b[0] for a, b in pairwise(seen)), f"{name}: {seen}: {told}"
+
+
 @bounded
-@given(spec=graph_specs, steps=actions)
+@given(spec=determined_graphs, steps=actions)
 def test_packets_do_not_depend_on_the_driver(spec: GraphSpec, steps: list[Action]) -> None:
     check_packets(spec, steps)
 
 
+@bounded
+@given(spec=failing_graphs(), steps=actions)
+def test_an_error_cuts_streams_short(spec: GraphSpec, steps: list[Action]) -> None:
+    check_errors(spec, steps)
+
+
+@bounded
+@given(spec=any_graphs, steps=actions, ending=st.sampled_from(ENDINGS))
+def test_every_run_ends(spec: GraphSpec, steps: list[Action], ending: str) -> None:
+    check_endings(spec, steps, ending)
+
+
 #: For `tests.fuzz_graphs`: name, check, strategies.
-CHECKS = (("packets", check_packets, {"spec": graph_specs, "steps": actions}),)
+CHECKS = (
+    ("packets", check_packets, {"spec": determined_graphs, "steps": actions}),
+    ("errors", check_errors, {"spec": failing_graphs(), "steps": actions}),
+    (
+        "endings",
+        check_endings,
+        {"spec": any_graphs, "steps": actions, "ending": st.sampled_from(ENDINGS)},
+    ),
+)
