@@ -241,15 +241,19 @@ class Run:
         if nodes is None:
             self.wait("wait_until_done", lambda: self._is_finished)
             return
-        for node in nodes:
-            try:
-                result = node.calculator.close(node.context)
-                if inspect.isawaitable(result):
-                    asyncio.run_coroutine_threadsafe(_awaited(result), coroutine_loop()).result()
-            except Exception:
-                # The run's own error is what the application gets.
-                continue
-        self._end_clean_up()
+        try:
+            for node in nodes:
+                try:
+                    result = node.calculator.close(node.context)
+                    if inspect.isawaitable(result):
+                        asyncio.run_coroutine_threadsafe(
+                            _awaited(result), coroutine_loop()
+                        ).result()
+                except Exception:
+                    # The run's own error is what the application gets.
+                    continue
+        finally:
+            self._end_clean_up()
 
     async def finish_async(self) -> None:
         """`finish` for event loops."""
@@ -257,6 +261,7 @@ class Run:
         if nodes is None:
             await self.wait_async("wait_until_done_async", lambda: self._is_finished)
             return
+        interruption: asyncio.CancelledError | None = None
         for node in nodes:
             try:
                 result = node.calculator.close(node.context)
@@ -264,7 +269,12 @@ class Run:
                     await result
             except Exception:
                 continue
+            except asyncio.CancelledError as error:
+                # The others are closed all the same, and the graph can start again.
+                interruption = error
         self._end_clean_up()
+        if interruption is not None:
+            raise interruption
 
     def _begin_clean_up(self) -> list[Node] | None:
         """The nodes that must still be closed, prepared for the call; None: somebody is at it."""
@@ -294,6 +304,7 @@ class Run:
                 # The graph ended while the call to close was queued.
                 nodes.append(node)
                 node.context.graph_status = error
+            node.is_idle = node.is_fast = False
             node.move(NodeEvent.RUN_ENDED)
         return nodes
 
