@@ -59,6 +59,14 @@ from graph_runtime.plan import ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.ports import In, Out, SideIn, SideOut
 from graph_runtime.registry import REGISTRY, Registry, calculator
+from graph_runtime.resources import (
+    GraphResources,
+    NodeResource,
+    ResourceError,
+    ResourceInitializer,
+    ResourceSettings,
+    make_resources,
+)
 from graph_runtime.service import GraphService
 from graph_runtime.statistics import GraphStatistics, NodeStatistics, StreamStatistics
 from graph_runtime.subgraph import SubgraphContext
@@ -82,11 +90,13 @@ __all__ = [
     "GraphConfigError",
     "GraphError",
     "GraphInputStreamAddMode",
+    "GraphResources",
     "GraphService",
     "GraphStatistics",
     "GraphSyntaxError",
     "In",
     "InputStreamShard",
+    "NodeResource",
     "NodeStatistics",
     "NotFoundError",
     "Options",
@@ -97,6 +107,9 @@ __all__ = [
     "Packet",
     "PacketTypeError",
     "Registry",
+    "ResourceError",
+    "ResourceInitializer",
+    "ResourceSettings",
     "RunError",
     "SideIn",
     "SideOut",
@@ -116,6 +129,7 @@ __all__ = [
     "graph_to_binary",
     "graph_to_text",
     "load_graph_config",
+    "make_resources",
     "merge_options",
     "options",
     "parse_graph_binary",

@@ -10,6 +10,7 @@
     + TimestampError            a timestamp is not allowed here or goes back; a ValueError
     + StateError                a call at the wrong time: run started twice, used after close
     + NotFoundError             no such stream, side packet, calculator, service
+    + ResourceError             a node's resource cannot be made (`graph_runtime.resources`)
     + UnavailableError          not now: throttled, side packet not set yet, deadlock
     + CalculatorError           a calculator's open, process or close raised
     + Cancelled                 the run was cancelled by the application
@@ -37,12 +38,19 @@ class Code(StrEnum):
     CANCELLED = "CANCELLED"
     UNKNOWN = "UNKNOWN"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_EXISTS = "ALREADY_EXISTS"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    ABORTED = "ABORTED"
     OUT_OF_RANGE = "OUT_OF_RANGE"
+    UNIMPLEMENTED = "UNIMPLEMENTED"
     INTERNAL = "INTERNAL"
     UNAVAILABLE = "UNAVAILABLE"
+    DATA_LOSS = "DATA_LOSS"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
 
 
 class GraphError(RuntimeError):

@@ -27,6 +27,7 @@ from graph_runtime.input_handlers.immediate import ImmediateInputStreamHandler
 from graph_runtime.input_handlers.mux import MuxInputStreamHandler
 from graph_runtime.input_handlers.sync_set import SyncSetInputStreamHandler
 from graph_runtime.input_handlers.timestamp_align import TimestampAlignInputStreamHandler
+from graph_runtime.resources import ResourceInitializer
 from graph_runtime.subgraph import Subgraph
 
 ENTRY_POINT_GROUP: Final = "graphrt.calculators"
@@ -91,6 +92,7 @@ class Registry:
         self._handlers: _Table[type[InputStreamHandler]] = _Table("input stream handler")
         self._executors: _Table[ExecutorFactory] = _Table("executor")
         self._status_handlers: _Table[Callable[..., None]] = _Table("status handler")
+        self._resource_initializers: list[ResourceInitializer] = []
         self._loads_entry_points = False
         self.failed_entry_points: dict[str, str] = {}
 
@@ -146,6 +148,11 @@ class Registry:
         "POST_RUN", ``error`` the run's error or None."""
         self._status_handlers.add(name, handler)
 
+    def register_resource_initializer(self, initializer: ResourceInitializer) -> None:
+        """What makes the resources of a family's nodes (see `graph_runtime.resources`)."""
+        if all(type(initializer) is not type(each) for each in self._resource_initializers):
+            self._resource_initializers.append(initializer)
+
     # Finding --------------------------------------------------------------------------------------
 
     def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
@@ -181,6 +188,12 @@ class Registry:
         self.load_entry_points()
         inherited = self._parent.subgraphs() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._subgraphs}.items()))
+
+    def resource_initializers(self) -> list[ResourceInitializer]:
+        """All resource initializers, in order of registration."""
+        self.load_entry_points()
+        inherited = self._parent.resource_initializers() if self._parent is not None else []
+        return [*inherited, *self._resource_initializers]
 
     def names_like(self, name: str) -> str:
         """A did-you-mean over calculators and subgraphs, or a hint at what failed to import."""

@@ -1,0 +1,87 @@
+"""What an HTTP front puts into a graph, and what a calculator may raise to answer a request.
+
+The streams carry it under the tags ``HTTP_REQUEST_PAYLOAD`` (an `HttpPayload`) and
+``HTTP_RESPONSE_PAYLOAD`` (``str`` or ``bytes``: the body of a unary answer, or the events of a
+stream, each ``data: ...`` with its blank line), as in OpenVINO Model Server. No transport here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from graph_runtime import Code, GraphError
+
+
+class RequestError(GraphError):
+    """The request cannot be answered as it is; the text is for the client.
+
+    Attributes:
+        param: the field at fault as a path, ``messages[2].content``; None when none is.
+        code: INVALID_ARGUMENT unless given: RESOURCE_EXHAUSTED when a queue is full, UNAVAILABLE
+            when what answers is down, DEADLINE_EXCEEDED, UNIMPLEMENTED, NOT_FOUND.
+        retry_after: seconds after which trying again makes sense; None when it does not.
+    """
+
+    code = Code.INVALID_ARGUMENT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: Code | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.param = param
+        self.retry_after = retry_after
+
+
+class ClientConnection(Protocol):
+    """The client's side of a request, as far as a calculator may know it."""
+
+    @property
+    def is_disconnected(self) -> bool:
+        """True from the moment the peer is known to be gone; nobody reads the answer then."""
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once, on the event loop, when the peer goes; now if it has gone."""
+
+    async def writable(self) -> None:
+        """Return when the client has taken enough of what was sent to be sent more.
+
+        Returns at once for a client that keeps up, and when the client is gone.
+        """
+
+
+class NoClient:
+    """A client that is always there and takes everything: for tests and calls from Python."""
+
+    is_disconnected = False
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        return
+
+    async def writable(self) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class HttpPayload:
+    """One HTTP request.
+
+    Attributes:
+        uri: path and query as sent, ``/v3/chat/completions``.
+        headers: names in lower case.
+        body: as sent.
+        parsed_json: the parsed body, or None when it is not JSON.
+        client: tells when the peer goes, and when it is slow.
+    """
+
+    uri: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    parsed_json: Any = None
+    client: ClientConnection = field(default_factory=NoClient)

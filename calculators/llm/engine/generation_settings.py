@@ -1,0 +1,42 @@
+"""How one request is generated: what crosses to the engine process, in openvino-genai's terms."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The resolved sampling of one request: request over ``generation_config.json`` over default.
+
+    Names and meaning are those of openvino-genai's ``GenerationConfig``; None leaves the engine's
+    own default. Stop strings end the generation; their text is part of what the engine returns,
+    and is cut where text is made.
+
+    Attributes:
+        max_new_tokens: None is until the model ends or its length is used up.
+        top_k: None is no limit.
+        rng_seed: 32 bits; always given when ``do_sample``.
+        logprobs: return the log-probability of each chosen token.
+        echo: let the prompt's tokens come first, with their log-probabilities when asked for.
+        stop_token_ids: None is the model's own end tokens; else all that end the generation.
+    """
+
+    max_new_tokens: int | None = None
+    min_new_tokens: int = 0
+    ignore_eos: bool = False
+    stop_strings: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] | None = None
+    do_sample: bool = False
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    rng_seed: int | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    length_penalty: float | None = None
+    num_beams: int = 1
+    num_return_sequences: int = 1
+    logprobs: bool = False
+    echo: bool = False
