@@ -1,0 +1,109 @@
+"""`Engine`: what the server's side of an engine can do, and `Generation`: one request in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from calculators.http_payload import RequestError
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Metrics, Tokens
+from graph_runtime import Code
+
+
+class EngineDown(RequestError):
+    """The engine is gone or not there yet: the request can be tried again later."""
+
+    code = Code.UNAVAILABLE
+
+
+class Generation:
+    """One request in the engine: a sequence per choice, and what each has gained.
+
+    `read` returns what is new; one reader at a time.
+    """
+
+    def __init__(self, choices: int, cancel: Callable[[], None]) -> None:
+        self._gained: list[tuple[int, Tokens]] = []
+        self._unfinished = choices
+        self._error: RequestError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._cancel = cancel
+
+    @property
+    def is_finished(self) -> bool:
+        """Has every sequence ended, as far as has been read?"""
+        return self._unfinished <= 0 and not self._gained
+
+    async def read(self) -> list[tuple[int, Tokens]]:
+        """All that is new, with the number of its choice, in order; waits while there is nothing.
+
+        Raises:
+            RequestError: the engine refused the request, or is gone (`EngineDown`).
+        """
+        if not self._gained and self._error is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._gained:
+            gained, self._gained = self._gained, []
+            return gained
+        assert self._error is not None
+        raise self._error
+
+    def try_read(self) -> list[tuple[int, Tokens]]:
+        """What is new, without waiting; maybe nothing."""
+        gained, self._gained = self._gained, []
+        return gained
+
+    def cancel(self) -> None:
+        """Stop, free the cache. To be called whenever nobody will read to the end."""
+        if self._unfinished > 0:
+            self._unfinished = 0
+            self._cancel()
+
+    # The engine's side ----------------------------------------------------------------------------
+
+    def feed(self, choice: int, tokens: Tokens) -> None:
+        """New tokens of a choice, the last ones with their finish reason."""
+        self._gained.append((choice, tokens))
+        if tokens.finish_reason is not None:
+            self._unfinished -= 1
+        self._wake()
+
+    def fail(self, error: RequestError) -> None:
+        """Nothing more will come."""
+        self._unfinished = 0
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class Engine(Protocol):
+    """The server's side of an engine."""
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why it cannot work now; "" while it can."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The last ones that it sent."""
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that have been submitted and not ended."""
+
+    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
+        """Generate from a prompt (int64 ids, native byte order), once per element of ``choices``.
+
+        Raises:
+            EngineDown: it cannot work now.
+        """
+
+    async def close(self) -> None:
+        """Shut it down; what is running fails with `EngineDown`."""

@@ -1,0 +1,223 @@
+"""openvino-genai's continuous batching as a `Pipeline`. The only place that generates with it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import openvino
+import openvino_genai as genai
+
+from calculators.llm.engine.core import Refused
+from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.engine.messages import VERSION, FinishReason, Metrics, Ready, Tokens
+
+_DIRECT = (
+    "ignore_eos",
+    "min_new_tokens",
+    "do_sample",
+    "num_beams",
+    "num_return_sequences",
+    "echo",
+)
+_IF_GIVEN = (
+    "max_new_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "rng_seed",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "length_penalty",
+)
+
+
+class GenaiPipeline:
+    """One ``ContinuousBatchingPipeline`` and the handles of its requests.
+
+    ``step()`` of the library holds the interpreter's lock, and an exception out of it leaves the
+    pipeline unusable: the process is to end then.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        start = time.monotonic()
+        self.device = settings.device or recommended_device()
+        self._pipeline = genai.ContinuousBatchingPipeline(
+            settings.model_path,
+            scheduler_config(settings),
+            self.device,
+            dict(settings.plugin_config),
+        )
+        self._handles: dict[int, Any] = {}
+        self._started: set[int] = set()
+        self.seconds = time.monotonic() - start
+
+    def ready(self) -> Ready:
+        """What to tell the server."""
+        name = f"openvino-genai {genai.get_version()}"
+        return Ready(VERSION, self.device, name, self.seconds)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._handles)
+
+    def add(self, request_id: int, input_ids: bytes, settings: GenerationSettings) -> None:
+        ids = np.frombuffer(input_ids, dtype=np.int64).reshape(1, -1)
+        try:
+            self._handles[request_id] = self._pipeline.add_request(
+                request_id, openvino.Tensor(ids), generation_config(settings)
+            )
+        except RuntimeError as error:
+            raise Refused(library_reason(error)) from None
+
+    def cancel(self, request_id: int) -> None:
+        handle = self._handles.pop(request_id, None)
+        if handle is not None:
+            self._started.discard(request_id)
+            handle.cancel()
+            if not self._handles:
+                # Nothing else would step, and the cache is given back in a step.
+                self._pipeline.step()
+
+    def step(self) -> list[Tokens]:
+        self._pipeline.step()
+        gained: list[Tokens] = []
+        ended: list[int] = []
+        for request_id, handle in self._handles.items():
+            if handle.can_read():
+                outputs = handle.read()
+                self._started.add(request_id)
+                # Best first, as beam search returns them.
+                for sequence, output in enumerate(outputs.values()):
+                    gained.append(self._tokens(request_id, sequence, output, handle))
+                if gained[-1].finish_reason is not None:
+                    ended.append(request_id)
+            elif handle.get_status() != genai.GenerationStatus.RUNNING:
+                gained.append(Tokens(request_id, 0, [], [], _ENDED[handle.get_status()]))
+                ended.append(request_id)
+        for request_id in ended:
+            del self._handles[request_id]
+            self._started.discard(request_id)
+        return gained
+
+    def _tokens(self, request_id: int, sequence: int, output: Any, handle: Any) -> Tokens:
+        reason = _REASONS[output.finish_reason]
+        if reason is None:
+            status = handle.get_status()
+            if status != genai.GenerationStatus.RUNNING:
+                reason = _ENDED[status]
+        return Tokens(
+            request_id, sequence, output.generated_ids, output.generated_log_probs, reason
+        )
+
+    def metrics(self) -> Metrics:
+        if not self._handles:
+            return Metrics()
+        metrics = self._pipeline.get_metrics()
+        return Metrics(
+            running=len(self._started),
+            waiting=len(self._handles) - len(self._started),
+            cache_usage=metrics.cache_usage / 100,
+            cache_bytes=metrics.kv_cache_size_in_bytes,
+        )
+
+
+_REASONS: dict[Any, FinishReason | None] = {
+    genai.GenerationFinishReason.NONE: None,
+    genai.GenerationFinishReason.STOP: "stop",
+    genai.GenerationFinishReason.LENGTH: "length",
+    genai.GenerationFinishReason.TOOL_CALL: "stop",
+}
+#: A status without a finish reason. IGNORED: the cache has no room for the sequence.
+_ENDED: dict[Any, FinishReason] = {
+    genai.GenerationStatus.FINISHED: "stop",
+    genai.GenerationStatus.STOP: "stop",
+    genai.GenerationStatus.IGNORED: "cache",
+    genai.GenerationStatus.CANCEL: "cancelled",
+}
+
+
+def generation_config(settings: GenerationSettings) -> Any:
+    """The library's form. What it lacks of end tokens it takes from the model's own config."""
+    config = genai.GenerationConfig()
+    config.apply_chat_template = False
+    for name in _DIRECT:
+        setattr(config, name, getattr(settings, name))
+    for name in _IF_GIVEN:
+        value = getattr(settings, name)
+        if value is not None:
+            setattr(config, name, value)
+    if settings.stop_strings:
+        config.stop_strings = set(settings.stop_strings)
+        # All tokens are wanted, for counting and because a stream has sent some of them already.
+        config.include_stop_str_in_output = True
+    if settings.stop_token_ids is not None:
+        config.stop_token_ids = set(settings.stop_token_ids)
+    if settings.logprobs:
+        config.logprobs = 1
+    return config
+
+
+def scheduler_config(settings: EngineSettings) -> Any:
+    config = genai.SchedulerConfig()
+    config.cache_size = settings.cache_size
+    config.max_num_batched_tokens = settings.max_num_batched_tokens
+    config.max_num_seqs = settings.max_num_seqs
+    config.dynamic_split_fuse = settings.dynamic_split_fuse
+    config.enable_prefix_caching = settings.enable_prefix_caching
+    if settings.cache_interval_multiplier is not None:
+        config.cache_interval_multiplier = settings.cache_interval_multiplier
+    if settings.cache_eviction is not None:
+        config.use_cache_eviction = True
+        config.cache_eviction_config = _cache_eviction(settings.cache_eviction)
+    if settings.sparse_attention is not None:
+        config.use_sparse_attention = True
+        config.sparse_attention_config = _sparse_attention(settings.sparse_attention)
+    return config
+
+
+def _cache_eviction(settings: CacheEviction) -> Any:
+    crush = genai.KVCrushConfig(
+        settings.kv_crush_budget,
+        getattr(genai.KVCrushAnchorPointMode, settings.kv_crush_anchor_point_mode),
+        settings.kv_crush_rng_seed,
+    )
+    return genai.CacheEvictionConfig(
+        settings.start_size,
+        settings.recent_size,
+        settings.max_cache_size,
+        getattr(genai.AggregationMode, settings.aggregation_mode),
+        settings.apply_rotation,
+        settings.snapkv_window_size,
+        crush,
+    )
+
+
+def _sparse_attention(settings: SparseAttention) -> Any:
+    given = {
+        name: getattr(settings, name)
+        for name in settings.__struct_fields__
+        if name != "mode" and getattr(settings, name) is not None
+    }
+    mode = getattr(genai.SparseAttentionMode, settings.mode)
+    return genai.SparseAttentionConfig(mode=mode, **given)
+
+
+def recommended_device() -> str:
+    """The discrete GPU with most memory, else another GPU, else the CPU; never an NPU."""
+    core = openvino.Core()
+    gpus = [str(device) for device in core.available_devices if device.startswith("GPU")]
+    if not gpus:
+        return "CPU"
+
+    def worth(device: str) -> tuple[bool, int]:
+        kind = str(core.get_property(device, "DEVICE_TYPE"))
+        memory = int(core.get_property(device, "GPU_DEVICE_TOTAL_MEM_SIZE"))
+        return "DISCRETE" in kind.upper(), memory
+
+    return max(gpus, key=worth)

@@ -1,0 +1,77 @@
+"""The engine process: ``python -m calculators.llm.engine.process DESCRIPTOR PARENT``."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.llm.child.parent_connection import ParentConnection, ParentGone, die_with_parent
+from calculators.llm.engine.core import EngineCore
+from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
+
+
+def main(descriptor: int, parent: int) -> int:
+    """Load, then step until the parent says stop or is gone; the exit code."""
+    connection = ParentConnection(descriptor)
+    try:
+        die_with_parent(parent)
+        load = _first_message(connection)
+        core = _load(load, connection)
+        if core is None:
+            return 1
+        _run(core, connection)
+    except ParentGone:
+        return 0
+    except RuntimeError as error:
+        # The pipeline cannot go on after an exception in a step; a new process can.
+        sys.stderr.write(f"the engine failed: {library_reason(error)}\n")
+        return 1
+    return 0
+
+
+def _first_message(connection: ParentConnection) -> Load:
+    while True:
+        for frame in connection.receive(wait=True):
+            message = to_engine_decoder.decode(frame)
+            assert isinstance(message, Load), message
+            return message
+
+
+def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
+    encode = msgspec.msgpack.encode
+    if load.version != VERSION:
+        reason = f"the engine speaks version {VERSION} of the protocol, the server {load.version}"
+        connection.send(encode(LoadFailed(reason)))
+        return None
+    try:
+        # Imported here: the library takes long to load, and may itself be what is broken.
+        from calculators.llm.engine.genai_pipeline import GenaiPipeline
+
+        pipeline = GenaiPipeline(load.settings)
+    except Exception as error:
+        connection.send(encode(LoadFailed(library_reason(error))))
+        return None
+    connection.send(encode(pipeline.ready()))
+    return EngineCore(pipeline)
+
+
+def _run(core: EngineCore, connection: ParentConnection) -> None:
+    encode = msgspec.msgpack.Encoder().encode
+    decode = to_engine_decoder.decode
+    while True:
+        # Take in what has come; wait for it when there is nothing to do.
+        for frame in connection.receive(wait=not core.has_work):
+            message = decode(frame)
+            if isinstance(message, Stop):
+                return
+            core.handle(message)
+        if core.has_work:
+            for output in core.step():
+                connection.send(encode(output))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,113 @@
+"""`ProcessEngine`: an engine in a supervised child process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from calculators.llm.child.supervisor import Supervisor
+from calculators.llm.engine.engine import EngineDown, Generation
+from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import (
+    VERSION,
+    Add,
+    Cancel,
+    Load,
+    Metrics,
+    Ready,
+    Step,
+    from_engine_decoder,
+)
+from calculators.llm.engine.requests import Requests
+
+log = logging.getLogger("graphrt.engine")
+
+#: A step of a large model over a long prompt can take many seconds; a hung one never ends.
+HANG_SECONDS: Final = 120.0
+RETRY_AFTER: Final = 2.0
+
+
+class ProcessEngine:
+    """The server's side of an engine process; see `calculators.llm.engine.engine.Engine`.
+
+    Starts the process with `start`, starts it again whenever it dies or hangs.
+    """
+
+    def __init__(
+        self, settings: EngineSettings, *, name: str, hang_seconds: float = HANG_SECONDS
+    ) -> None:
+        """``name``: of the served model, for messages."""
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._requests = Requests(self._send)
+        self._metrics = Metrics()
+        self._what = f'engine of "{name}"'
+        self._child = Supervisor(
+            name=self._what,
+            module="calculators.llm.engine.process",
+            load=Load(VERSION, settings),
+            decode=from_engine_decoder.decode,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            is_busy=lambda: len(self._requests) > 0,
+            hang_seconds=hang_seconds,
+        )
+
+    async def start(self) -> Ready:
+        """Load the model.
+
+        Raises:
+            LoadError: it cannot be loaded; the text says why.
+        """
+        ready: Ready = await self._child.start()
+        return ready
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._child.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often the process had to be started again."""
+        return self._child.restarts
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._child.unavailable_reason
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._metrics
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._requests)
+
+    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
+        if self._child.state != "READY":
+            raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
+        if not len(self._requests):
+            self._child.expect_answer()
+        return self._requests.submit(input_ids, choices)
+
+    async def close(self) -> None:
+        await self._child.close()
+        self._requests.fail_all(f"the {self._what} is shut down", RETRY_AFTER)
+
+    def _send(self, message: Add | Cancel) -> None:
+        self._child.send(self._encode(message))
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Step):
+            self._requests.take(message)
+        elif isinstance(message, Metrics):
+            self._metrics = message
+
+    def _down(self, reason: str) -> None:
+        self._metrics = Metrics()
+        self._requests.fail_all(f"the {self._what} stopped: {reason}; try again", RETRY_AFTER)

@@ -1,0 +1,76 @@
+"""Which request id belongs to which generation: the book that every `Engine` keeps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from calculators.http_payload import RequestError
+from calculators.llm.engine.engine import EngineDown, Generation
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Add, Cancel, Step
+
+
+@dataclass(slots=True)
+class _Entry:
+    generation: Generation
+    first_choice: int
+    unfinished: int
+
+
+class Requests:
+    """Turns submissions into messages, and steps into what the generations gained."""
+
+    def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
+        self._send = send
+        self._ids = itertools.count()
+        self._open: dict[int, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
+        """One `Add` per element of ``choices``."""
+        ids: list[int] = []
+
+        def cancel() -> None:
+            for request_id in ids:
+                if self._open.pop(request_id, None) is not None:
+                    self._send(Cancel(request_id))
+
+        results = [settings.num_return_sequences for settings in choices]
+        generation = Generation(sum(results), cancel)
+        first_choice = 0
+        for settings, count in zip(choices, results, strict=True):
+            request_id = next(self._ids)
+            ids.append(request_id)
+            self._open[request_id] = _Entry(generation, first_choice, count)
+            first_choice += count
+            self._send(Add(request_id, input_ids, settings))
+        return generation
+
+    def take(self, step: Step) -> None:
+        """Hand out what a step brought. What was cancelled meanwhile is dropped."""
+        for tokens in step.tokens:
+            entry = self._open.get(tokens.request_id)
+            if entry is None:
+                continue
+            if tokens.finish_reason is not None:
+                entry.unfinished -= 1
+                if entry.unfinished == 0:
+                    del self._open[tokens.request_id]
+            entry.generation.feed(entry.first_choice + tokens.sequence, tokens)
+        for failed in step.failed:
+            entry = self._open.pop(failed.request_id, None)
+            if entry is not None:
+                # The other choices of the request are of no use without this one.
+                entry.generation.cancel()
+                entry.generation.fail(RequestError(failed.reason))
+
+    def fail_all(self, reason: str, retry_after: float) -> None:
+        """The engine is gone."""
+        generations = {id(entry.generation): entry.generation for entry in self._open.values()}
+        self._open.clear()
+        for generation in generations.values():
+            generation.fail(EngineDown(reason, retry_after=retry_after))
