@@ -74,6 +74,7 @@ class Supervisor:
         decode: a frame's bytes to a message; a `LoadFailed`, one of type ``ready``, or others.
         on_message: gets the others.
         on_down: called with the reason when a child that was ready is gone.
+        on_back: called when a later child is ready.
         is_busy: is the child owing us an answer? Then silence means that it hangs.
         hang_seconds: how long a busy child may be silent before it is killed.
     """
@@ -90,6 +91,7 @@ class Supervisor:
         on_down: Callable[[str], None],
         is_busy: Callable[[], bool],
         hang_seconds: float,
+        on_back: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._module = module
@@ -98,6 +100,7 @@ class Supervisor:
         self._ready_type = ready
         self._on_message = on_message
         self._on_down = on_down
+        self._on_back = on_back
         self._is_busy = is_busy
         self._hang_seconds = hang_seconds
         self._state = ChildState.STOPPED
@@ -110,6 +113,8 @@ class Supervisor:
         self._heard_at = 0.0
         self._last_reason = ""
         self.restarts = 0
+        #: Was the last child killed because it hung?
+        self.was_hung = False
 
     @property
     def state(self) -> ChildState:
@@ -210,12 +215,14 @@ class Supervisor:
                 self._last_reason = message.reason
             elif isinstance(message, self._ready_type):
                 self._move(ChildEvent.READY)
+                self.was_hung = False
                 self._ready_at = self._heard_at
                 self._watch()
                 if self._first is not None:
                     self._first.set_result(message)
                 else:
                     log.info("the %s is back", self._name)
+                    self._on_back()
 
     def _ended(self, reason: str) -> None:
         self._child = None
@@ -251,6 +258,7 @@ class Supervisor:
     def _watch(self) -> None:
         """The watchdog: kills a child that owes an answer for too long."""
         if self.silence > self._hang_seconds:
+            self.was_hung = True
             self.kill(f"it has not answered for {self._hang_seconds:.0f} s")
             return
         loop = asyncio.get_running_loop()

@@ -49,16 +49,18 @@ class EngineCore:
         self._refused: list[Failed] = []
         self._steps = 0
         self._next_metrics = 0.0
+        self._owes_metrics = False
 
     @property
     def has_work(self) -> bool:
         """Would a step do or say anything?"""
-        return bool(self._refused) or self._pipeline.has_work
+        return bool(self._refused) or self._owes_metrics or self._pipeline.has_work
 
     def handle(self, message: Add | Cancel) -> None:
         """Apply a message; what comes of it is in the next step."""
         if isinstance(message, Cancel):
             self._pipeline.cancel(message.request_id)
+            self._owes_metrics = True
             return
         try:
             self._pipeline.add(message.request_id, message.input_ids, message.settings)
@@ -72,8 +74,9 @@ class EngineCore:
         self._steps += 1
         yield Step(tokens, refused)
         now = time.monotonic()
-        if now >= self._next_metrics or not self._pipeline.has_work:
+        if now >= self._next_metrics or self._owes_metrics or not self._pipeline.has_work:
             self._next_metrics = now + METRICS_PERIOD
+            self._owes_metrics = False
             metrics = self._pipeline.metrics()
             yield Metrics(
                 running=metrics.running,

@@ -110,4 +110,4 @@ class ProcessEngine:
 
     def _down(self, reason: str) -> None:
         self._metrics = Metrics()
-        self._requests.fail_all(f"the {self._what} stopped: {reason}; try again", RETRY_AFTER)
+        self._requests.fail_all(f"the {self._what} stopped; it is being started again", RETRY_AFTER)

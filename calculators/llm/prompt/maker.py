@@ -1,0 +1,150 @@
+"""`PromptMaker`: a model's tokenizer and chat template. Runs in the prompt process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import openvino_genai as genai
+
+from calculators.llm.chat_template import (
+    ChatTemplate,
+    ChatTemplateError,
+    TemplateAnalysis,
+    analyze,
+    prepare_history,
+)
+from calculators.llm.prompt.messages import Chat, Decode, Encode, Prompt, Ready, Refused, Text
+from calculators.llm.text.token_table import TokenTable, make_token_table
+from graph_runtime import Code
+
+#: Texts whose tokens the token table is compared on, beside random tokens.
+_TEXTS: Final = (
+    "The quick brown fox; 3.14 (x != y), it's  two  spaces.\n\n\tEnd .",
+    " leading space, don't , do n't",
+    "Grüße, žluťoučký kůň, 你好，世界, こんにちは, 안녕, שלום, مرحبا",  # noqa: RUF001
+    "emoji 👩‍👩‍👧‍👦 🏳️‍🌈 \u0000 \u200b \ufeff",
+    "",
+)
+_RANDOM_SAMPLES: Final = 200
+
+
+class PromptMaker:
+    """Answers requests one after the other.
+
+    Raises (on construction):
+        RuntimeError: openvino-genai cannot load the tokenizer.
+        ChatTemplateError: a file of the template is broken.
+    """
+
+    def __init__(self, model_path: str) -> None:
+        self._tokenizer = genai.Tokenizer(model_path)
+        self._problem = ""
+        self._template: ChatTemplate | None = None
+        self._analysis: TemplateAnalysis | None = None
+        try:
+            self._template = self._load_template(Path(model_path))
+            self._analysis = analyze(self._template)
+        except ChatTemplateError as error:
+            # Completions need no template; chat says what is wrong with it.
+            self._problem = str(error)
+
+    def _load_template(self, path: Path) -> ChatTemplate:
+        if path.is_dir():
+            template = ChatTemplate.load(path)
+            if not template.files.is_default:
+                return template
+        else:
+            template = None
+        source = self._tokenizer.chat_template
+        if source:
+            return ChatTemplate.of_source(
+                source,
+                bos_token=self._tokenizer.get_bos_token(),
+                eos_token=self._tokenizer.get_eos_token(),
+            )
+        return template or ChatTemplate.load(path.parent)
+
+    def ready(self) -> Ready:
+        """What to tell the server."""
+        analysis = self._analysis
+        return Ready(
+            tokens=self._token_table(),
+            template_problem=self._problem,
+            tool_parser=(analysis.tool_parser or "") if analysis else "",
+            reasoning_parser=(analysis.reasoning_parser or "") if analysis else "",
+        )
+
+    def answer(self, message: Chat | Encode | Decode) -> Prompt | Text | Refused:
+        """What comes of one request. Errors of the request are `Refused`."""
+        try:
+            match message:
+                case Chat():
+                    text = self.render(message)
+                    return Prompt(message.request_id, self.encode(text, special=False), text)
+                case Encode():
+                    ids = self.encode(message.text, special=message.add_special_tokens)
+                    return Prompt(message.request_id, ids, message.text)
+                case Decode():
+                    return Text(
+                        message.request_id, self.decode(message.ids, message.skip_special_tokens)
+                    )
+        except ChatTemplateError as error:
+            clients = error.code is Code.INVALID_ARGUMENT
+            return Refused(message.request_id, str(error), error.param or "messages", clients)
+        except MemoryError:
+            return Refused(message.request_id, "the prompt needs too much memory", "messages")
+
+    def render(self, chat: Chat) -> str:
+        """The prompt of a chat.
+
+        Raises:
+            ChatTemplateError: there is no usable template, or it refuses.
+        """
+        if self._template is None:
+            raise ChatTemplateError(
+                f"the model has no usable chat template: {self._problem}",
+                code=Code.FAILED_PRECONDITION,
+            )
+        assert self._analysis is not None
+        return self._template.render(
+            prepare_history(chat.messages, self._analysis),
+            tools=chat.tools,
+            template_kwargs=chat.template_kwargs,
+        )
+
+    def encode(self, text: str, *, special: bool) -> bytes:
+        """Token ids, int64 in native byte order."""
+        encoded = self._tokenizer.encode(text, add_special_tokens=special)
+        return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        return text
+
+    # The token table ------------------------------------------------------------------------------
+
+    def _token_table(self) -> TokenTable:
+        vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
+        size = max(vocabulary.values(), default=-1) + 1
+        return make_token_table(vocabulary, self._special(size), self.decode, self._samples(size))
+
+    def _special(self, size: int) -> Iterator[int]:
+        each: list[Any] = [[token_id] for token_id in range(size)]
+        shown = self._tokenizer.decode(each, skip_special_tokens=False)
+        hidden = self._tokenizer.decode(each, skip_special_tokens=True)
+        for token_id in range(size):
+            if shown[token_id] and not hidden[token_id]:
+                yield token_id
+
+    def _samples(self, size: int) -> Iterator[list[int]]:
+        for text in _TEXTS:
+            ids = np.frombuffer(self.encode(text, special=True), dtype=np.int64)
+            if len(ids):
+                yield ids.tolist()
+        chance = random.Random(0)
+        for _ in range(_RANDOM_SAMPLES if size else 0):
+            yield [chance.randrange(size) for _ in range(chance.randint(1, 24))]

@@ -1,0 +1,88 @@
+"""The protocol between the server and a prompt process; encoded as MessagePack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.llm.text.token_table import TokenTable
+
+
+class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+    """The first message: the model whose tokenizer and template are wanted."""
+
+    model_path: str
+    memory_limit: int
+
+
+class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
+    """Render messages and tokenize the prompt, without adding special tokens."""
+
+    request_id: int
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    template_kwargs: dict[str, Any] = {}
+
+
+class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
+    """Tokenize text as it is."""
+
+    request_id: int
+    text: str
+    add_special_tokens: bool = True
+
+
+class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
+    """The text of token ids, by the tokenizer itself."""
+
+    request_id: int
+    ids: list[int]
+    skip_special_tokens: bool = True
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """Tokenizer and template are loaded.
+
+    Attributes:
+        tokens: what text is made from.
+        template_problem: why there is no usable chat template; "" when there is one.
+        tool_parser, reasoning_parser: what the template looks like it is for; "" for none.
+    """
+
+    tokens: TokenTable
+    template_problem: str = ""
+    tool_parser: str = ""
+    reasoning_parser: str = ""
+
+
+class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
+    """A prompt: its token ids (int64, native byte order), and its text."""
+
+    request_id: int
+    input_ids: bytes
+    text: str
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
+    """The answer to `Decode`."""
+
+    request_id: int
+    text: str
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+    """The request cannot be made a prompt; ``reason`` is for the client."""
+
+    request_id: int
+    reason: str
+    param: str | None = None
+    is_clients_fault: bool = True
+
+
+ToPrompt = Load | Chat | Encode | Decode | Stop
+FromPrompt = Ready | LoadFailed | Prompt | Text | Refused
+
+to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)
+from_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromPrompt)

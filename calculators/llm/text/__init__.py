@@ -1,0 +1,1 @@
+"""From token ids to text, incrementally, at the cost of a table lookup."""

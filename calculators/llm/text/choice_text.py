@@ -1,0 +1,90 @@
+"""`ChoiceText`: the text of one choice, with its stop strings and its tokens' probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from calculators.llm.text.stop_strings import StopStrings
+from calculators.llm.text.text_stream import TextStream
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """A token as ``logprobs`` shows it. ``logprob`` None: the engine has none for it."""
+
+    token_id: int
+    logprob: float | None
+
+
+@dataclass(slots=True)
+class _Held:
+    token: ScoredToken
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """New text of a choice, and the tokens that belong to it."""
+
+    text: str
+    tokens: list[ScoredToken] = field(default_factory=list)
+
+
+class ChoiceText:
+    """Tokens of one sequence in, pieces out."""
+
+    __slots__ = ("_held", "_length", "_shown", "_stops", "_stream", "completion_tokens")
+
+    def __init__(self, stream: TextStream, stops: StopStrings) -> None:
+        self._stream = stream
+        self._stops = stops
+        self._held: list[_Held] = []
+        #: Characters of text that the tokens so far have made, and those of them shown.
+        self._length = 0
+        self._shown = 0
+        self.completion_tokens = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Was a stop string seen?"""
+        return self._stops.is_stopped
+
+    async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
+        """What these tokens make certain. ``logprobs``: one each, or none at all."""
+        self.completion_tokens += len(ids)
+        if not logprobs:
+            return Piece(self._stops.feed(await self._stream.feed(ids)))
+        shown = ""
+        for token_id, logprob in zip(ids, logprobs, strict=True):
+            known = logprob if math.isfinite(logprob) and logprob <= 0 else None
+            self._held.append(_Held(ScoredToken(token_id, known), self._length))
+            text = await self._stream.feed([token_id])
+            self._length += len(text)
+            shown += self._stops.feed(text)
+        return self._piece(shown)
+
+    async def finish(self) -> Piece:
+        """What is left when the sequence has ended."""
+        if self._stops.is_stopped:
+            return Piece("")
+        rest = await self._stream.finish()
+        text = self._stops.feed(rest)
+        if not self._stops.is_stopped:
+            text += self._stops.finish()
+        piece = self._piece(text)
+        if self._stops.is_stopped:
+            return piece
+        piece.tokens.extend(held.token for held in self._held)
+        self._held.clear()
+        return piece
+
+    def _piece(self, text: str) -> Piece:
+        self._shown += len(text)
+        count = 0
+        while count < len(self._held) and self._held[count].start < self._shown:
+            count += 1
+        tokens = [held.token for held in self._held[:count]]
+        del self._held[:count]
+        return Piece(text, tokens)

@@ -1,0 +1,51 @@
+"""`StopStrings`: cuts text where a stop string begins, and holds back what might become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StopStrings:
+    """Text in, text out that contains no stop string and not the beginning of one.
+
+    With ``include`` the stop string that ended the text belongs to it.
+    """
+
+    __slots__ = ("_held", "_include", "_stops", "is_stopped")
+
+    def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self._include = include
+        self._held = ""
+        self.is_stopped = False
+
+    def feed(self, text: str) -> str:
+        """What may be shown now. Nothing after a stop string was seen (`is_stopped`)."""
+        if not self._stops:
+            return text
+        if self.is_stopped:
+            return ""
+        text = self._held + text
+        places = [(text.find(stop), stop) for stop in self._stops]
+        found = min((each for each in places if each[0] >= 0), default=None)
+        if found is not None:
+            self.is_stopped = True
+            self._held = ""
+            place, stop = found
+            return text[: place + len(stop)] if self._include else text[:place]
+        keep = max(_overlap(text, stop) for stop in self._stops)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def finish(self) -> str:
+        """What was held back: no stop string came of it."""
+        held, self._held = self._held, ""
+        return held
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How long the longest end of ``text`` is that begins ``stop``."""
+    for length in range(min(len(stop) - 1, len(text)), 0, -1):
+        if text.endswith(stop[:length]):
+            return length
+    return 0

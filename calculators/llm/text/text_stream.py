@@ -1,0 +1,95 @@
+"""`TextStream`: tokens in, the text that is certain out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from calculators.llm.text.token_table import TokenTable
+from calculators.llm.text.utf8 import REPLACEMENT, decode_certain
+
+
+class TextStream(Protocol):
+    """The text of one sequence. What `feed` returned so far never changes any more."""
+
+    async def feed(self, ids: Sequence[int]) -> str:
+        """The text that these tokens make certain; maybe none."""
+
+    async def finish(self) -> str:
+        """What is left when no more tokens come."""
+
+
+class TableText:
+    """By table: exact for byte-level BPE and SentencePiece."""
+
+    __slots__ = ("_pieces", "_rest", "_strips")
+
+    def __init__(self, pieces: Sequence[bytes], *, strips_space: bool) -> None:
+        """``pieces``: `TokenTable.visible`, or `TokenTable.pieces` to see special tokens."""
+        self._pieces = pieces
+        self._rest = b""
+        self._strips = strips_space
+
+    async def feed(self, ids: Sequence[int]) -> str:
+        pieces = self._pieces
+        try:
+            data = self._rest + (
+                pieces[ids[0]] if len(ids) == 1 else b"".join([pieces[each] for each in ids])
+            )
+        except IndexError:  # the model's vocabulary is padded beyond the tokenizer's
+            known = [pieces[each] for each in ids if each < len(pieces)]
+            data = self._rest + b"".join(known)
+        if self._strips and data:
+            self._strips = False
+            data = data.removeprefix(b" ")
+        text, self._rest = decode_certain(data)
+        return text
+
+    async def finish(self) -> str:
+        rest, self._rest = self._rest, b""
+        return REPLACEMENT if rest else ""
+
+
+#: Tokens that are decoded again with each new one, so that what depends on neighbours is right.
+_CONTEXT: Final = 6
+
+
+class DecodedText:
+    """By the tokenizer itself, over a window of tokens: for tokenizers that no table describes.
+
+    ``decode`` must give what the tokenizer gives for the whole window.
+    """
+
+    __slots__ = ("_decode", "_ids", "_read", "_start")
+
+    def __init__(self, decode: Callable[[Sequence[int]], Awaitable[str]]) -> None:
+        self._decode = decode
+        self._ids: list[int] = []
+        self._start = 0
+        self._read = 0
+
+    async def feed(self, ids: Sequence[int]) -> str:
+        self._ids += ids
+        text = await self._new_text()
+        if not text or text.endswith(REPLACEMENT):
+            return ""
+        self._read = len(self._ids)
+        self._start = max(0, self._read - _CONTEXT)
+        return text
+
+    async def finish(self) -> str:
+        text = await self._new_text()
+        self._read = len(self._ids)
+        return text
+
+    async def _new_text(self) -> str:
+        if self._read == len(self._ids):
+            return ""
+        before = await self._decode(self._ids[self._start : self._read]) if self._read else ""
+        after = await self._decode(self._ids[self._start :])
+        return after[len(before) :]
+
+
+def table_text(table: TokenTable, pieces: Sequence[bytes]) -> TableText:
+    """A stream over a table whose `TokenTable.visible` was computed once."""
+    return TableText(pieces, strips_space=table.strips_space)

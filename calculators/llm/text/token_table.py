@@ -1,0 +1,92 @@
+"""`TokenTable`: the bytes of every token, so that text is made without calling a tokenizer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from calculators.llm.text.utf8 import decode_all
+
+_BYTE_PIECE: Final = re.compile(rb"<0x([0-9A-Fa-f]{2})>\Z")
+_META_SPACE: Final = "\u2581".encode()
+
+#: Decodes token ids: (ids, skip_special_tokens) -> text.
+Decode = Callable[[Sequence[int], bool], str]
+
+
+class TokenTable(msgspec.Struct, frozen=True):
+    """What each token adds to the text.
+
+    Attributes:
+        pieces: the bytes by token id, special tokens included.
+        special: ids that are left out of text unless special tokens are asked for.
+        strips_space: one space at the very beginning is dropped (SentencePiece).
+        is_exact: did the table agree with the tokenizer's own decoding on all samples?
+    """
+
+    pieces: list[bytes]
+    special: list[int]
+    strips_space: bool = False
+    is_exact: bool = True
+
+    def visible(self) -> list[bytes]:
+        """The pieces with nothing for special tokens."""
+        pieces = list(self.pieces)
+        for token_id in self.special:
+            pieces[token_id] = b""
+        return pieces
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of whole ids, as the tokenizer decodes them."""
+        pieces = self.visible() if skip_special_tokens else self.pieces
+        data = b"".join(pieces[each] for each in ids if 0 <= each < len(pieces))
+        if self.strips_space:
+            data = data.removeprefix(b" ")
+        return decode_all(data)
+
+
+def make_token_table(
+    vocabulary: dict[bytes, int],
+    special: Iterable[int],
+    decode: Decode,
+    samples: Iterable[Sequence[int]],
+) -> TokenTable:
+    """The first of the known kinds of table that agrees with ``decode`` on every sample.
+
+    Byte-level BPE has the bytes in the vocabulary; SentencePiece has ``<0x0A>`` for bytes and a
+    low line for spaces. When none agrees the table is not exact, and text has to be decoded by
+    the tokenizer itself.
+    """
+    raw = [b""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, token_id in vocabulary.items():
+        raw[token_id] = piece
+    hidden = sorted(set(special))
+    plain = [_plain(piece) for piece in raw]
+    for token_id in hidden:
+        if not _BYTE_PIECE.match(raw[token_id]):
+            plain[token_id] = raw[token_id]
+    candidates = [
+        TokenTable(raw, hidden),
+        TokenTable(plain, hidden, strips_space=True),
+        TokenTable(plain, hidden),
+    ]
+    known = [list(sample) for sample in samples]
+    for table in candidates:
+        if all(_agrees(table, sample, decode) for sample in known):
+            return table
+    return TokenTable(raw, hidden, is_exact=False)
+
+
+def _plain(piece: bytes) -> bytes:
+    byte = _BYTE_PIECE.match(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace(_META_SPACE, b" ")
+
+
+def _agrees(table: TokenTable, ids: Sequence[int], decode: Decode) -> bool:
+    return all(
+        table.decode(ids, skip_special_tokens=skips) == decode(ids, skips)
+        for skips in (True, False)
+    )
