@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core
+    from calculators import core, llm
 
     core.register(registry)
+    llm.register(registry)

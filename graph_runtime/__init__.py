@@ -53,9 +53,9 @@ from graph_runtime.graph_config import (
     parse_graph_binary,
     parse_graph_text,
 )
-from graph_runtime.options import merge_options, options
+from graph_runtime.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
-from graph_runtime.plan import ValidatedGraph
+from graph_runtime.plan import NodePlan, ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.ports import In, Out, SideIn, SideOut
 from graph_runtime.registry import REGISTRY, Registry, calculator
@@ -96,6 +96,7 @@ __all__ = [
     "GraphSyntaxError",
     "In",
     "InputStreamShard",
+    "NodePlan",
     "NodeResource",
     "NodeStatistics",
     "NotFoundError",
@@ -126,8 +127,10 @@ __all__ = [
     "ValidatedGraph",
     "ValidationError",
     "calculator",
+    "find_options",
     "graph_to_binary",
     "graph_to_text",
+    "has_options",
     "load_graph_config",
     "make_resources",
     "merge_options",

@@ -34,11 +34,13 @@ class ResourceSettings:
         directory: of the graph; relative paths in options start here.
         cache_dir: where compiled models may be kept; "" is nowhere.
         model_name: under which the graph is served, for messages and logs.
+        request_queue_limit: how many requests a resource may have at a time, waiting ones included.
     """
 
     directory: Path
     cache_dir: str = ""
     model_name: str = ""
+    request_queue_limit: int = 2048
 
 
 @runtime_checkable

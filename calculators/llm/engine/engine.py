@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -16,6 +16,16 @@ class EngineDown(RequestError):
     """The engine is gone or not there yet: the request can be tried again later."""
 
     code = Code.UNAVAILABLE
+
+
+class Part(NamedTuple):
+    """One prompt to generate from (int64 ids, native byte order), and how.
+
+    It makes ``settings.num_return_sequences`` choices.
+    """
+
+    input_ids: bytes
+    settings: GenerationSettings
 
 
 class Generation:
@@ -98,8 +108,8 @@ class Engine(Protocol):
     def unfinished(self) -> int:
         """Requests that have been submitted and not ended."""
 
-    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
-        """Generate from a prompt (int64 ids, native byte order), once per element of ``choices``.
+    def submit(self, parts: Sequence[Part]) -> Generation:
+        """Generate; the choices are numbered part by part.
 
         Raises:
             EngineDown: it cannot work now.

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from calculators.llm.engine.core import EngineCore, Pipeline
-from calculators.llm.engine.engine import EngineDown, Generation
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Metrics, Step
 from calculators.llm.engine.requests import Requests
 
@@ -34,10 +33,10 @@ class InProcessEngine:
     def unfinished(self) -> int:
         return len(self._requests)
 
-    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
+    def submit(self, parts: Sequence[Part]) -> Generation:
         if self._down:
             raise EngineDown(self._down)
-        return self._requests.submit(input_ids, choices)
+        return self._requests.submit(parts)
 
     async def close(self) -> None:
         self._end("the engine is shut down")

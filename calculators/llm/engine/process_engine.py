@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from calculators.llm.child.supervisor import Supervisor
-from calculators.llm.engine.engine import EngineDown, Generation
+from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import (
     VERSION,
     Add,
@@ -88,12 +87,12 @@ class ProcessEngine:
     def unfinished(self) -> int:
         return len(self._requests)
 
-    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
+    def submit(self, parts: Sequence[Part]) -> Generation:
         if self._child.state != "READY":
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
         if not len(self._requests):
             self._child.expect_answer()
-        return self._requests.submit(input_ids, choices)
+        return self._requests.submit(parts)
 
     async def close(self) -> None:
         await self._child.close()

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from calculators.http_payload import RequestError
-from calculators.llm.engine.engine import EngineDown, Generation
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Step
 
 
@@ -30,8 +29,8 @@ class Requests:
     def __len__(self) -> int:
         return len(self._open)
 
-    def submit(self, input_ids: bytes, choices: Sequence[GenerationSettings]) -> Generation:
-        """One `Add` per element of ``choices``."""
+    def submit(self, parts: Sequence[Part]) -> Generation:
+        """One `Add` per part."""
         ids: list[int] = []
 
         def cancel() -> None:
@@ -39,15 +38,15 @@ class Requests:
                 if self._open.pop(request_id, None) is not None:
                     self._send(Cancel(request_id))
 
-        results = [settings.num_return_sequences for settings in choices]
-        generation = Generation(sum(results), cancel)
+        generation = Generation(sum(part.settings.num_return_sequences for part in parts), cancel)
         first_choice = 0
-        for settings, count in zip(choices, results, strict=True):
+        for part in parts:
+            count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids.append(request_id)
             self._open[request_id] = _Entry(generation, first_choice, count)
             first_choice += count
-            self._send(Add(request_id, input_ids, settings))
+            self._send(Add(request_id, part.input_ids, part.settings))
         return generation
 
     def take(self, step: Step) -> None:

@@ -44,15 +44,22 @@ class PromptProcess:
     asked again of the next child.
     """
 
-    def __init__(self, model_path: str, *, name: str, seconds: float = SECONDS) -> None:
-        """``name``: of the served model, for messages."""
+    def __init__(
+        self,
+        model_path: str,
+        *,
+        name: str,
+        max_tokens: int | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        """``name``: of the served model, for messages; ``max_tokens``: what it can hold."""
         self._encode = msgspec.msgpack.Encoder().encode
         self._ids = itertools.count()
         self._open: dict[int, _Open] = {}
         self._child = Supervisor(
             name=f'prompt process of "{name}"',
             module="calculators.llm.prompt.process",
-            load=Load(model_path, MEMORY),
+            load=Load(model_path, MEMORY, max_tokens),
             decode=from_prompt_decoder.decode,
             ready=Ready,
             on_message=self._take,

@@ -40,8 +40,13 @@ class PromptMaker:
         ChatTemplateError: a file of the template is broken.
     """
 
-    def __init__(self, model_path: str) -> None:
+    def __init__(self, model_path: str, max_tokens: int | None = None) -> None:
         self._tokenizer = genai.Tokenizer(model_path)
+        self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
+        self._max_bytes: int | None = None
+        if max_tokens is not None:
+            # No token stands for more text than the longest piece has bytes.
+            self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
         self._problem = ""
         self._template: ChatTemplate | None = None
         self._analysis: TemplateAnalysis | None = None
@@ -93,8 +98,9 @@ class PromptMaker:
                         message.request_id, self.decode(message.ids, message.skip_special_tokens)
                     )
         except ChatTemplateError as error:
-            clients = error.code is Code.INVALID_ARGUMENT
-            return Refused(message.request_id, str(error), error.param or "messages", clients)
+            clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
+            param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
+            return Refused(message.request_id, str(error), param, clients)
         except MemoryError:
             return Refused(message.request_id, "the prompt needs too much memory", "messages")
 
@@ -117,7 +123,16 @@ class PromptMaker:
         )
 
     def encode(self, text: str, *, special: bool) -> bytes:
-        """Token ids, int64 in native byte order."""
+        """Token ids, int64 in native byte order.
+
+        Raises:
+            ChatTemplateError: OUT_OF_RANGE, so long that it cannot fit the model.
+        """
+        if self._max_bytes is not None and len(text) > self._max_bytes:
+            raise ChatTemplateError(
+                f"the prompt of {len(text)} characters is longer than the model can hold",
+                code=Code.OUT_OF_RANGE,
+            )
         encoded = self._tokenizer.encode(text, add_special_tokens=special)
         return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
 
@@ -128,9 +143,10 @@ class PromptMaker:
     # The token table ------------------------------------------------------------------------------
 
     def _token_table(self) -> TokenTable:
-        vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
-        size = max(vocabulary.values(), default=-1) + 1
-        return make_token_table(vocabulary, self._special(size), self.decode, self._samples(size))
+        size = max(self._vocabulary.values(), default=-1) + 1
+        return make_token_table(
+            self._vocabulary, self._special(size), self.decode, self._samples(size)
+        )
 
     def _special(self, size: int) -> Iterator[int]:
         each: list[Any] = [[token_id] for token_id in range(size)]

@@ -11,10 +11,16 @@ from calculators.llm.text.token_table import TokenTable
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message: the model whose tokenizer and template are wanted."""
+    """The first message: the model whose tokenizer and template are wanted.
+
+    Attributes:
+        memory_limit: bytes that the process may grow by when it has loaded.
+        max_tokens: what the model can hold; prompts that must be longer are not even tokenized.
+    """
 
     model_path: str
     memory_limit: int
+    max_tokens: int | None = None
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):

@@ -36,7 +36,7 @@ def _run(connection: ParentConnection) -> int:
                     # Imported here: the library takes long to load, and may be what is broken.
                     from calculators.llm.prompt.maker import PromptMaker
 
-                    maker = PromptMaker(message.model_path)
+                    maker = PromptMaker(message.model_path, message.max_tokens)
                     ready = maker.ready()
                 except Exception as error:
                     connection.send(encode(LoadFailed(library_reason(error))))

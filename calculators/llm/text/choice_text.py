@@ -35,11 +35,13 @@ class Piece:
 class ChoiceText:
     """Tokens of one sequence in, pieces out."""
 
-    __slots__ = ("_held", "_length", "_shown", "_stops", "_stream", "completion_tokens")
+    __slots__ = ("_echoed", "_held", "_length", "_shown", "_stops", "_stream", "completion_tokens")
 
-    def __init__(self, stream: TextStream, stops: StopStrings) -> None:
+    def __init__(self, stream: TextStream, stops: StopStrings, *, echoed: int = 0) -> None:
+        """``echoed``: so many of the first tokens are the prompt's, where no stop string counts."""
         self._stream = stream
         self._stops = stops
+        self._echoed = echoed
         self._held: list[_Held] = []
         #: Characters of text that the tokens so far have made, and those of them shown.
         self._length = 0
@@ -53,17 +55,37 @@ class ChoiceText:
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
+        if self._echoed:
+            return await self._feed_echo(ids, logprobs)
         self.completion_tokens += len(ids)
         if not logprobs:
             return Piece(self._stops.feed(await self._stream.feed(ids)))
         shown = ""
         for token_id, logprob in zip(ids, logprobs, strict=True):
-            known = logprob if math.isfinite(logprob) and logprob <= 0 else None
-            self._held.append(_Held(ScoredToken(token_id, known), self._length))
-            text = await self._stream.feed([token_id])
-            self._length += len(text)
-            shown += self._stops.feed(text)
+            shown += self._stops.feed(await self._feed_scored(token_id, logprob))
         return self._piece(shown)
+
+    async def _feed_echo(self, ids: Sequence[int], logprobs: Sequence[float]) -> Piece:
+        count = min(self._echoed, len(ids))
+        self._echoed -= count
+        text = ""
+        if logprobs:
+            for token_id, logprob in zip(ids[:count], logprobs, strict=False):
+                text += await self._feed_scored(token_id, logprob)
+        else:
+            text = await self._stream.feed(ids[:count])
+        prompt = self._piece(text)
+        if count == len(ids):
+            return prompt
+        rest = await self.feed(ids[count:], logprobs[count:])
+        return Piece(prompt.text + rest.text, prompt.tokens + rest.tokens)
+
+    async def _feed_scored(self, token_id: int, logprob: float) -> str:
+        known = logprob if math.isfinite(logprob) and logprob <= 0 else None
+        self._held.append(_Held(ScoredToken(token_id, known), self._length))
+        text = await self._stream.feed([token_id])
+        self._length += len(text)
+        return text
 
     async def finish(self) -> Piece:
         """What is left when the sequence has ended."""

@@ -1,0 +1,29 @@
+"""Chat templates: from the messages of a request to the exact prompt.
+
+::
+
+    template = ChatTemplate.load(model_directory)       # once; compiles
+    analysis = analyze(template)                        # once; parsers, what messages must be like
+    prompt = template.render(prepare_history(messages, analysis), tools=tools)
+
+Imports Jinja and the standard library, nothing of the model.
+"""
+
+from calculators.llm.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.chat_template.chat_template import ChatTemplate, check_template_kwargs
+from calculators.llm.chat_template.errors import ChatTemplateError
+from calculators.llm.chat_template.history import prepare_history
+from calculators.llm.chat_template.limits import RenderLimits
+from calculators.llm.chat_template.template_files import TemplateFiles
+
+__all__ = [
+    "ChatTemplate",
+    "ChatTemplateError",
+    "RenderLimits",
+    "TemplateAnalysis",
+    "TemplateFiles",
+    "analyze",
+    "analyze_source",
+    "check_template_kwargs",
+    "prepare_history",
+]

@@ -1,0 +1,1 @@
+"""OpenAI's wire format: request bodies in, response bodies and stream events out. No transport."""

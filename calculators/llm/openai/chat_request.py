@@ -1,0 +1,105 @@
+"""The body of a request to ``/chat/completions``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.llm.openai import fields
+from calculators.llm.openai.choices import read_choices
+from calculators.llm.openai.endpoint import Endpoint
+from calculators.llm.openai.generation_request import (
+    GenerationRequest,
+    read_body,
+    read_include_stop_string,
+    read_model,
+    read_skip_special_tokens,
+)
+from calculators.llm.openai.messages import normalise_messages
+from calculators.llm.openai.model_defaults import ModelDefaults
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.sampling import read_chat_logprobs, read_sampling
+from calculators.llm.openai.streaming_options import read_streaming_options
+from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
+from calculators.llm.openai.tools import Tools, read_tools
+from calculators.llm.openai.unsupported import refuse_unsupported
+
+_MEDIA: Final = {"image_url": "images", "input_audio": "audio"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest(GenerationRequest):
+    """A checked chat request; beside what `GenerationRequest` has:
+
+    Attributes:
+        messages: for the template; content may still be an array of parts.
+        tools: what may be called, see there.
+        template: further arguments of the template.
+        logprobs: each token of the answer comes with its log-probability.
+        parallel_tool_calls: one answer may call several tools.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: Tools
+    template: TemplateArguments
+    logprobs: bool = False
+    parallel_tool_calls: bool = True
+
+
+def parse_chat_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> ChatRequest:
+    """Check a parsed body. Members that do not change the answer are ignored.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    body = read_body(value)
+    model = read_model(body)
+    streaming = read_streaming_options(body)
+    settings = read_sampling(body, Endpoint.CHAT_COMPLETIONS, defaults, limits)
+    refuse_unsupported(body)
+    tools = read_tools(body, limits)
+    parallel_tool_calls = fields.boolean(body, "parallel_tool_calls")
+    return ChatRequest(
+        model=model,
+        stream=streaming.stream,
+        include_usage=streaming.include_usage,
+        n=read_choices(body, limits).n,
+        settings=settings,
+        include_stop_str_in_output=read_include_stop_string(body, defaults),
+        skip_special_tokens=read_skip_special_tokens(body),
+        messages=_read_messages(body.get("messages"), limits),
+        tools=tools,
+        template=read_template_arguments(body),
+        logprobs=read_chat_logprobs(body),
+        parallel_tool_calls=parallel_tool_calls is not False,
+    )
+
+
+def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
+    if value is None:
+        raise fields.missing("messages", "the conversation, an array of messages")
+    if isinstance(value, list) and len(value) > limits.max_messages:
+        raise fields.invalid(
+            "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
+        )
+    messages = normalise_messages(value)
+    _check_media(value, limits)
+    return messages
+
+
+def _check_media(messages: object, limits: RequestLimits) -> None:
+    """Refuse parts that the model cannot read; the messages have been checked."""
+    images = 0
+    for i, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content")
+        for j, part in enumerate(content if isinstance(content, list) else ()):
+            kind = part.get("type")
+            path = f"messages[{i}].content[{j}]"
+            if kind == "image_url" and limits.max_images:
+                images += 1
+                if images > limits.max_images:
+                    raise fields.invalid(path, f"only {limits.max_images} images are allowed")
+            elif kind in _MEDIA:
+                raise fields.invalid(path, f"this model does not read {_MEDIA[kind]}")

@@ -1,0 +1,38 @@
+"""How many answers a request wants, and how they are searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.llm.openai import fields
+from calculators.llm.openai.request_limits import RequestLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """``n`` answers; ``beams`` above 1 is beam search, from which the best ``n`` are taken."""
+
+    n: int = 1
+    beams: int = 1
+
+
+def read_choices(body: Mapping[str, Any], limits: RequestLimits) -> Choices:
+    """Read ``n`` and ``best_of``.
+
+    ``best_of`` above 1 asks for beam search, as in OpenVINO Model Server. Beams are only known
+    when the search has ended, so they cannot be streamed. ``n`` alone is that many samples.
+    """
+    beams = fields.integer(body, "best_of", minimum=1, maximum=limits.best_of_limit)
+    n = fields.integer(body, "n", minimum=1, maximum=fields.INT32_MAX) or 1
+    if beams is not None and n > beams:
+        raise fields.invalid("n", f"{n} is above best_of, which is {beams}")
+    if beams is None and n > limits.max_choices:
+        raise fields.invalid("n", f"{n} is above the maximum {limits.max_choices}")
+    if beams is not None and beams > 1 and body.get("stream") is True:
+        raise fields.invalid(
+            "best_of",
+            f"{beams} is beam search, which cannot be streamed; leave out stream or best_of",
+        )
+    return Choices(n, beams or 1)

@@ -1,0 +1,116 @@
+"""The body of a request to ``/completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.llm.openai import fields
+from calculators.llm.openai.choices import read_choices
+from calculators.llm.openai.endpoint import Endpoint
+from calculators.llm.openai.generation_request import (
+    GenerationRequest,
+    read_body,
+    read_include_stop_string,
+    read_model,
+    read_skip_special_tokens,
+)
+from calculators.llm.openai.model_defaults import ModelDefaults
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.sampling import read_completion_logprobs, read_sampling
+from calculators.llm.openai.stop_conditions import check_token_id
+from calculators.llm.openai.streaming_options import read_streaming_options
+from calculators.llm.openai.unsupported import refuse_unsupported
+
+#: Text, or the ids of its tokens. None is empty.
+Prompt = str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest(GenerationRequest):
+    """A checked completion request; beside what `GenerationRequest` has:
+
+    Attributes:
+        prompts: each has ``n`` answers; the choices are numbered prompt by prompt. Token ids are
+            not negative, but may still be beyond the vocabulary.
+        logprobs: None is without, 0 with the log-probability of each token, 1 repeats it under
+            ``top_logprobs``.
+    """
+
+    prompts: tuple[Prompt, ...]
+    logprobs: int | None = None
+
+    @property
+    def echo(self) -> bool:
+        """Each answer begins with its prompt."""
+        return self.settings.echo
+
+
+def parse_completion_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> CompletionRequest:
+    """Check a parsed body. Members that do not change the answer are ignored.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    body = read_body(value)
+    model = read_model(body)
+    streaming = read_streaming_options(body)
+    settings = read_sampling(body, Endpoint.COMPLETIONS, defaults, limits)
+    refuse_unsupported(body)
+    return CompletionRequest(
+        model=model,
+        stream=streaming.stream,
+        include_usage=streaming.include_usage,
+        n=read_choices(body, limits).n,
+        settings=settings,
+        include_stop_str_in_output=read_include_stop_string(body, defaults),
+        skip_special_tokens=read_skip_special_tokens(body),
+        prompts=_read_prompts(body, limits),
+        logprobs=read_completion_logprobs(body),
+    )
+
+
+def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Prompt, ...]:
+    """A string, an array of strings, an array of ids, or an array of arrays of ids."""
+    value = body.get("prompt")
+    if value is None:
+        hint = "messages are for /chat/completions" if "messages" in body else ""
+        raise fields.missing("prompt", hint)
+    if isinstance(value, str):
+        return (_check_text("prompt", value),)
+    if not isinstance(value, list):
+        raise fields.wrong_type("prompt", "a string or an array", value)
+    if not value:
+        raise fields.invalid("prompt", "an empty array holds no prompt")
+    if type(value[0]) in (int, float, bool):
+        return (_check_ids("prompt", value),)
+    if len(value) > limits.max_prompts:
+        raise fields.invalid(
+            "prompt", f"{len(value)} prompts are more than the maximum {limits.max_prompts}"
+        )
+    if isinstance(value[0], str):
+        return tuple(_check_text(f"prompt[{i}]", text) for i, text in enumerate(value))
+    return tuple(_check_ids(f"prompt[{i}]", ids) for i, ids in enumerate(value))
+
+
+def _check_text(path: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise fields.wrong_type(path, "a string", text)
+    if not text:
+        raise fields.invalid(path, "the prompt is empty")
+    return text
+
+
+def _check_ids(path: str, ids: object) -> tuple[int, ...]:
+    if not isinstance(ids, list):
+        raise fields.wrong_type(path, "an array of token ids", ids)
+    if not ids:
+        raise fields.invalid(path, "the prompt is empty")
+    # A prompt may have a hundred thousand ids: look at them one by one only to name the bad one.
+    if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > fields.INT32_MAX:
+        for i, token in enumerate(ids):
+            check_token_id(f"{path}[{i}]", token)
+    return tuple(ids)

@@ -1,0 +1,72 @@
+"""How many tokens a model can hold, and what that leaves for an answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from calculators.http_payload import RequestError
+from calculators.llm.engine.generation_settings import GenerationSettings
+from graph_runtime import Code
+
+#: The members of ``config.json`` that may say it; the first that is an unsigned integer does.
+_NAMES: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "seq_len",
+    "seq_length",
+    "n_ctx",
+    "sliding_window",
+)
+
+
+def model_length(config: dict[str, Any]) -> int | None:
+    """Tokens of prompt and answer together, from a parsed ``config.json``; None: it does not say.
+
+    Source: OpenVINO Model Server ``llm/servable_initializer.cpp``.
+    """
+    for name in _NAMES:
+        value = config.get(name)
+        if type(value) is int and 0 <= value < 2**32:
+            return value
+    return None
+
+
+def read_model_length(directory: Path) -> int | None:
+    """`model_length` of a model directory; None too when the file is not there or not readable."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return model_length(config) if isinstance(config, dict) else None
+
+
+def fit_to_model(
+    settings: GenerationSettings, prompt_tokens: int, length: int | None, *, param: str
+) -> GenerationSettings:
+    """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
+
+    A request that names no number of tokens gets what is left.
+
+    Raises:
+        RequestError: OUT_OF_RANGE (OpenAI's ``context_length_exceeded``); ``param`` is where the
+            prompt came from.
+    """
+    if length is None:
+        return settings
+    room = length - prompt_tokens
+    asked = settings.max_new_tokens
+    if room < (1 if asked is None else asked):
+        answer = "" if not asked else f" and {asked} tokens of answer"
+        raise RequestError(
+            f"The model holds {length} tokens; the request has {prompt_tokens} tokens of prompt"
+            f"{answer}",
+            param=param,
+            code=Code.OUT_OF_RANGE,
+        )
+    if asked is not None:
+        return settings
+    return msgspec.structs.replace(settings, max_new_tokens=room)

@@ -1,0 +1,38 @@
+"""How much one request may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """What one request may ask for at most; every limit is inclusive.
+
+    Attributes:
+        max_tokens_limit: of new tokens, and how many a request gets that names no number; the
+            option of that name. None is no limit.
+        best_of_limit: beams; the option of that name.
+        max_model_length: tokens of prompt and answer together, from the model's ``config.json``;
+            None when it does not say.
+        max_choices: ``n`` of a request without ``best_of``.
+        max_stop_strings: strings in ``stop``.
+        max_stop_length: characters of each of them.
+        max_stop_token_ids: ids in ``stop_token_ids``.
+        max_tools: tools in a chat request.
+        max_messages: messages in a chat request.
+        max_prompts: prompts in a completion request.
+        max_images: images in a chat request; 0 is a model that reads text only.
+    """
+
+    max_tokens_limit: int | None = None
+    best_of_limit: int = 20
+    max_model_length: int | None = None
+    max_choices: int = 16
+    max_stop_strings: int = 16
+    max_stop_length: int = 256
+    max_stop_token_ids: int = 128
+    max_tools: int = 128
+    max_messages: int = 4096
+    max_prompts: int = 64
+    max_images: int = 0

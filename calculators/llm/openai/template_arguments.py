@@ -1,0 +1,50 @@
+"""What a chat request gives to the chat template beside messages and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from calculators.llm.openai import fields
+
+#: Names that belong to whoever renders the template.
+_RESERVED: Final = frozenset(
+    ("messages", "tools", "self", "tokenize", "chat_template", "continue_final_message")
+)
+
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+_THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateArguments:
+    """``values`` by name, without ``add_generation_prompt``, which stands beside them."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    add_generation_prompt: bool = True
+
+
+def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
+    """Read ``chat_template_kwargs``, ``enable_thinking`` and ``reasoning_effort``.
+
+    What ``chat_template_kwargs`` says wins over the two others. An effort also sets
+    ``enable_thinking``, which is what the templates of many models ask for.
+    """
+    values = dict(fields.json_object(body, "chat_template_kwargs") or {})
+    for name in values:
+        if name in _RESERVED:
+            raise fields.invalid(f"chat_template_kwargs.{name}", "the name is reserved")
+    add_generation_prompt = fields.boolean(
+        values, "add_generation_prompt", "chat_template_kwargs.add_generation_prompt"
+    )
+    values.pop("add_generation_prompt", None)
+    thinking = fields.boolean(body, "enable_thinking")
+    effort = fields.one_of(body, "reasoning_effort", *_EFFORTS)
+    if thinking is not None:
+        values.setdefault("enable_thinking", thinking)
+    if effort is not None:
+        values.setdefault("reasoning_effort", effort)
+        if effort in _THINKS:
+            values.setdefault("enable_thinking", _THINKS[effort])
+    return TemplateArguments(values, add_generation_prompt is not False)

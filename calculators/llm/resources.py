@@ -1,0 +1,33 @@
+"""`LlmResourceInitializer`: fills ``LLM_NODE_RESOURCES``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculators.llm.node_options import read_node_options
+from calculators.llm.servable import LlmServable, load_servable
+from graph_runtime import NodePlan, ResourceSettings
+
+RESOURCES_TAG = "LLM_NODE_RESOURCES"
+CONTEXTS_TAG = "LLM_NODE_EXECUTION_CONTEXTS"
+
+
+class LlmResourceInitializer:
+    """Loads the model of every node whose calculator's name ends in ``LLMCalculator``.
+
+    The contexts of newer graphs are supplied empty: a run of ours has its own state.
+    """
+
+    tag: str = RESOURCES_TAG
+    context_tags: Sequence[str] = (CONTEXTS_TAG,)
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith("LLMCalculator")
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
+        options = read_node_options(node, settings)
+        return await load_servable(
+            options,
+            name=settings.model_name or node.config.name,
+            queue=settings.request_queue_limit,
+        )
