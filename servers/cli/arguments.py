@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from servers.cli import serve_arguments
+
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 _GRAPH_ENDINGS = (".pbtxt", ".textproto", ".binarypb", ".pb", ".json", ".jsonl")
@@ -77,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line. ``args.module`` is the module of the command."""
     parser = Parser(
         prog="graphrt",
-        description="Check, draw and run MediaPipe graphs.",
+        description="Check, draw, run and serve MediaPipe graphs.",
         epilog="Standard output carries data, standard error everything else. "
         "Exit codes: 0 well, 1 failed, 2 wrong usage.",
     )
@@ -87,6 +89,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_describe(commands)
     _add_calculators(commands)
     _add_run(commands)
+    _add_render_prompt(commands)
+    _add_serve(commands)
     return parser
 
 
@@ -100,7 +104,7 @@ def _add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.set_defaults(module=f"servers.cli.{name}")
+    command.set_defaults(module=f"servers.cli.{name.replace('-', '_')}")
     return command
 
 
@@ -131,11 +135,13 @@ def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
     command = _add(
         commands,
         "validate",
-        "check graphs and report every error",
+        "check graphs and configs, and report every error",
         "Each error names file, line, node, and what would be right.\n"
         "Exit code 1 when any file has one.",
     )
-    command.add_argument("files", metavar="FILE", nargs="+", help=".pbtxt or .binarypb")
+    command.add_argument(
+        "files", metavar="FILE", nargs="+", help=".pbtxt, .binarypb or a server's config.json"
+    )
     command.add_argument("--format", choices=["text", "json"], default="text")
     _add_sources(command)
 
@@ -235,8 +241,36 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
+def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "serve",
+        "serve graphs over HTTP",
+        "Listens at once, loads all graphs, and says on standard error what it serves and where.\n"
+        "SIGTERM or Ctrl-C ends it when the requests in flight are answered; a second one at once.",
+    )
+    serve_arguments.add_arguments(command)
+    _add_sources(command)
+
+
+def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "render-prompt",
+        "print the prompt that a chat request becomes",
+        "Reads the body of a request to /chat/completions from standard input: messages, tools,\n"
+        "tool_choice, chat_template_kwargs. Prints exactly what the model would see, with no line\n"
+        "end of its own.",
+    )
+    command.add_argument(
+        "model_dir",
+        metavar="MODEL_DIR",
+        help="the directory with the model's chat template, or with a graph.pbtxt that names it",
+    )
+
+
 def _is_further_value(command: str, option: str, word: str) -> bool:
-    if command == "calculators":  # where a bare word is the calculator to show
+    if command in ("calculators", "serve"):  # where a bare word is a calculator, or a directory
         return word.endswith(".py")
     return _SEVERAL[option](word)
 
@@ -246,6 +280,8 @@ def spread(argv: Sequence[str]) -> list[str]:
 
     So an option takes the values that look like its own, and leaves the graph behind them alone.
     """
+    if argv and argv[0] == "serve":
+        argv = serve_arguments.spelled_out(argv)
     spread_out: list[str] = []
     option = ""
     for place, word in enumerate(argv):

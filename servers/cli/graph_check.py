@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graph_runtime import GraphError, GraphSyntaxError, NotFoundError, Registry, ValidationError
-from servers.cli.finding import Finding
 from servers.cli.graph_source import GraphSource
+from servers.finding import Finding
 
 
 def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
@@ -17,14 +17,26 @@ def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
         return [_of_syntax(path, error)], ""
     except GraphError as error:
         return [Finding(path, "error", str(error).removeprefix(f"{path}: "))], ""
+    comments = _of_comments(source)
     try:
         plan = source.validate()
     except ValidationError as error:
         places = source.positions() or []
-        return [_of_validation(source, finding, places) for finding in error.findings], ""
+        findings = [_of_validation(source, finding, places) for finding in error.findings]
+        return comments + findings, ""
+    if comments:
+        return comments, ""
     warnings = [Finding(path, "warning", warning) for warning in plan.warnings]
     count = len(plan.nodes)
     return warnings, f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def _of_comments(source: GraphSource) -> list[Finding]:
+    try:
+        source.queue_size()
+    except GraphSyntaxError as error:
+        return [_of_syntax(source.path, error)]
+    return []
 
 
 def _of_syntax(path: str, error: GraphSyntaxError) -> Finding:

@@ -6,17 +6,18 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from graph_runtime import Registry
-from servers.cli.finding import Finding
+from servers.cli.config_check import check_config
 from servers.cli.graph_check import check_graph
 from servers.cli.graph_source import make_registry
+from servers.finding import Finding
 
 Check = Callable[[str, Registry], tuple[list[Finding], str]]
 
 #: Kinds of files by the end of their names; all others are graphs.
-CHECKS: dict[str, Check] = {}
+CHECKS: Final[dict[str, Check]] = {".json": check_config}
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -26,7 +27,7 @@ def execute(args: argparse.Namespace) -> int:
     is_all_well = True
     for path in args.files:
         findings, content = _check_of(path)(path, registry)
-        findings.sort(key=lambda finding: finding.line or sys.maxsize)
+        findings.sort(key=_by_place(findings))
         is_valid = all(finding.severity != "error" for finding in findings)
         is_all_well = is_all_well and is_valid
         results.append(
@@ -46,6 +47,12 @@ def execute(args: argparse.Namespace) -> int:
 
 def _check_of(path: str) -> Check:
     return next((check for end, check in CHECKS.items() if path.endswith(end)), check_graph)
+
+
+def _by_place(findings: list[Finding]) -> Callable[[Finding], tuple[int, int]]:
+    """File by file, as they were found; in each by line."""
+    files = list(dict.fromkeys(finding.file for finding in findings))
+    return lambda finding: (files.index(finding.file), finding.line or sys.maxsize)
 
 
 def _print(path: str, findings: list[Finding], content: str, *, is_valid: bool) -> None:

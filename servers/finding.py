@@ -1,4 +1,4 @@
-"""What `graphrt validate` found, and how it is shown."""
+"""What a check of a file found, and how it is shown."""
 
 from __future__ import annotations
 

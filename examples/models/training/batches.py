@@ -1,0 +1,72 @@
+"""Training batches: token ids with a weight for each, longest texts together."""
+
+import random
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from .conversation import TURN_END, TURN_START
+from .mixture import document
+from .tokenizer import token_id
+
+POOL = 1024  # documents that are sorted by length together
+DRILL_POOLS = 7  # first learn to look back; all else builds on it
+LONGEST = 640  # tokens
+PROMPT_WEIGHT = 0.1
+
+
+class Batches:
+    """An endless, repeatable supply. `pool` counts what was used, for a later resume."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, seed: int, tokens: int) -> None:
+        self.tokenizer = tokenizer
+        self.seed = seed
+        self.tokens = tokens
+        self.turn_start = token_id(tokenizer, TURN_START)
+        self.turn_end = token_id(tokenizer, TURN_END)
+        self.assistant: list[int] = tokenizer.encode("assistant\n")
+
+    def from_pool(self, pool: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields (ids, weights), each [rows, length]; endless."""
+        while True:
+            rng = random.Random(f"batches {self.seed} {pool}")
+            drills = 0.5 if pool < DRILL_POOLS else 0.0
+            texts = [document(rng, drills) for _ in range(POOL)]
+            rows = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+            rows = sorted((row for row in rows if len(row) <= LONGEST), key=len)
+            groups: list[list[list[int]]] = [[]]
+            for row in rows:
+                if groups[-1] and (len(groups[-1]) + 1) * len(row) > self.tokens:
+                    groups.append([])
+                groups[-1].append(row)
+            rng.shuffle(groups)
+            for group in groups:
+                yield self._padded(group)
+            pool += 1
+
+    def _padded(self, group: list[list[int]]) -> tuple[Tensor, Tensor]:
+        length = max(len(row) for row in group)
+        ids = torch.zeros((len(group), length), dtype=torch.long)
+        weights = torch.zeros((len(group), length))
+        for number, row in enumerate(group):
+            ids[number, : len(row)] = torch.tensor(row)
+            weights[number, : len(row)] = torch.tensor(self._weights(row))
+        return ids, weights
+
+    def _weights(self, row: list[int]) -> list[float]:
+        """1 for what the assistant writes, its end mark included; little for the rest."""
+        weights = [PROMPT_WEIGHT] * len(row)
+        if self.turn_start not in row:
+            return [1.0] * len(row)
+        width = len(self.assistant)
+        inside, begin = False, 0
+        for place, token in enumerate(row):
+            if token == self.turn_start:
+                inside = row[place + 1 : place + 1 + width] == self.assistant
+                begin = place + 1 + width
+            elif inside and place >= begin:
+                weights[place] = 1.0
+                inside = token != self.turn_end
+        return weights

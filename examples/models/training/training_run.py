@@ -1,0 +1,152 @@
+"""Trains the model; can be stopped and started again."""
+
+import logging
+import math
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from .batches import Batches
+from .tokenizer import CONTEXT, saved_tokenizer, train_tokenizer, twins
+
+log = logging.getLogger("training")
+
+
+@dataclass(frozen=True)
+class Settings:
+    seed: int = 7
+    steps: int = 2200
+    batch_tokens: int = 4096
+    warmup: int = 60
+    hidden_rate: float = 0.006  # Muon, for matrices between hidden layers
+    other_rate: float = 0.003  # AdamW, for embeddings and norms
+    save_every: int = 200
+    threads: int = 2
+
+
+def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    config = Qwen3Config(  # type: ignore[no-untyped-call]
+        vocab_size=len(tokenizer),
+        hidden_size=256,
+        num_hidden_layers=4,
+        intermediate_size=768,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=32,
+        tie_word_embeddings=True,
+        max_position_embeddings=CONTEXT,
+        rope_theta=10000.0,
+        initializer_range=0.02,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    model = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
+    with torch.no_grad():  # " word" begins close to "word", so that copying is learned early
+        rows = model.get_input_embeddings().weight
+        shift = torch.randn(config.hidden_size) * config.initializer_range
+        for plain, spaced in twins(tokenizer):
+            rows[spaced] = rows[plain] + 0.7 * shift + 0.3 * rows[spaced]
+    return model
+
+
+def train(directory: Path, settings: Settings) -> None:
+    """Trains in `directory`, or goes on there; the trained model is in `directory/model`."""
+    torch.set_num_threads(settings.threads)
+    torch.manual_seed(settings.seed)
+    tokenizer = _tokenizer(directory / "tokenizer", settings.seed)
+    model = new_model(tokenizer)
+    log.info("%d parameters", sum(parameter.numel() for parameter in model.parameters()))
+    optimizers = _optimizers(model, settings)
+    batches = Batches(tokenizer, settings.seed, settings.batch_tokens)
+    step, pool, seconds, seen = 0, 0, 0.0, 0
+    checkpoint = directory / "checkpoint.pt"
+    if checkpoint.exists():
+        saved: dict[str, Any] = torch.load(checkpoint, weights_only=True)
+        model.load_state_dict(saved["model"])
+        for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        step, seconds, seen = saved["step"], saved["seconds"], saved["tokens"]
+        pool = 1_000_000 + step  # other data than before: pools are not kept half used
+        log.info("going on at step %d", step)
+    model.train()
+    supply = batches.from_pool(pool)
+    total, total_weight, since = 0.0, 0.0, time.monotonic()
+    while step < settings.steps:
+        began = time.monotonic()
+        rate = _rate(step, settings)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["full_rate"] * rate
+        ids, weights = next(supply)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = model(input_ids=ids[:, :-1]).logits
+        losses = cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
+        flat = weights[:, 1:].flatten()
+        loss = (losses * flat).sum() / flat.sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        step += 1
+        answered = flat == 1.0
+        total += float((losses.detach() * answered).sum())
+        total_weight += float(answered.sum())
+        seen += ids.numel()
+        seconds += time.monotonic() - began
+        if step % 25 == 0:
+            speed = seen / seconds
+            log.info(
+                "step %5d/%d  answer loss %.4f  %.0f tokens/s  %.1f minutes",
+                step, settings.steps, total / total_weight, speed, seconds / 60,
+            )  # fmt: skip
+            total, total_weight = 0.0, 0.0
+        if step % settings.save_every == 0 or step == settings.steps:
+            state = {
+                "model": model.state_dict(),
+                "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+                "step": step,
+                "seconds": seconds,
+                "tokens": seen,
+                "settings": asdict(settings),
+            }
+            torch.save(state, checkpoint.with_suffix(".new"))
+            checkpoint.with_suffix(".new").replace(checkpoint)
+    model.save_pretrained(directory / "model")
+    tokenizer.save_pretrained(directory / "model")
+    log.info("done: %d tokens in %.1f minutes", seen, (time.monotonic() - since) / 60)
+
+
+def _tokenizer(directory: Path, seed: int) -> PreTrainedTokenizerFast:
+    if not directory.exists():
+        log.info("training the tokenizer")
+        train_tokenizer(seed).save_pretrained(directory)
+    return saved_tokenizer(directory)
+
+
+def _optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.optim.Optimizer]:
+    hidden: list[torch.nn.Parameter] = []
+    other: list[torch.nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        (hidden if parameter.ndim == 2 and "embed" not in name else other).append(parameter)
+    muon = torch.optim.Muon(
+        hidden, lr=settings.hidden_rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"
+    )
+    adam = torch.optim.AdamW(other, lr=settings.other_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    for optimizer, rate in ((muon, settings.hidden_rate), (adam, settings.other_rate)):
+        for group in optimizer.param_groups:
+            group["full_rate"] = rate
+    return [muon, adam]
+
+
+def _rate(step: int, settings: Settings) -> float:
+    if step < settings.warmup:
+        return (step + 1) / settings.warmup
+    done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    return max(0.01, 0.5 * (1 + math.cos(math.pi * done)))

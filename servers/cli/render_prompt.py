@@ -1,0 +1,96 @@
+"""`graphrt render-prompt`: the exact prompt that a chat request becomes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from calculators.llm.chat_template import (
+    ChatTemplate,
+    analyze,
+    check_template_kwargs,
+    prepare_history,
+)
+from calculators.llm.openai.messages import normalise_messages
+from graph_runtime import GraphError
+from servers.cli.messages import CommandFailed
+
+_GRAPH_FILE = "graph.pbtxt"
+_MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; the exit code."""
+    request = _read_request()
+    try:
+        messages = normalise_messages(request.get("messages"))
+        template = ChatTemplate.load(_model_directory(Path(args.model_dir)))
+        prompt = template.render(
+            prepare_history(messages, analyze(template)),
+            tools=_tools(request),
+            template_kwargs=check_template_kwargs(request.get("chat_template_kwargs")),
+        )
+        text = prompt.encode()
+    except GraphError as error:
+        raise CommandFailed(str(error)) from error
+    except UnicodeEncodeError as error:
+        raise CommandFailed("the request has half of a surrogate pair in a text") from error
+    # As bytes: a text stream would add carriage returns on some systems, and knows its encoding.
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _read_request() -> dict[str, Any]:
+    try:
+        request = json.loads(sys.stdin.buffer.read().decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"standard input is not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise CommandFailed(
+            f"standard input is not JSON: line {error.lineno}, column {error.colno}: {error.msg}",
+            hint="it has to be the body of a chat request, `< request.json`",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"standard input is not JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise CommandFailed("standard input is not a JSON object: the body of a chat request")
+    return request
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON value")
+
+
+def _tools(request: dict[str, Any]) -> list[Any] | None:
+    """The tools that the template sees: ``tool_choice`` removes all, or all but one."""
+    choice = request.get("tool_choice")
+    tools = request.get("tools")
+    if tools is None or choice == "none":
+        return None
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise CommandFailed('Invalid value for "tools": expected an array of objects')
+    if isinstance(choice, dict):
+        name = _name(choice)
+        return [tool for tool in tools if _name(tool) == name]
+    return tools
+
+
+def _name(tool: dict[str, Any]) -> Any:
+    """The name in a tool or a choice, which has it in ``function`` or beside ``type``."""
+    function = tool.get("function")
+    return (function if isinstance(function, dict) else tool).get("name")
+
+
+def _model_directory(given: Path) -> Path:
+    """The directory of the model, which a graph beside may name."""
+    graph = given / _GRAPH_FILE
+    try:
+        named = _MODELS_PATH.search(graph.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return given
+    return given / named[2] if named else given

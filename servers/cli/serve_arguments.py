@@ -1,0 +1,214 @@
+"""The arguments of `graphrt serve`: OpenVINO Model Server's names, so that its scripts still start.
+
+Imports nothing that takes time, as `servers.cli.arguments`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR")
+
+_GRPC: Final = "gRPC comes with a later version"
+_METRICS: Final = "metrics come with a later version"
+_MEDIA: Final = "images and sound in requests come with a later version"
+_CORS: Final = "what pages of the allowed origins may do is fixed"
+
+#: Flags of existing start scripts that do nothing here yet, and what to say of each.
+WITHOUT_EFFECT: Final[dict[str, str]] = {
+    "port": f"{_GRPC}; nothing listens on this port",
+    "grpc_bind_address": _GRPC,
+    "grpc_workers": _GRPC,
+    "grpc_max_threads": _GRPC,
+    "grpc_memory_quota": _GRPC,
+    "grpc_channel_arguments": _GRPC,
+    "rest_workers": "one event loop answers all requests, so there are no workers",
+    "file_system_poll_wait_seconds": "changed files are not loaded by themselves yet; restart",
+    "custom_node_resources_cleaner_interval_seconds": "there are no custom nodes",
+    "cpu_extension": "libraries of custom operations are not loaded yet",
+    "metrics_enable": _METRICS,
+    "metrics_list": _METRICS,
+    "trace_path": "the server does not write traces yet; `graphrt run --trace` does",
+    "verbose_response": "`__verbose` is not added to responses yet",
+    "allowed_media_domains": _MEDIA,
+    "allowed_local_media_path": _MEDIA,
+    "allowed_methods": _CORS,
+    "allowed_headers": _CORS,
+    "allow_credentials": _CORS,
+}
+
+#: These may stand without a value, as in OpenVINO Model Server.
+_SWITCHES: Final = frozenset({"metrics_enable", "verbose_response", "allow_credentials"})
+_NUMBERS: Final = frozenset(
+    {
+        "grpc_workers",
+        "grpc_max_threads",
+        "grpc_memory_quota",
+        "rest_workers",
+        "file_system_poll_wait_seconds",
+        "custom_node_resources_cleaner_interval_seconds",
+    }
+)
+_SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The arguments; what they mean together is checked in `servers.cli.serve`."""
+    command.add_argument(
+        "config",
+        metavar="CONFIG",
+        nargs="?",
+        help="a config.json; or a graph, or a directory with a graph.pbtxt, to serve only that",
+    )
+    what = command.add_argument_group("what is served, in other words")
+    what.add_argument("--config_path", metavar="CONFIG", help="the same as CONFIG")
+    what.add_argument("--model_name", metavar="NAME", help="the name of the one graph")
+    what.add_argument("--model_path", metavar="DIR", help="its directory, with a graph.pbtxt")
+    http = command.add_argument_group("HTTP")
+    http.add_argument(
+        "--rest_port",
+        metavar="PORT",
+        type=_rest_port,
+        default=8000,
+        help="default 8000; `auto` takes a free one, which is printed",
+    )
+    http.add_argument(
+        "--rest_bind_address",
+        metavar="HOSTS",
+        type=_hosts,
+        default="127.0.0.1",
+        help="addresses with commas between them, IPv6 too; default 127.0.0.1: this machine only",
+    )
+    http.add_argument(
+        "--allowed_origins",
+        metavar="ORIGINS",
+        type=_words,
+        default=(),
+        help="web pages that may call the server, with commas: https://console.example",
+    )
+    http.add_argument(
+        "--allowed_hosts",
+        metavar="HOSTS",
+        type=_words,
+        default=(),
+        help="names besides localhost that clients may use for a server that only this machine "
+        "reaches: those of a proxy in front of it",
+    )
+    http.add_argument("--api_key_file", help=argparse.SUPPRESS)
+    http.add_argument(
+        "--max_body_size",
+        metavar="SIZE",
+        type=_size,
+        help="the largest request body: 1048576, 512K, 64M; default 16M",
+    )
+    running = command.add_argument_group("running")
+    running.add_argument(
+        "--request_queue_limit",
+        metavar="N",
+        type=_count,
+        default=2048,
+        help="requests of one graph in flight, waiting ones included; more get 429; default 2048",
+    )
+    running.add_argument(
+        "--drain_seconds",
+        metavar="SECONDS",
+        type=_seconds,
+        default=30.0,
+        help="after SIGTERM or Ctrl-C, how long requests in flight may go on; default 30",
+    )
+    running.add_argument("--cache_dir", metavar="DIR", default="", help="keep compiled models here")
+    running.add_argument(
+        "--log_level",
+        metavar="LEVEL",
+        type=_log_level,
+        default="INFO",
+        help=f"{', '.join(LOG_LEVELS)}; default INFO",
+    )
+    running.add_argument("--log_path", metavar="FILE", help="log to this file too")
+    ignored = command.add_argument_group(
+        "accepted, without effect",
+        f"Existing start scripts may carry them: {', '.join(f'--{n}' for n in WITHOUT_EFFECT)}.",
+    )
+    for name in WITHOUT_EFFECT:
+        ignored.add_argument(f"--{name}", type=_type_of(name), help=argparse.SUPPRESS)
+
+
+def spelled_out(words: Sequence[str]) -> list[str]:
+    """``--rest-port`` is ``--rest_port``, and a switch alone is switched on."""
+    spelled: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":
+            return [*spelled, *words[place:]]
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            name = "--" + name[2:].replace("-", "_")
+            if name[2:] in _SWITCHES and not equals:
+                equals, value = "=", "true"
+        spelled.append(name + equals + value)
+    return spelled
+
+
+def _type_of(name: str) -> Callable[[str], object]:
+    if name == "port":
+        return _port
+    return _switch if name in _SWITCHES else int if name in _NUMBERS else str
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"true or false is needed, not {text!r}")
+    return text.lower() == "true"
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a number from 0 to 65535 is needed: {text!r}")
+    return int(text)
+
+
+def _rest_port(text: str) -> int | str:
+    return text if text == "auto" else _port(text)
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(host.strip().strip("[]") for host in text.split(","))
+    if not all(re.fullmatch(r"[\w.:%-]+", host) for host in hosts):
+        raise argparse.ArgumentTypeError(f"host names or IP addresses are needed: {text!r}")
+    return hosts
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _size(text: str) -> int:
+    match = _SIZE.match(text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"a number of bytes is needed, 1048576 or 64M: {text!r}")
+    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is needed: {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 1e6:
+        raise argparse.ArgumentTypeError(f"a number of seconds from 0 on is needed: {text!r}")
+    return seconds
+
+
+def _log_level(text: str) -> str:
+    level = text.upper()
+    if level not in LOG_LEVELS:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(LOG_LEVELS)} is needed: {text!r}")
+    return level

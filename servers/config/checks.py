@@ -1,0 +1,134 @@
+"""Building blocks of a JSON schema: each looks at one value and reports all that is wrong in it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from servers.config.json_text import member
+
+#: Takes the path of what is wrong, the message, and what would help.
+Report = Callable[[str, str, str | None], None]
+
+#: Takes a value and its path.
+Check = Callable[[Any, str, Report], None]
+
+
+def shown(value: Any) -> str:
+    """A value for messages, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def of_type(expected: str, *types: type) -> Check:
+    """A value of one of the types; ``expected`` is said when it is not."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        # bool is an int in Python, and is none in JSON.
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            report(path, f"{expected} is needed, not {shown(value)}", None)
+
+    return check
+
+
+text = of_type("a string", str)
+boolean = of_type("true or false", bool)
+anything: Check = lambda value, path, report: None  # noqa: E731
+
+
+def nonempty_text(value: Any, path: str, report: Report) -> None:
+    """A string with something in it."""
+    if not isinstance(value, str) or not value:
+        report(path, f"a string that is not empty is needed, not {shown(value)}", None)
+
+
+def integer(at_least: int) -> Check:
+    """A whole number."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+            report(path, f"a whole number from {at_least} on is needed, not {shown(value)}", None)
+
+    return check
+
+
+def list_of(item: Check) -> Check:
+    """An array."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, list):
+            report(path, f"a list is needed, not {shown(value)}", None)
+            return
+        for index, each in enumerate(value):
+            item(each, f"{path}[{index}]", report)
+
+    return check
+
+
+def map_of(item: Check, *, required: tuple[str, ...] = ()) -> Check:
+    """An object with any keys."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, dict):
+            report(path, f"an object is needed, not {shown(value)}", None)
+            return
+        for key, each in value.items():
+            item(each, member(path, key), report)
+        _check_required(value, required, path, report)
+
+    return check
+
+
+def either(first: Check, kind: type, second: Check) -> Check:
+    """``first`` for values of this kind, ``second`` for all others."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        (first if isinstance(value, kind) else second)(value, path, report)
+
+    return check
+
+
+def object_of(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
+    """An object with these keys and no others."""
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, dict):
+            report(path, f"an object is needed, not {shown(value)}", None)
+            return
+        for key, each in value.items():
+            if key in fields:
+                fields[key](each, member(path, key), report)
+            else:
+                report(member(path, key), "unknown key", _near(key, fields))
+        _check_required(value, required, path, report)
+
+    return check
+
+
+def one_of(fields: Mapping[str, Check]) -> Check:
+    """An object with exactly one of these keys."""
+    check_object = object_of(fields)
+
+    def check(value: Any, path: str, report: Report) -> None:
+        check_object(value, path, report)
+        if isinstance(value, dict) and len(value) != 1:
+            report(path, f"exactly one key is needed: {', '.join(fields)}", None)
+
+    return check
+
+
+def _check_required(
+    value: dict[str, Any], names: tuple[str, ...], path: str, report: Report
+) -> None:
+    for name in names:
+        if name not in value:
+            report(path, f'the key "{name}" is missing', None)
+
+
+def _near(key: str, fields: Mapping[str, Check]) -> str:
+    near = difflib.get_close_matches(key.lower(), fields, n=1) if len(key) < 100 else []
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return f"keys here are {', '.join(fields)}"

@@ -1,0 +1,127 @@
+"""A graph file with everything it needs: subgraphs beside it, the lines of its nodes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from graph_runtime import (
+    GraphSyntaxError,
+    Registry,
+    ValidatedGraph,
+    load_graph_config,
+    validate_graph,
+)
+from graph_runtime.source_map import node_positions
+
+#: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
+_QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(\S+)\s*$", re.M)
+
+
+class GraphSource:
+    """One graph file.
+
+    Attributes:
+        path: as the user wrote it.
+        config: the ``CalculatorGraphConfig`` as written.
+        registry: what its nodes are made from, subgraph files beside it included.
+
+    Raises:
+        GraphError: it cannot be read, or does not parse.
+    """
+
+    def __init__(self, path: str, registry: Registry) -> None:
+        self.path = path
+        self.config = load_graph_config(path)
+        self.registry = Registry(registry)
+        self._register_neighbours()
+
+    def validate(self) -> ValidatedGraph:
+        """The plan.
+
+        Raises:
+            ValidationError: with every finding; those about a node begin with its `positions`.
+        """
+        return validate_graph(self.config, registry=self.registry, positions=self.positions())
+
+    def positions(self) -> list[str] | None:
+        """``file:line:column`` of each node, in order; None for a binary file."""
+        text = self._text()
+        if text is None:
+            return None
+        places = node_positions(text)
+        if len(places) != len(self.config.node):
+            return None
+        return [f"{self.path}:{line}:{column}" for line, column in places]
+
+    def queue_size(self) -> int | Literal["AUTO"]:
+        """What the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO`` asks for; 0 without one.
+
+        There it is how many prepared instances of the graph wait for requests. Here a graph is
+        made from its plan for each request, which takes some microseconds, so nothing waits.
+
+        Raises:
+            GraphSyntaxError: neither a number from 0 on nor AUTO.
+        """
+        text = self._text() or ""
+        match = _QUEUE_SIZE.search(text)
+        if match is None or match[1] == "AUTO":
+            return 0 if match is None else "AUTO"
+        if not match[1].isdecimal() or len(match[1]) > 9:
+            raise GraphSyntaxError(
+                f"OVMS_GRAPH_QUEUE_MAX_SIZE is {match[1][:40]}; a whole number from 0 on, or AUTO, "
+                f"is needed",
+                source=self.path,
+                line=text.count("\n", 0, match.start(1)) + 1,
+                column=match.start(1) - text.rfind("\n", 0, match.start(1)),
+            )
+        return int(match[1])
+
+    def _text(self) -> str | None:
+        """The file as text; None for a binary one."""
+        try:
+            return Path(self.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _register_neighbours(self) -> None:
+        """Nodes of unknown types may be subgraphs, whose files lie beside this one."""
+        waiting = [self.config]
+        tried: set[str] = set()
+        while waiting:
+            config = waiting.pop()
+            for node in config.node:
+                name = node.calculator
+                if name in tried or self._is_known(name, self.config.package):
+                    continue
+                tried.add(name)
+                found = self._neighbour(name)
+                if found is not None:
+                    self.registry.register_subgraph(found, name)
+                    waiting.append(found)
+
+    def _is_known(self, name: str, package: str) -> bool:
+        return (
+            self.registry.find_calculator(name, package) is not None
+            or self.registry.find_subgraph(name, package) is not None
+        )
+
+    def _neighbour(self, name: str) -> Any:
+        """The graph of this ``type`` in the same directory, or None.
+
+        A file without a ``type`` goes by its name. Only files that look right are parsed: the
+        others may be anything.
+        """
+        says_type = re.compile(rf"""\btype\s*:\s*["']{re.escape(name)}["']""")
+        own = Path(self.path)
+        for path in sorted(own.parent.glob("*.pbtxt")):
+            try:
+                is_likely = says_type.search(path.read_text(encoding="utf-8")) is not None
+            except (OSError, UnicodeDecodeError):
+                continue
+            if (is_likely or path.stem == name) and not path.samefile(own):
+                config = load_graph_config(path)
+                if (config.type or path.stem) == name:
+                    return config
+        return None

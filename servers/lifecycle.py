@@ -1,0 +1,200 @@
+"""A server from start to end: listen, load, answer, drain, close."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final, TypeVar
+
+from graph_runtime import REGISTRY, Code, GraphError, Registry
+from servers.config import GraphEntry
+from servers.graph_repository import GraphRepository
+from servers.loaded_graph import REQUEST_LIMIT
+from servers.openai_http import HttpFront, HttpSettings, start_front
+
+T = TypeVar("T")
+
+_log: Final = logging.getLogger(__name__)
+
+#: How long resources may take to close once nothing answers any more.
+CLOSE_SECONDS: Final = 15.0
+
+
+class ListenError(GraphError):
+    """An address cannot be listened on; the text says which and why."""
+
+    code = Code.UNAVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server serves, and how.
+
+    Attributes:
+        graphs: what to serve (`servers.config`).
+        http: where to listen, and limits.
+        registry: where graphs find their calculators and the makers of their resources.
+        cache_dir: where compiled models may be kept; "" is nowhere.
+        request_limit: requests of one graph in flight; more get 429.
+        drain_seconds: how long requests in flight may go on after the signal to stop.
+    """
+
+    graphs: tuple[GraphEntry, ...]
+    http: HttpSettings
+    registry: Registry = field(default=REGISTRY)
+    cache_dir: str = ""
+    request_limit: int = REQUEST_LIMIT
+    drain_seconds: float = 30.0
+
+
+class Server:
+    """One server on the running event loop: `start`, `load`, then `stop`."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.repository = GraphRepository(
+            settings.graphs,
+            settings.registry,
+            cache_dir=settings.cache_dir,
+            request_limit=settings.request_limit,
+        )
+        self._front: HttpFront | None = None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The URLs that are listened on, with the real port."""
+        if self._front is None:
+            return ()
+        return tuple(
+            f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            for host, port in self._front.addresses
+        )
+
+    async def start(self) -> None:
+        """Listen: live from now on, not ready yet.
+
+        Raises:
+            ListenError: an address is taken or is none.
+        """
+        http = self.settings.http
+        try:
+            self._front = await start_front(self.repository, http)
+        except OSError as error:
+            where = ", ".join(f"{host}:{http.port}" for host in http.hosts)
+            raise ListenError(f"cannot listen on {where}: {_reason(error)}") from error
+
+    async def load(self) -> None:
+        """Load every graph; those that fail are logged, and the others served."""
+        await self.repository.load_all()
+
+    async def stop(self, hurry: asyncio.Event | None = None) -> None:
+        """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
+        self.repository.begin_draining()
+        front = self._front
+        if front is not None:
+            cut_off = await until(hurry, front.drain(self.settings.drain_seconds))
+            if cut_off is None:
+                cut_off = await front.drain(0)
+            if cut_off:
+                _log.warning("%d requests were cut off", cut_off)
+            await front.close()
+        await self.repository.close()
+
+
+def serve(
+    settings: ServerSettings,
+    *,
+    on_loaded: Callable[[Server], None] | None = None,
+) -> int:
+    """Serve until SIGINT or SIGTERM; the exit code. For the main thread.
+
+    ``on_loaded`` is called once, when every graph is loaded or has failed. A second signal cuts
+    what is in flight, a third ends the process.
+
+    Raises:
+        ListenError: an address is taken or is none.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(Server(settings), on_loaded))
+
+
+async def _serve(server: Server, on_loaded: Callable[[Server], None] | None) -> int:
+    with _signals() as (stop, hurry):
+        await server.start()
+        _log.info("listening on %s", ", ".join(server.addresses))
+        await until(stop, server.load())
+        if not stop.is_set() and on_loaded is not None:
+            on_loaded(server)
+        await stop.wait()
+        seconds = server.settings.drain_seconds
+        _log.info("stopping: requests in flight have %g s; a second signal stops now", seconds)
+        try:
+            await asyncio.wait_for(server.stop(hurry), seconds + CLOSE_SECONDS)
+        except TimeoutError:
+            # A call that does not return, which nothing can interrupt: do not wait for it.
+            _log.error("still not stopped after %g s: ending the process", seconds + CLOSE_SECONDS)
+            logging.shutdown()
+            os._exit(1)
+    _log.info("stopped")
+    return 0
+
+
+async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> T | None:
+    """The result of ``work``; None if the event came first, and ``work`` is then cancelled."""
+    task = asyncio.ensure_future(work)
+    if event is None:
+        return await task
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    return None if task.cancelled() else task.result()
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Events of the first and of the second signal to stop. The third ends the process."""
+    loop = asyncio.get_running_loop()
+    events = [asyncio.Event(), asyncio.Event()]
+    waiting = iter(events)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        event = next(waiting, None)
+        if event is None:
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(event.set)
+
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield events[0], events[1]
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return None
+    return uvloop.new_event_loop
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return str(error.strerror or error).lower()
+    return os.strerror(error.errno).lower()

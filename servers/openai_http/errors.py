@@ -1,0 +1,157 @@
+"""From an exception to a status and the error object that OpenAI's clients know.
+
+Only what says something about the request blames the client: a `RequestError`, or an error of the
+graph's author with a code of its own. A runtime that was misused (a wrong timestamp, a wrong
+packet type) is a fault of the graph, so it is a 500 whatever its code says, with a fixed text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from calculators.http_payload import RequestError
+from graph_runtime import Code
+from graph_runtime.errors import (
+    CalculatorError,
+    GraphConfigError,
+    GraphError,
+    NotFoundError,
+    PacketTypeError,
+    RunError,
+    StateError,
+    TimestampError,
+)
+from graph_runtime.resources import ResourceError
+from servers.openai_http.error_text import clean
+
+STATUS: Mapping[Code, int] = MappingProxyType(
+    {
+        Code.INVALID_ARGUMENT: 400,
+        Code.FAILED_PRECONDITION: 400,
+        Code.OUT_OF_RANGE: 400,
+        Code.UNAUTHENTICATED: 401,
+        Code.PERMISSION_DENIED: 403,
+        Code.NOT_FOUND: 404,
+        Code.ALREADY_EXISTS: 409,
+        Code.RESOURCE_EXHAUSTED: 429,
+        Code.UNKNOWN: 500,
+        Code.INTERNAL: 500,
+        Code.DATA_LOSS: 500,
+        Code.UNIMPLEMENTED: 501,
+        Code.ABORTED: 503,
+        Code.CANCELLED: 503,
+        Code.UNAVAILABLE: 503,
+        Code.DEADLINE_EXCEEDED: 504,
+    }
+)
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_CODES = {429: "rate_limit_exceeded", 503: "service_unavailable", 504: "timeout"}
+# What the runtime says of a graph, not of a request.
+_MISUSE = (
+    GraphConfigError,
+    NotFoundError,
+    PacketTypeError,
+    ResourceError,
+    StateError,
+    TimestampError,
+)
+
+
+class HttpError(Exception):
+    """An answer with an error status.
+
+    Attributes:
+        message: for the client, clean already.
+        cause: what only the log may show; None when the client's text says everything.
+        headers: besides those of every answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = _CODES.get(status) if code is None else code
+        self.headers = dict(headers or {})
+        self.cause = cause
+
+    @property
+    def type(self) -> str:
+        """OpenAI's class of the error."""
+        if self.status >= 500:
+            return "server_error"
+        return _TYPES.get(self.status, "invalid_request_error")
+
+    def openai_body(self) -> bytes:
+        """``{"error": {"message", "type", "param", "code"}}``."""
+        error = {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+        return json.dumps({"error": error}).encode()
+
+    def kserve_body(self) -> bytes:
+        """``{"error": text}``, as KServe's v2 protocol has it."""
+        return json.dumps({"error": self.message}).encode()
+
+
+def http_error(error: BaseException, request_id: str) -> HttpError:
+    """What a client is told of ``error``; total over all exceptions."""
+    if isinstance(error, HttpError):
+        return error
+    if isinstance(error, RunError):
+        return _of_run(error, request_id)
+    if isinstance(error, RequestError):
+        return _of_request(error, request_id)
+    if isinstance(error, NotFoundError):
+        return HttpError(404, clean(error.message), param="model", code="model_not_found")
+    if isinstance(error, GraphError) and not isinstance(error, _MISUSE):
+        return _by_code(error, error.message, request_id)
+    return _internal(error, request_id)
+
+
+def _of_run(run: RunError, request_id: str) -> HttpError:
+    causes = [error.__cause__ or error for error in run.errors]
+    for cause in causes:
+        if isinstance(cause, RequestError):
+            return _of_request(cause, request_id)
+    first = causes[0] if causes else run
+    if isinstance(first, GraphError) and not isinstance(first, (*_MISUSE, CalculatorError)):
+        return _by_code(first, first.message, request_id)
+    return _internal(first, request_id)
+
+
+def _of_request(error: RequestError, request_id: str) -> HttpError:
+    reply = _by_code(error, error.message, request_id)
+    reply.param = None if error.param is None else clean(error.param)
+    if error.retry_after is not None:
+        reply.headers["Retry-After"] = str(max(0, math.ceil(error.retry_after)))
+    return reply
+
+
+def _by_code(error: GraphError, message: str, request_id: str) -> HttpError:
+    status = STATUS[error.code]
+    if status == 500:
+        return _internal(error, request_id)
+    return HttpError(status, clean(message) or "the request failed")
+
+
+def _internal(error: BaseException, request_id: str) -> HttpError:
+    return HttpError(
+        500, f"internal error (request {request_id})", code="internal_error", cause=error
+    )

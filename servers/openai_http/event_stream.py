@@ -1,0 +1,132 @@
+"""The answer of a streaming request: packets to the socket, with nothing in between.
+
+aiohttp's own `StreamResponse` needs an await, hence a task or a queue, per packet. A packet here
+costs one formatting and one ``transport.write``; uvloop gathers what one turn of the loop writes.
+"""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from servers.openai_http.errors import HttpError
+
+if TYPE_CHECKING:
+    from servers.openai_http.exchange import Exchange
+
+PING = b": ping\n\n"
+DONE = b"data: [DONE]\n\n"
+
+
+class EventStream:
+    """Server-sent events to one client.
+
+    The head waits for the first bytes, so an error before them has its own status. After the
+    terminal event (``end`` or ``fail``), and when the client is gone, nothing is written.
+    """
+
+    __slots__ = ("_connection", "_ended", "_head", "_is_chunked", "_last", "_loop", "_written_at")
+
+    def __init__(self, exchange: Exchange) -> None:
+        request = exchange.request
+        self._connection = exchange.connection
+        self._loop = exchange.connection.loop
+        self._is_chunked = request.version >= (1, 1)
+        if not self._is_chunked:
+            exchange.keeps_alive = False  # the connection's end is the stream's
+        self._head: bytes | None = _head(exchange, self._is_chunked)
+        self._ended = False
+        self._last = b""
+        self._written_at = self._loop.time()
+
+    @property
+    def has_started(self) -> bool:
+        """Has the client been sent a status?"""
+        return self._head is None
+
+    def emit(self, packet: str | bytes) -> None:
+        """Send complete events, unchanged. Must be called on the event loop."""
+        data = packet if isinstance(packet, bytes) else _encoded(packet)
+        if self._ended or not data:
+            return
+        self._last = data
+        self._written_at = self._loop.time()
+        if self._head is None and self._is_chunked:
+            self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            self._send(data)
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """A comment, when the client has had nothing for ``seconds``."""
+        if self._ended or now - self._written_at < seconds or self._connection.writing_paused:
+            return
+        self._written_at = now
+        self._send(PING)
+
+    def end(self) -> None:
+        """The graph is done; its last packet was the terminal event."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._is_chunked:
+            self._connection.send(b"0\r\n\r\n")
+
+    def fail(self, error: HttpError) -> None:
+        """One error event and ``[DONE]``, unless the graph had sent its terminal event."""
+        if not self._ended and not self._last.endswith(DONE):
+            self._send(b"data: " + error.openai_body() + b"\n\n" + DONE)
+        self.end()
+
+    def drop(self) -> None:
+        """The client is gone."""
+        self._ended = True
+
+    def _send(self, data: bytes) -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head is not None:
+            data = self._head + data
+            self._head = None
+        self._connection.send(data)
+
+
+class SentResponse(web.StreamResponse):
+    """What aiohttp is told after an `EventStream`: everything has been written already."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__()
+        self._exchange = exchange
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._exchange.keeps_alive
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+def _encoded(packet: str) -> bytes:
+    if not isinstance(packet, str):
+        kind = type(packet).__name__
+        raise TypeError(f"an HTTP response packet must be str or bytes, not {kind}")
+    return packet.encode("utf-8", "replace")
+
+
+def _head(exchange: Exchange, chunked: bool) -> bytes:
+    lines = [
+        "HTTP/1.1 200 OK",
+        "Content-Type: text/event-stream",
+        "Cache-Control: no-cache",
+        f"Connection: {'keep-alive' if exchange.keeps_alive else 'close'}",
+        "X-Accel-Buffering: no",
+        f"Date: {formatdate(usegmt=True)}",
+    ]
+    lines += [f"{name}: {value}" for name, value in exchange.headers.items()]
+    if chunked:
+        lines.append("Transfer-Encoding: chunked")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -1,0 +1,108 @@
+"""A POST under ``/v3/`` or ``/v1/``: from the body to a graph, from its packets to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+
+from calculators.http_payload import HttpPayload
+from servers.data_plane import DataPlane
+from servers.openai_http.body import read_json
+from servers.openai_http.errors import HttpError, http_error
+from servers.openai_http.event_stream import EventStream, SentResponse
+from servers.openai_http.exchange import Exchange
+from servers.openai_http.routes import may_stream
+from servers.openai_http.settings import HttpSettings
+
+_log = logging.getLogger(__name__)
+
+# Nothing is served under a longer name, and searching for near ones would be work for nothing.
+_MAX_MODEL_CHARS = 1024
+
+
+async def answer_graph_request(
+    exchange: Exchange, path: str, data_plane: DataPlane, settings: HttpSettings
+) -> web.StreamResponse:
+    """Run the graph that the body names.
+
+    Raises:
+        Exception: nothing has been sent; the answer is `http_error` of it.
+    """
+    request = exchange.request
+    body, value = await read_json(request, settings)
+    if not isinstance(value, dict):
+        raise HttpError(400, "the body must be a JSON object")
+    model = _model_of(value)
+    is_stream = may_stream(path) and _wants_stream(value)
+    headers = {name.lower(): text for name, text in request.headers.items()}
+    headers["x-request-id"] = exchange.request_id
+    payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
+    if is_stream:
+        return await _stream(exchange, data_plane, model, payload)
+    return await _unary(exchange, data_plane, model, payload)
+
+
+def _model_of(value: dict[str, Any]) -> str:
+    model = value.get("model")
+    if model is None:
+        raise HttpError(400, "the body has no model: name one that is served", param="model")
+    if not isinstance(model, str) or not model:
+        raise HttpError(400, "model must be the name of a model, as a string", param="model")
+    if len(model) > _MAX_MODEL_CHARS:
+        raise HttpError(404, "no such model", param="model", code="model_not_found")
+    return model
+
+
+def _wants_stream(value: dict[str, Any]) -> bool:
+    stream = value.get("stream")
+    if stream is None:
+        return False
+    if not isinstance(stream, bool):
+        raise HttpError(400, "stream must be true or false", param="stream")
+    return stream
+
+
+async def _unary(
+    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
+) -> web.StreamResponse:
+    packets: list[str | bytes] = []
+    await data_plane.answer(model, payload, packets.append)
+    if not packets:
+        raise RuntimeError(f"the graph of model {model!r} gave no answer")
+    if len(packets) > 1:
+        _log.warning("the graph of model %r gave more than one packet to a unary request", model)
+    packet = packets[0]
+    answer = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
+    return web.Response(body=answer, content_type="application/json", headers=exchange.headers)
+
+
+async def _stream(
+    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
+) -> web.StreamResponse:
+    stream = exchange.stream = EventStream(exchange)
+    try:
+        try:
+            await data_plane.answer(model, payload, stream.emit)
+            if not stream.has_started:
+                raise RuntimeError(f"the graph of model {model!r} gave no answer")
+        except asyncio.CancelledError as cancellation:
+            raise exchange.reason_of(cancellation) from None
+    except Exception as raised:
+        if not stream.has_started:
+            raise
+        error = http_error(raised, exchange.request_id)
+        if not exchange.client.is_disconnected:
+            log_cause(error, exchange.request_id)
+        stream.fail(error)
+    else:
+        stream.end()
+    return SentResponse(exchange)
+
+
+def log_cause(error: HttpError, request_id: str) -> None:
+    """What the client was not told goes to the log."""
+    if error.cause is not None:
+        _log.error("request %s failed", request_id, exc_info=error.cause)

@@ -1,0 +1,49 @@
+"""What an operator may set of the HTTP front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """Where to listen, and the limits. Sizes are bytes, times are seconds.
+
+    Attributes:
+        hosts: addresses to bind; a name or an IP each.
+        port: 0 takes a free one (the same for every host).
+        max_body_bytes: 413 above. A body is parsed in one go, which holds the loop 4-5 ms per MiB.
+        max_json_depth: nesting of arrays and objects, 400 above.
+        max_json_elements: values in one body, 400 above.
+        header_seconds: from a connection's start, or a request's first byte, to its last header.
+        body_idle_seconds: between two pieces of a body.
+        keep_alive_seconds: how long a connection without a request stays.
+        stall_seconds: a client that takes nothing of its answer for so long is cut off.
+        ping_seconds: a stream silent for so long gets a comment.
+        write_buffer_bytes: unsent bytes above which a client is not ``writable``.
+        max_unsent_bytes: a client is cut off above this; only a graph that does not wait for
+            ``writable`` gets there.
+        allowed_hosts: names a ``Host`` header may have when every address bound is a loopback
+            one, besides those that are always local.
+        allowed_origins: web pages that may call, ``https://console.example``: the CORS list.
+    """
+
+    hosts: tuple[str, ...] = ("127.0.0.1",)
+    port: int = 8000
+    max_body_bytes: int = 8 * 1024 * 1024
+    max_json_depth: int = 100
+    max_json_elements: int = 100_000
+    header_seconds: float = 10.0
+    body_idle_seconds: float = 30.0
+    keep_alive_seconds: float = 75.0
+    stall_seconds: float = 30.0
+    ping_seconds: float = 15.0
+    write_buffer_bytes: int = 64 * 1024
+    max_unsent_bytes: int = 4 * 1024 * 1024
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+
+    @property
+    def watch_seconds(self) -> float:
+        """How often connections are looked at: often enough for the shortest of the times."""
+        return min(1.0, min(self.header_seconds, self.stall_seconds, self.ping_seconds) / 4)

@@ -1,0 +1,58 @@
+"""Prompt and answer have to fit the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calculators.http_payload import RequestError
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.openai.model_length import fit_to_model, read_model_length
+from graph_runtime import Code
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"max_position_embeddings": 5}, 5),
+        ({"n_positions": 5, "sliding_window": 3}, 5),
+        ({"max_position_embeddings": "x", "n_ctx": 7}, 7),
+        ({"max_position_embeddings": -1}, None),
+        ({"max_position_embeddings": True}, None),
+        ({"text_config": {"max_position_embeddings": 5}}, None),
+        ([], None),
+    ],
+)
+def test_the_length_stands_in_the_model_config(
+    tmp_path: Path, config: Any, expected: int | None
+) -> None:
+    assert read_model_length(tmp_path) is None
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert read_model_length(tmp_path) == expected
+
+
+def test_a_request_without_a_number_gets_the_room_that_is_left() -> None:
+    assert fit_to_model(GenerationSettings(), 60, 64, param="prompt").max_new_tokens == 4
+    assert fit_to_model(GenerationSettings(), 60, None, param="prompt").max_new_tokens is None
+
+
+def test_exactly_full_fits() -> None:
+    settings = GenerationSettings(max_new_tokens=4)
+    assert fit_to_model(settings, 60, 64, param="prompt") is settings
+    echo_only = GenerationSettings(max_new_tokens=0, echo=True)
+    assert fit_to_model(echo_only, 64, 64, param="prompt") is echo_only
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "max_new_tokens"), [(61, 4), (64, None), (65, None), (65, 0)]
+)
+def test_what_does_not_fit_is_refused(prompt_tokens: int, max_new_tokens: int | None) -> None:
+    with pytest.raises(RequestError, match="holds 64 tokens") as raised:
+        fit_to_model(
+            GenerationSettings(max_new_tokens=max_new_tokens), prompt_tokens, 64, param="messages"
+        )
+    assert raised.value.code is Code.OUT_OF_RANGE
+    assert raised.value.param == "messages"

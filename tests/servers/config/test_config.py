@@ -1,0 +1,175 @@
+"""What a config.json says: graphs, their files, and what is not served yet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from servers.config import MetricsConfig, ServerConfig, find_graph, read_config
+
+#: The form of the guides for releases from 2024 to 2025.
+OLD_FORM = """\
+{
+    "model_config_list": [],
+    "mediapipe_config_list": [
+        {
+            "name": "meta-llama/Meta-Llama-3-8B-Instruct",
+            "base_path": "Meta-Llama-3-8B-Instruct"
+        }
+    ]
+}
+"""
+
+#: What the model server's own tools write now.
+NEW_FORM = """\
+{
+  "model_config_list": [
+    {"config": {"name": "demo/model", "base_path": "models/demo"}},
+    {"config": {"name": "resnet", "base_path": "models/resnet", "target_device": "CPU",
+                "nireq": 4, "plugin_config": {"NUM_STREAMS": 2}, "shape": {"x": "(1,2)"},
+                "batch_size": "auto", "layout": "NCHW", "model_version_policy": {"all": {}}}}
+  ],
+  "monitoring": {"metrics": {"enable": true, "metrics_list": ["ovms_requests_success"]}}
+}
+"""
+
+
+def read(folder: Path, content: Any) -> ServerConfig:
+    (folder / "config.json").write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
+    return read_config(folder / "config.json")
+
+
+def make_graph(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    (directory / "graph.pbtxt").write_text("")
+    return directory
+
+
+def warnings_of(config: ServerConfig) -> list[str]:
+    assert all(finding.severity == "warning" for finding in config.findings)
+    return [finding.message for finding in config.findings]
+
+
+def test_graphs_of_the_mediapipe_list(tmp_path: Path) -> None:
+    directory = make_graph(tmp_path / "Meta-Llama-3-8B-Instruct")
+    config = read(tmp_path, OLD_FORM)
+    (entry,) = config.graphs
+    assert entry.name == "meta-llama/Meta-Llama-3-8B-Instruct"
+    assert entry.directory == directory
+    assert entry.graph_path == directory / "graph.pbtxt"
+    assert entry.subconfig_path == directory / "subconfig.json"
+    assert (config.plain_models, config.metrics, config.findings) == ((), None, ())
+
+
+def test_graphs_of_the_model_list_are_told_by_their_graph_file(tmp_path: Path) -> None:
+    directory = make_graph(tmp_path / "models" / "demo")
+    (tmp_path / "models" / "resnet" / "1").mkdir(parents=True)
+    config = read(tmp_path, NEW_FORM)
+    assert [(entry.name, entry.directory) for entry in config.graphs] == [("demo/model", directory)]
+    assert config.plain_models == ("resnet",)
+    assert config.metrics == MetricsConfig(True, ("ovms_requests_success",))
+    (warning,) = config.findings
+    assert warning.line == 4
+    assert 'not served yet: plain models, as "resnet" is' in warning.message
+
+
+def test_a_model_whose_directory_is_missing_is_a_graph_that_will_fail(tmp_path: Path) -> None:
+    # Its status then says so; a plain model would only be left out.
+    config = read(tmp_path, {"model_config_list": [{"config": {"name": "a", "base_path": "typo"}}]})
+    assert [entry.name for entry in config.graphs] == ["a"]
+
+
+def test_models_of_a_remote_store_are_plain(tmp_path: Path) -> None:
+    config = read(
+        tmp_path, {"model_config_list": [{"config": {"name": "a", "base_path": "s3://b/c"}}]}
+    )
+    assert config.plain_models == ("a",)
+
+
+def test_paths_start_at_the_config_and_at_the_base_path(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        {
+            "mediapipe_config_list": [
+                {"name": "default"},
+                {"name": "empty", "base_path": ""},
+                {"name": "relative", "base_path": "x/y", "graph_path": "g.pbtxt"},
+                {"name": "absolute", "base_path": str(tmp_path / "z"), "subconfig": "s.json"},
+                {"name": "own", "graph_path": str(tmp_path / "elsewhere.pbtxt")},
+            ]
+        },
+    )
+    found = {entry.name: entry for entry in config.graphs}
+    assert found["default"].graph_path == tmp_path / "default" / "graph.pbtxt"
+    assert found["empty"].graph_path == tmp_path / "empty" / "graph.pbtxt"
+    assert found["relative"].graph_path == tmp_path / "x" / "y" / "g.pbtxt"
+    assert found["relative"].directory == tmp_path / "x" / "y"
+    assert found["absolute"].subconfig_path == tmp_path / "z" / "s.json"
+    assert found["own"].graph_path == tmp_path / "elsewhere.pbtxt"
+    assert found["own"].directory == tmp_path / "own"
+
+
+def test_a_graph_in_the_directory_of_version_1_is_found(tmp_path: Path) -> None:
+    directory = make_graph(tmp_path / "a" / "1")
+    config = read(tmp_path, {"mediapipe_config_list": [{"name": "a"}]})
+    assert config.graphs[0].graph_path == directory / "graph.pbtxt"
+    assert config.graphs[0].directory == directory
+
+
+def test_of_entries_with_one_name_the_first_is_served(tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        make_graph(tmp_path / name)
+    config = read(
+        tmp_path,
+        {
+            "model_config_list": [{"config": {"name": "a", "base_path": "third"}}],
+            "mediapipe_config_list": [
+                {"name": "a", "base_path": "first"},
+                {"name": "a", "base_path": "second"},
+            ],
+        },
+    )
+    assert [entry.directory.name for entry in config.graphs] == ["first"]
+    second, third = warnings_of(config)
+    assert second.startswith('mediapipe_config_list[1].name: the name "a" is taken: the first')
+    assert third.startswith('model_config_list[0].config.name: the name "a" is taken')
+
+
+def test_what_is_not_served_yet_is_accepted_with_a_warning(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        {
+            "model_config_list": [],
+            "pipeline_config_list": [{"name": "p", "nodes": [], "inputs": [], "outputs": []}],
+            "custom_node_library_config_list": [{"name": "n", "base_path": "n.so"}],
+            "custom_loader_config_list": [{"config": {"loader_name": "l", "library_path": "l"}}],
+        },
+    )
+    assert config.graphs == ()
+    assert [text.partition(":")[0] for text in warnings_of(config)] == [
+        "pipeline_config_list",
+        "custom_node_library_config_list",
+        "custom_loader_config_list",
+    ]
+
+
+def test_models_of_a_subconfig_are_told_of(tmp_path: Path) -> None:
+    subconfig = make_graph(tmp_path / "a") / "subconfig.json"
+    content = {"mediapipe_config_list": [{"name": "a"}]}
+    subconfig.write_text('{"model_config_list": [{"config": {"name": "m"}}]}')
+    (warning,) = read(tmp_path, content).findings
+    assert warning.file == str(subconfig)
+    assert "not served yet: models of a subconfig" in warning.message
+    subconfig.write_text('{"model_config_list": []}')
+    assert read(tmp_path, content).findings == ()
+    subconfig.write_text('{"models": []}')
+    assert "unknown key" in warnings_of(read(tmp_path, content))[0]
+
+
+def test_one_directory_is_served_under_its_name(tmp_path: Path) -> None:
+    directory = make_graph(tmp_path / "demo")
+    assert find_graph(directory).name == "demo"
+    assert find_graph(directory, "other").graph_path == directory / "graph.pbtxt"

@@ -1,0 +1,127 @@
+"""What is wrong in a config.json: path, place, and what would be right; all of it at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.config import ConfigError, read_config
+
+
+def errors_of(folder: Path, content: Any) -> list[str]:
+    """The findings of a config that cannot be used, as they are shown, without the file."""
+    path = folder / "config.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(ConfigError) as caught:
+        read_config(path)
+    return [finding.to_text().removeprefix(f"{path}:") for finding in caught.value.findings]
+
+
+def only_error(folder: Path, content: Any) -> str:
+    (error,) = errors_of(folder, content)
+    return error
+
+
+def graph(**members: Any) -> dict[str, Any]:
+    return {"mediapipe_config_list": [{"name": "a", **members}]}
+
+
+def model(**members: Any) -> dict[str, Any]:
+    return {"model_config_list": [{"config": {"name": "a", **members}}]}
+
+
+def test_every_error_is_reported_with_its_line(tmp_path: Path) -> None:
+    errors = errors_of(
+        tmp_path,
+        """{
+  "mediapipe_config_lst": [],
+  "mediapipe_config_list": [
+    {"name": "a", "base_pth": "x"},
+    {"base_path": 7},
+    "c"
+  ],
+  "monitoring": {"metrics": {"enable": "yes"}}
+}""",
+    )
+    assert errors == [
+        "2:3: error: mediapipe_config_lst: unknown key\n"
+        'hint: did you mean "mediapipe_config_list"?',
+        "4:19: error: mediapipe_config_list[0].base_pth: unknown key\n"
+        'hint: did you mean "base_path"?',
+        "5:6: error: mediapipe_config_list[1].base_path: a string is needed, not 7",
+        '5:5: error: mediapipe_config_list[1]: the key "name" is missing',
+        '6:5: error: mediapipe_config_list[2]: an object is needed, not "c"',
+        '8:30: error: monitoring.metrics.enable: true or false is needed, not "yes"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (graph(name=""), "mediapipe_config_list[0].name: a string that is not empty is needed"),
+        (graph(queue=3), "keys here are name, base_path, graph_path, subconfig"),
+        ({"mediapipe_config_list": {}}, "mediapipe_config_list: a list is needed, not {}"),
+        ({"model_config_list": [{"name": "a"}]}, 'model_config_list[0]: the key "config"'),
+        (model(nireq=-1), "config.nireq: a whole number from 0 on is needed, not -1"),
+        (model(nireq=True), "config.nireq: a whole number from 0 on is needed, not true"),
+        (model(batch_size=[1]), "config.batch_size: a number or a string is needed"),
+        (model(plugin_config={"A": {}}), "config.plugin_config.A: a string, a number, true or"),
+        (model(layout={"x": 1}), "config.layout.x: a string is needed, not 1"),
+        (model(model_version_policy={}), "model_version_policy: exactly one key is needed"),
+        (
+            model(model_version_policy={"latest": {"num_versions": 0}}),
+            "latest.num_versions: a whole number from 1 on is needed, not 0",
+        ),
+        (model(custom_loader_options={}), 'the key "loader_name" is missing'),
+        ({"model_config_list": [], "monitoring": {}}, 'monitoring: the key "metrics" is missing'),
+        ({"pipeline_config_list": [{}]}, 'pipeline_config_list[0]: the key "name" is missing'),
+        ([], "an object is needed, not []"),
+        ({}, "nothing is listed to be served"),
+        ({"architectures": ["Llama"], "vocab_size": 1}, "this is a model's own config.json"),
+        ('{"model_config_list": [], "model_config_list": []}', "the key stands twice"),
+        ('{"model_config_list": [],}', "this is not JSON"),
+        ("\x00", "this is not JSON"),
+    ],
+)
+def test_an_error_names_the_path_and_what_would_be_right(
+    tmp_path: Path, content: Any, message: str
+) -> None:
+    errors = errors_of(tmp_path, content)
+    assert any(message in error for error in errors), errors
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    for path, message in [
+        (tmp_path / "none.json", "no such file"),
+        (tmp_path, "this is a directory"),
+        (tmp_path / "nul\0.json", "cannot be read"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            read_config(path)
+    (tmp_path / "latin.json").write_bytes(b'{\n"a": "\xe9"}')
+    with pytest.raises(
+        ConfigError, match=r"latin\.json:2:1: error: this is not JSON: it is not UTF"
+    ):
+        read_config(tmp_path / "latin.json")
+
+
+def test_a_half_written_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.json"
+    whole = json.dumps(graph())
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        path.write_text(whole[: 10 * len(pauses)] if len(pauses) < 3 else whole)
+
+    monkeypatch.setattr("servers.config.server_config.time.sleep", pause)
+    path.write_text("")
+    assert [entry.name for entry in read_config(path).graphs] == ["a"]
+    assert len(pauses) == 3
+
+
+def test_a_file_that_stays_half_written_is_refused(tmp_path: Path) -> None:
+    assert "this is not JSON" in only_error(tmp_path, json.dumps(graph())[:-1])
