@@ -67,6 +67,11 @@ class ReadyQueue:
         """Would `pop` give something?"""
         return not self.paused and bool(self.heap or self._opens or (sources and self._sources))
 
+    @property
+    def is_single(self) -> bool:
+        """Is exactly one call ready, of a node that is open?"""
+        return self.has_only_calls and len(self.heap) == 1 and not self._sources
+
     def push_open(self, node: Node) -> None:
         heappush(self._opens, -node.key)
         self.has_only_calls = False

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
 from graph_runtime.executor import Executor
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from graph_runtime.ready_queue import ReadyQueue
     from graph_runtime.scheduler import Scheduler
     from graph_runtime.tracing import Tracer
+
+
+#: Calls that one task makes one after the other, before others get their turn.
+CHAIN: Final = 64
 
 
 class Pool:
@@ -317,6 +321,10 @@ class Driver(ABC):
             # Not at once: a task that is cancelled before its first step would report nothing.
             loop.call_soon(task.cancel)
 
+    def take_along(self) -> CalculatorContext | None:
+        """A call that the task of an awaited call may make next, in place of a new task."""
+        return None
+
     def cancel_calls(self) -> None:
         """Interrupt the calls that are awaited. Any thread."""
         self._is_cancelled = True
@@ -326,6 +334,7 @@ class Driver(ABC):
     async def see_through(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         """Await a call, make what follows from it, report. Entered without the lock."""
         following: CalculatorContext | None = context
+        chained = 0
         while following is not None:
             error: BaseException | None = None
             started = perf_counter_ns()
@@ -344,6 +353,9 @@ class Driver(ABC):
                     self.tracer.record_call(following, started, ended)
                 following = self.scheduler.finished(following, error)
                 self._after_step()
+                if following is None and chained < CHAIN and not self._is_cancelled:
+                    chained += 1
+                    following = self.take_along()
                 if following is None:
                     self.scheduler.running -= 1
                     self._settle()

@@ -98,3 +98,10 @@ class AsyncioDriver(Driver):
             self.start_task(context, awaitable)
         else:
             self.loop.call_soon_threadsafe(self.start_task, context, awaitable)
+
+    def take_along(self) -> CalculatorContext | None:
+        # A loop through one awaiting node, the usual case, stays in one task. Where more is ready
+        # the pump makes the calls, so that they overlap.
+        if self.is_pumping or self.has_deliveries or not self.queue.is_single:
+            return None
+        return self.scheduler.take(self.queue)
