@@ -213,6 +213,8 @@ class HttpConnection(web.RequestHandler):
         self._header_since = None
         if exc is not None and status >= 500:
             _log.error("a request failed outside its handler", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun: no other can be sent")
         text = "the request is not valid HTTP/1.1" if status < 500 else "internal error"
         error = HttpError(status, text)
         response = web.Response(

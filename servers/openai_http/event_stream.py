@@ -76,7 +76,9 @@ class EventStream:
     def fail(self, error: HttpError) -> None:
         """One error event and ``[DONE]``, unless the graph had sent its terminal event."""
         if not self._ended and not self._last.endswith(DONE):
-            self._send(b"data: " + error.openai_body() + b"\n\n" + DONE)
+            cut = self._last and not self._last.endswith(b"\n\n")
+            start = b"\n\ndata: " if cut else b"data: "
+            self._send(start + error.openai_body() + b"\n\n" + DONE)
         self.end()
 
     def drop(self) -> None:

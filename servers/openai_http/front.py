@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 
 from aiohttp import web
@@ -11,6 +12,8 @@ from servers.data_plane import DataPlane
 from servers.openai_http.connections import Connections
 from servers.openai_http.handler import Handler
 from servers.openai_http.settings import HttpSettings
+
+_log = logging.getLogger(__name__)
 
 # To write the terminal events of what draining cut off, and for their graphs to be cancelled.
 _CUT_OFF_SECONDS = 2.0
@@ -77,7 +80,9 @@ class HttpFront:
             connection.abort()
         self._connections.stop_watching()
         if tasks:
-            await asyncio.wait(tasks)
+            _, stuck = await asyncio.wait(tasks, timeout=_CUT_OFF_SECONDS)
+            if stuck:
+                _log.error("%d requests do not end although they were cancelled", len(stuck))
         await self._connections.wait_closed()
         # aiohttp's task of each connection ends in the turn of the loop after its handler's.
         await asyncio.sleep(0)

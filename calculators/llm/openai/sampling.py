@@ -144,35 +144,26 @@ def _read_ignore_eos(
 def _read_penalties(
     body: Mapping[str, Any], defaults: ModelDefaults, *, beams: int
 ) -> tuple[float | None, float | None, float | None]:
-    values: dict[str, float | None] = {}
-    for name, neutral, asked, default in (
-        (
-            "repetition_penalty",
-            1.0,
-            fields.number(body, "repetition_penalty", above=0),
-            defaults.repetition_penalty,
-        ),
-        (
-            "frequency_penalty",
-            0.0,
-            fields.number(body, "frequency_penalty", minimum=-2, maximum=2),
-            defaults.frequency_penalty,
-        ),
-        (
-            "presence_penalty",
-            0.0,
-            fields.number(body, "presence_penalty", minimum=-2, maximum=2),
-            defaults.presence_penalty,
-        ),
+    """For repetition, frequency and presence. Beam search has none."""
+    repetition = fields.number(body, "repetition_penalty", above=0)
+    frequency = fields.number(body, "frequency_penalty", minimum=-2, maximum=2)
+    presence = fields.number(body, "presence_penalty", minimum=-2, maximum=2)
+    for name, neutral, asked in (
+        ("repetition_penalty", 1.0, repetition),
+        ("frequency_penalty", 0.0, frequency),
+        ("presence_penalty", 0.0, presence),
     ):
-        value = _first(asked, default)
-        if beams > 1 and value is not None and value != neutral:
+        value = _first(asked, getattr(defaults, name), neutral)
+        if beams > 1 and value != neutral:
             whose = "" if asked is not None else " (from the model's generation_config.json)"
             raise fields.invalid(
-                name, f"{value:g}{whose} cannot be combined with best_of {beams}; use {neutral:g}"
+                name, f"{value}{whose} cannot be combined with best_of {beams}; use {neutral:g}"
             )
-        values[name] = value
-    return values["repetition_penalty"], values["frequency_penalty"], values["presence_penalty"]
+    return (
+        _first(repetition, defaults.repetition_penalty),
+        _first(frequency, defaults.frequency_penalty),
+        _first(presence, defaults.presence_penalty),
+    )
 
 
 def _read_top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:

@@ -70,7 +70,11 @@ class HttpClient:
         if receive_buffer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         peer.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(peer, front.addresses[0])
+        try:
+            await asyncio.get_running_loop().sock_connect(peer, front.addresses[0])
+        except OSError:
+            peer.close()
+            raise
         limit = 2**12 if receive_buffer else 2**16
         return cls(*await asyncio.open_connection(sock=peer, limit=limit))
 

@@ -76,10 +76,13 @@ def test_callbacks_are_told_once_and_at_once_when_late(run: Run) -> None:
 def test_a_failing_callback_does_not_stop_the_others(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = []
+    told: list[str] = []
+
+    def fail() -> None:
+        raise KeyError("a bug")
 
     async def watch(payload: HttpPayload, emit: Emit) -> None:
-        payload.client.on_disconnect(lambda: told[1])
+        payload.client.on_disconnect(fail)
         payload.client.on_disconnect(lambda: told.append("second"))
         await hang(payload, emit)
 

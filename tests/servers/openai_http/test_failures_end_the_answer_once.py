@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ def events(reply: Reply) -> list[str]:
     return reply.body.decode().split("\n\n")[:-1]
 
 
-def failing(run: Run, behaviour: Behaviour, **fields: object) -> Reply:
+def failing(run: Run, behaviour: Behaviour, **fields: Any) -> Reply:
     replies = []
 
     async def scenario() -> None:
@@ -73,6 +75,16 @@ def test_after_the_first_packet_it_is_one_event_and_done(run: Run, packets: int)
     assert done == "data: [DONE]"
 
 
+def test_an_event_that_was_cut_does_not_swallow_the_error(run: Run) -> None:
+    async def cut(payload: HttpPayload, emit: Emit) -> None:
+        emit("data: half")
+        raise KeyError("x")
+
+    half, failure, done = events(failing(run, cut, stream=True))
+    assert (half, done) == ("data: half", "data: [DONE]")
+    assert failure.startswith('data: {"error"')
+
+
 def test_after_the_terminal_event_nothing_is_added(run: Run) -> None:
     async def ends_then_fails(payload: HttpPayload, emit: Emit) -> None:
         emit("data: 1\n\n" + END)
@@ -102,8 +114,6 @@ def test_a_packet_of_another_type_is_a_500(run: Run, stream: bool) -> None:
 
 
 def test_a_graph_that_cancels_itself_is_a_500(run: Run) -> None:
-    import asyncio
-
     assert failing(run, raising(asyncio.CancelledError())).status == 500
 
 

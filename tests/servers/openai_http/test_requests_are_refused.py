@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from servers.openai_http import HttpSettings
+from servers.openai_http.browser_guard import BrowserGuard
 from tests.servers.openai_http.conftest import Run
 from tests.servers.openai_http.fake_data_plane import FakeDataPlane
 from tests.servers.openai_http.http_client import ask, chat_bytes, connected, request_bytes, serving
@@ -76,7 +79,7 @@ def test_kserves_paths_have_kserves_errors(run: Run, method: str, path: str, sta
     ],
 )
 def test_model_and_stream_must_be_what_they_are(
-    run: Run, fields: dict[str, object], status: int, param: str, code: str | None
+    run: Run, fields: dict[str, Any], status: int, param: str, code: str | None
 ) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
@@ -235,6 +238,12 @@ def test_a_local_server_answers_local_names_and_listed_pages(
         assert len(plane.payloads) == (status == 200)
 
     run(scenario())
+
+
+@pytest.mark.parametrize("hosts", [("0.0.0.0",), ("127.0.0.1", "192.168.0.7"), ("example.com",)])
+def test_a_server_that_others_reach_answers_every_name(hosts: tuple[str, ...]) -> None:
+    guard = BrowserGuard(HttpSettings(hosts=hosts))
+    guard.check({"Host": "any.example", "Origin": "https://other.example"})
 
 
 def test_a_listed_page_may_ask_first(run: Run) -> None:

@@ -99,3 +99,9 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path: Path, name: str, value: 
 def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(ResourceError, match=r"generation_config\.json: is not"):
         read_generation_defaults(write(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "generation_config.json").write_bytes(b"\xff")
+    with pytest.raises(ResourceError, match=r"generation_config\.json: cannot be read"):
+        read_generation_defaults(tmp_path)

@@ -192,6 +192,9 @@ class TestStopping:
     def test_what_is_no_token_id_is_named(self, token: Any) -> None:
         assert refusal(stop_token_ids=[1, token]).param == "stop_token_ids[1]"
 
+    def test_the_number_of_token_ids_is_limited(self) -> None:
+        assert refusal(stop_token_ids=list(range(129))).param == "stop_token_ids"
+
     @pytest.mark.parametrize("stream", [False, True])
     def test_the_stop_string_stays_out_of_the_text_unless_asked_for(self, stream: bool) -> None:
         assert not chat(stream=stream).include_stop_str_in_output

@@ -1,0 +1,70 @@
+"""`graphrt serve` with what it cannot serve: what is wrong, and the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cli.process import graphrt
+from tests.servers.cli.serving import make_site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    make_site(tmp_path)
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "error: what is to be served?"),
+        ("config.json --config_path config.json", "use either CONFIG or --config_path"),
+        ("config.json --model_path echo", "use either CONFIG or --model_path"),
+        ("--config_path config.json --model_name a", "are exclusive with a config file"),
+        ("config.json --model_name a", "--model_name is exclusive with a config file"),
+        ("--model_path echo", "--model_path needs --model_name"),
+        ("config.json --rest_port 0", "`--rest_port auto` takes a free port"),
+        ("config.json --rest_port 70000", "a number from 0 to 65535 or `auto`"),
+        ("config.json --rest_port 9000 --port 9000", "cannot have the same value"),
+        ("config.json --port=x", "a number from 0 to 65535 is needed: 'x'"),
+        ("config.json --rest_bind_address a/b", "host names or IP addresses are needed"),
+        ("config.json --log_level LOUD", "TRACE, DEBUG, INFO, WARNING, ERROR"),
+        ("config.json --drain_seconds -1", "a number of seconds from 0 on is needed"),
+        ("config.json --drain_seconds=nan", "a number of seconds from 0 on is needed"),
+        ("config.json --max_body_size 1X", "a number of bytes is needed"),
+        ("config.json --request_queue_limit 0", "a number from 1 on is needed"),
+        ("config.json --metrics_enable=perhaps", "true or false is needed"),
+        ("config.json --rest_prt 1", "did you mean `--rest_port`?"),
+        ("config.json --api_key_file key", "keys are not checked yet"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> None:
+    done = graphrt("serve", *words.split(), cwd=site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("none.json", "none.json: error: no such file"),
+        ("none", "none: error: no such file"),
+        ("none.pbtxt", "none.pbtxt: no such file"),
+        ("empty", "there is no graph.pbtxt in this directory"),
+        (".", "hint: for a config write `graphrt serve config.json`"),
+        ("--model_name a --model_path none", "--model_path none: no such directory"),
+        ("config.json --calculators none.py", "no such file"),
+        ("config.json --log_path none/log", "--log_path none/log: No such file or directory"),
+        ("config.json --rest_bind_address 203.0.113.1", "error: cannot listen on 203.0.113.1:8000"),
+        ("broken.json", 'broken.json:1:3: error: mediapipe: unknown key\nhint: did you mean "medi'),
+    ],
+)
+def test_what_cannot_be_served_is_exit_code_1(site: Path, words: str, message: str) -> None:
+    (site / "broken.json").write_text('{ "mediapipe": [] }')
+    done = graphrt("serve", *words.split(), cwd=site)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

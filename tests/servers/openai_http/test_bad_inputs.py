@@ -1,0 +1,37 @@
+"""The corpus of hostile requests, as far as the front alone decides.
+
+The corpus and its runner lie beside the checkout (``../shared/cases``); without them this is
+skipped. What needs a calculator (sampling, messages, tools, ...) is run where those are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers.openai_http.conftest import Run
+from tests.servers.openai_http.fake_data_plane import FakeDataPlane, echo
+from tests.servers.openai_http.http_client import serving
+
+CASES = Path(__file__).parents[4] / "shared" / "cases"
+GROUPS = "json,http,wire,model_name,browser,kserve,logs"
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
+def test_the_front_refuses_what_it_must(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(tiny=echo)) as front:
+            runner = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(CASES / "run_bad_inputs.py"),
+                *("--url", f"http://127.0.0.1:{front.addresses[0][1]}"),
+                *("--model", "tiny", "--group", GROUPS, "--have", "host_and_origin_check"),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            output, _ = await runner.communicate()
+        assert runner.returncode == 0, output.decode()
+
+    run(scenario())
