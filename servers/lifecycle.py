@@ -99,7 +99,10 @@ class Server:
         self.repository.begin_draining()
         front = self._front
         if front is not None:
-            cut_off = await until(hurry, front.drain(self.settings.drain_seconds))
+            seconds = self.settings.drain_seconds
+            await front.stop_accepting()
+            _log.info("stopping: requests in flight have %g s; a second signal cuts them", seconds)
+            cut_off = await until(hurry, front.drain(seconds))
             if cut_off is None:
                 cut_off = await front.drain(0)
             if cut_off:
@@ -133,13 +136,12 @@ async def _serve(server: Server, on_loaded: Callable[[Server], None] | None) -> 
         if not stop.is_set() and on_loaded is not None:
             on_loaded(server)
         await stop.wait()
-        seconds = server.settings.drain_seconds
-        _log.info("stopping: requests in flight have %g s; a second signal stops now", seconds)
+        seconds = server.settings.drain_seconds + CLOSE_SECONDS
         try:
-            await asyncio.wait_for(server.stop(hurry), seconds + CLOSE_SECONDS)
+            await asyncio.wait_for(server.stop(hurry), seconds)
         except TimeoutError:
             # A call that does not return, which nothing can interrupt: do not wait for it.
-            _log.error("still not stopped after %g s: ending the process", seconds + CLOSE_SECONDS)
+            _log.error("still not stopped after %g s: ending the process", seconds)
             logging.shutdown()
             os._exit(1)
     _log.info("stopped")

@@ -1,11 +1,13 @@
 """The messages of a chat request, as chat templates and media decoders take them.
 
-What is accepted is OpenVINO Model Server's (``llm/apis/openai_completions.cpp``), but what a client
-says with content or tool calls of a wrong type is an error instead of being dropped.
+What is accepted is OpenVINO Model Server's (``llm/apis/openai_completions.cpp``), but content or tool
+calls of a wrong type are an error instead of being dropped, and so are a message without any
+content that is not the assistant's, and arguments of a call that are not JSON.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from calculators.llm.openai.fields import invalid, missing, wrong_type
@@ -48,6 +50,9 @@ def _message(value: object, path: str) -> dict[str, Any]:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
         elif name in _TEXT_MEMBERS and isinstance(member, str):
             message[name] = member
+    if "content" not in value and message["role"] != "assistant":
+        # Only an assistant can have called tools instead of saying something.
+        raise missing(f"{path}.content")
     message.setdefault("content", "")
     return message
 
@@ -113,7 +118,18 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
     if not isinstance(call, dict):
         raise wrong_type(path, "an object", call)
     function = _inner(call, "function", path)
-    if function.get("arguments") is None:
+    arguments = function.get("arguments")
+    if arguments is None:
         # Templates print arguments without asking whether there are any.
-        call = {**call, "function": {**function, "arguments": "{}"}}
+        return {**call, "function": {**function, "arguments": "{}"}}
+    if isinstance(arguments, str) and arguments and not _is_json(arguments):
+        raise invalid(f"{path}.function.arguments", "expected the text of a JSON value")
     return call
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

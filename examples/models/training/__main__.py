@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=WORK, help=f"checkpoints (default {WORK})")
     parser.add_argument("--model", type=Path, default=DEMO, help="folder of the exported model")
     parser.add_argument("--steps", type=int, help="training steps")
+    parser.add_argument("--minutes", type=float, default=600.0, help="at most so long")
     parser.add_argument("--show", type=int, default=20, help="how many texts `data` prints")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("-v", "--verbose", action="store_true", help="print each checked answer")
@@ -34,7 +35,9 @@ def main() -> int:
     if arguments.command in ("train", "all"):
         from .training_run import Settings, train
 
-        settings = Settings(seed=arguments.seed, steps=arguments.steps or Settings.steps)
+        settings = Settings(
+            seed=arguments.seed, steps=arguments.steps or Settings.steps, minutes=arguments.minutes
+        )
         train(arguments.work, settings)
     if arguments.command in ("export", "all"):
         from .export import export

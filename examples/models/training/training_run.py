@@ -25,7 +25,8 @@ class Settings:
     warmup: int = 60
     hidden_rate: float = 0.006  # Muon, for matrices between hidden layers
     other_rate: float = 0.003  # AdamW, for embeddings and norms
-    save_every: int = 200
+    minutes: float = 600.0  # ends there if it has not come to `steps`; the rates fall in time
+    save_every: int = 100
     threads: int = 2
 
 
@@ -74,12 +75,13 @@ def train(directory: Path, settings: Settings) -> None:
         step, seconds, seen = saved["step"], saved["seconds"], saved["tokens"]
         pool = 1_000_000 + step  # other data than before: pools are not kept half used
         log.info("going on at step %d", step)
+    done = max(step / settings.steps, seconds / 60 / settings.minutes)
     model.train()
     supply = batches.from_pool(pool)
-    total, total_weight, since = 0.0, 0.0, time.monotonic()
-    while step < settings.steps:
+    total, total_weight = 0.0, 0.0
+    while done < 1:
         began = time.monotonic()
-        rate = _rate(step, settings)
+        rate = _rate(step, done, settings)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["full_rate"] * rate
@@ -100,6 +102,7 @@ def train(directory: Path, settings: Settings) -> None:
         total_weight += float(answered.sum())
         seen += ids.numel()
         seconds += time.monotonic() - began
+        done = max(step / settings.steps, seconds / 60 / settings.minutes)
         if step % 25 == 0:
             speed = seen / seconds
             log.info(
@@ -107,7 +110,7 @@ def train(directory: Path, settings: Settings) -> None:
                 step, settings.steps, total / total_weight, speed, seconds / 60,
             )  # fmt: skip
             total, total_weight = 0.0, 0.0
-        if step % settings.save_every == 0 or step == settings.steps:
+        if step % settings.save_every == 0 or done >= 1:
             state = {
                 "model": model.state_dict(),
                 "optimizers": [optimizer.state_dict() for optimizer in optimizers],
@@ -120,7 +123,7 @@ def train(directory: Path, settings: Settings) -> None:
             checkpoint.with_suffix(".new").replace(checkpoint)
     model.save_pretrained(directory / "model")
     tokenizer.save_pretrained(directory / "model")
-    log.info("done: %d tokens in %.1f minutes", seen, (time.monotonic() - since) / 60)
+    log.info("done: %d steps, %d tokens, %.1f minutes", step, seen, seconds / 60)
 
 
 def _tokenizer(directory: Path, seed: int) -> PreTrainedTokenizerFast:
@@ -145,8 +148,6 @@ def _optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.optim
     return [muon, adam]
 
 
-def _rate(step: int, settings: Settings) -> float:
-    if step < settings.warmup:
-        return (step + 1) / settings.warmup
-    done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
-    return max(0.01, 0.5 * (1 + math.cos(math.pi * done)))
+def _rate(step: int, done: float, settings: Settings) -> float:
+    """Share of the full rates: up at the start, then down along a cosine."""
+    return min((step + 1) / settings.warmup, max(0.01, 0.5 * (1 + math.cos(math.pi * done))))

@@ -7,6 +7,8 @@ import json
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -151,12 +153,16 @@ class Serving:
         out, rest = self._process.communicate()
         return self._process.returncode, out, rest
 
-    def request(self, method: str, path: str, body: Any = None) -> http.client.HTTPResponse:
+    @contextmanager
+    def request(
+        self, method: str, path: str, body: Any = None
+    ) -> Iterator[http.client.HTTPResponse]:
         """Send a request; the response with its headers read."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        headers = {"Content-Type": "application/json"}
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        return connection.getresponse()
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port)) as connection:
+            headers = {"Content-Type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            with connection.getresponse() as response:
+                yield response
 
     def get(self, path: str) -> tuple[int, Any]:
         """Status, and the body as JSON, None for an empty one."""

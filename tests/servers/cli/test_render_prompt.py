@@ -112,10 +112,16 @@ def test_a_graph_names_the_directory_of_its_model(model: Path, tmp_path: Path) -
         (b"\xff", "error: standard input is not UTF-8 at byte 0"),
         ("{}", 'error: Missing required member "messages"'),
         ('{"messages": [{"role": 1}]}', 'error: Invalid value for "messages[0].role"'),
-        ('{"messages": [{"role": "\\ud800"}]}', "error: the request has half of a surrogate"),
-        ('{"messages": [{"role": "user"}], "tools": 5}', 'error: Invalid value for "tools"'),
         (
-            '{"messages": [{"role": "user"}], "chat_template_kwargs": {"tools": []}}',
+            '{"messages": [{"role": "\\ud800", "content": "x"}]}',
+            "error: the request has half of a surrogate",
+        ),
+        (
+            '{"messages": [{"role": "user", "content": "x"}], "tools": 5}',
+            'error: Invalid value for "tools"',
+        ),
+        (
+            '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"tools": []}}',
             "error: chat_template_kwargs must not set tools",
         ),
     ],
@@ -141,7 +147,11 @@ def test_a_template_that_refuses_or_is_broken(model: Path) -> None:
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    done = graphrt("render-prompt", tmp_path / "nosuch", feed='{"messages": [{"role": "user"}]}')
+    done = graphrt(
+        "render-prompt",
+        tmp_path / "nosuch",
+        feed='{"messages": [{"role": "user", "content": "x"}]}',
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no such directory" in done.stderr
 

@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Path:
         ("config.json --model_name a", "--model_name is exclusive with a config file"),
         ("--model_path echo", "--model_path needs --model_name"),
         ("config.json --rest_port 0", "`--rest_port auto` takes a free port"),
-        ("config.json --rest_port 70000", "a number from 0 to 65535 or `auto`"),
+        ("config.json --rest_port 70000", "a number from 0 to 65535 is needed"),
         ("config.json --rest_port 9000 --port 9000", "cannot have the same value"),
         ("config.json --port=x", "a number from 0 to 65535 is needed: 'x'"),
         ("config.json --rest_bind_address a/b", "host names or IP addresses are needed"),

@@ -41,7 +41,7 @@ def test_kept_as_it_is_and_in_its_order(message: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ({"role": "user"}, {"role": "user", "content": ""}),
+        ({"role": "user", "content": None}, {"role": "user", "content": ""}),
         ({"content": None, "role": "assistant"}, {"content": "", "role": "assistant"}),
         (
             {"role": "assistant", "content": None, "tool_calls": [CALL]},
@@ -70,9 +70,14 @@ def test_a_call_without_arguments_has_none(function: dict[str, Any]) -> None:
     assert function.get("arguments") is None, "the request itself is not changed"
 
 
-def test_arguments_that_are_no_json_stay() -> None:
-    call = {"function": {"name": "f", "arguments": "{bad"}}
+@pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}'])
+def test_arguments_stay_as_they_are(arguments: str) -> None:
+    call = {"function": {"name": "f", "arguments": arguments}}
     assert normalised({"role": "assistant", "tool_calls": [call]})["tool_calls"] == [call]
+
+
+def test_an_assistant_may_say_nothing() -> None:
+    assert normalised({"role": "assistant"}) == {"role": "assistant", "content": ""}
 
 
 def part(value: object) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ def calls(value: object) -> list[dict[str, Any]]:
         ("hi", "messages"),
         ({}, "messages"),
         ([], "messages"),
-        ([{"role": "user"}, 1], "messages[1]"),
+        ([{"role": "user", "content": "x"}, 1], "messages[1]"),
         ([{}], "messages[0].role"),
         ([{"role": None}], "messages[0].role"),
         ([{"role": 1, "content": "x"}], "messages[0].role"),
@@ -116,6 +121,11 @@ def calls(value: object) -> list[dict[str, Any]]:
         (calls(["x"]), "messages[0].tool_calls[0]"),
         (calls([CALL, {"id": "a"}]), "messages[0].tool_calls[1].function"),
         (calls([{"function": "f"}]), "messages[0].tool_calls[0].function"),
+        (
+            calls([{"function": {"name": "f", "arguments": "{bad"}}]),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ([{"role": "user"}], "messages[0].content"),
     ],
 )
 def test_errors_name_the_place(messages: object, param: str) -> None:
