@@ -49,7 +49,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     )
     model = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():  # " word" begins close to "word", so that copying is learned early
-        rows = model.get_input_embeddings().weight
+        rows = model.get_parameter("model.embed_tokens.weight")
         shift = torch.randn(config.hidden_size) * config.initializer_range
         for plain, spaced in twins(tokenizer):
             rows[spaced] = rows[plain] + 0.7 * shift + 0.3 * rows[spaced]

@@ -139,8 +139,7 @@ def test_stopping_lets_a_stream_in_flight_finish(config: Path) -> None:
 def test_what_does_not_finish_is_cut_off_with_one_last_event(
     config: Path, seconds: str, is_hurried: bool
 ) -> None:
-    words = [config, "--drain_seconds", seconds]
-    with Serving(config.parent, *words).wait_until_serving() as serving:
+    with Serving(config.parent, config, "--drain_seconds", seconds).wait_until_serving() as serving:
         with chat(serving, "stream", stream=True) as response:
             assert response.readline() == b"data: first\n"
             serving.send_signal()

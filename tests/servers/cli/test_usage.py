@@ -12,7 +12,7 @@ import pytest
 from servers.cli.arguments import spread
 from tests.servers.cli.process import ROOT, environment, graphrt
 
-COMMANDS = ["validate", "describe", "calculators", "run"]
+COMMANDS = ["validate", "describe", "calculators", "run", "serve"]
 
 
 def test_help_names_every_command() -> None:
