@@ -1,7 +1,7 @@
 """The messages of a chat request, as chat templates and media decoders take them.
 
-What is accepted is OpenVINO Model Server's (``llm/apis/openai_completions.cpp``), but content or tool
-calls of a wrong type are an error instead of being dropped, and so are a message without any
+What is accepted is OpenVINO Model Server's (``llm/apis/openai_completions.cpp``), but content or
+tool calls of a wrong type are an error instead of being dropped, and so are a message without any
 content that is not the assistant's, and arguments of a call that are not JSON.
 """
 

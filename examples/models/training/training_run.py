@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from .batches import Batches
-from .tokenizer import CONTEXT, saved_tokenizer, train_tokenizer, twins
+from .language_model import new_model
+from .tokenizer import saved_tokenizer, train_tokenizer
 
 log = logging.getLogger("training")
 
@@ -28,32 +29,6 @@ class Settings:
     minutes: float = 600.0  # ends there if it has not come to `steps`; the rates fall in time
     save_every: int = 100
     threads: int = 2
-
-
-def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    config = Qwen3Config(  # type: ignore[no-untyped-call]
-        vocab_size=len(tokenizer),
-        hidden_size=256,
-        num_hidden_layers=4,
-        intermediate_size=768,
-        num_attention_heads=8,
-        num_key_value_heads=2,
-        head_dim=32,
-        tie_word_embeddings=True,
-        max_position_embeddings=CONTEXT,
-        rope_theta=10000.0,
-        initializer_range=0.02,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-    )
-    model = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
-    with torch.no_grad():  # " word" begins close to "word", so that copying is learned early
-        rows = model.get_parameter("model.embed_tokens.weight")
-        shift = torch.randn(config.hidden_size) * config.initializer_range
-        for plain, spaced in twins(tokenizer):
-            rows[spaced] = rows[plain] + 0.7 * shift + 0.3 * rows[spaced]
-    return model
 
 
 def train(directory: Path, settings: Settings) -> None:

@@ -181,8 +181,6 @@ NOT_DECIDED_BY_PARSING = {
     "msg_over_context_stream": _LENGTH,
     "so_schema_deep_5000": "too deep to be parsed: the front refuses it",
     "comp_prompt_oov_id": "decided where the vocabulary is known",
-    "tool_params_type_something": _GRAMMAR,
-    "tool_params_pattern_jinja": _GRAMMAR,
 }
 
 
