@@ -51,9 +51,8 @@ class Flow:
         self._log = log
         self._throttling = throttling
 
-    def finished_simple(self, node: Node, context: CalculatorContext) -> None:
-        """The end of a call of a node with one input and the default handler: the hot path."""
-        time = context.time
+    def propagate_call(self, context: CalculatorContext, time: int) -> None:
+        """What one call did to the outputs."""
         for shard in context.output_list:
             packets = shard.packets
             if len(packets) == 1 and not shard.closed:
@@ -68,6 +67,11 @@ class Flow:
                     self.propagate_one(shard.stream, packet)
                     continue
             self.propagate_shard(shard, time)
+
+    def finished_simple(self, node: Node, context: CalculatorContext) -> None:
+        """The end of a call of a node with one input and the default handler: the hot path."""
+        time = context.time
+        self.propagate_call(context, time)
         stream = node.inputs[0]
         queue = stream.queue
         if queue:

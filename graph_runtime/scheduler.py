@@ -200,8 +200,7 @@ class Scheduler:
             context.call = completed
             self.flow.release_in_order(node)
         else:
-            for shard in context.output_list:
-                self.flow.propagate_shard(shard, context.time)
+            self.flow.propagate_call(context, context.time)
         if stopped:
             if node.is_source:
                 self.flow.begin_close(node)

@@ -204,6 +204,8 @@ def read_plugin_config(
         return {}
     try:
         config = json.loads(text)
+        # Half of a surrogate pair, written as an escape, is JSON and no text.
+        json.dumps(config, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ResourceError(
             f'plugin_config: not JSON: {error}; write it as \'{{"KEY": "value"}}\''
@@ -212,9 +214,12 @@ def read_plugin_config(
         raise ResourceError("plugin_config: must be a JSON object of OpenVINO properties")
     for key, value in config.items():
         if key == "DEVICE_PROPERTIES" and isinstance(value, dict):
-            is_fine = all(isinstance(properties, dict) for properties in value.values())
+            is_fine = all(
+                isinstance(properties, dict) and all(map(_is_plugin_value, properties.values()))
+                for properties in value.values()
+            )
         else:
-            is_fine = isinstance(value, str | bool | int | float)
+            is_fine = _is_plugin_value(value)
         if not is_fine:
             raise ResourceError(
                 f'plugin_config: the value of "{key}" must be a string, a number or a boolean'
@@ -222,6 +227,13 @@ def read_plugin_config(
     if isinstance(config.get("NUM_STREAMS"), int):
         config["NUM_STREAMS"] = str(config["NUM_STREAMS"])
     return config
+
+
+def _is_plugin_value(value: object) -> bool:
+    """What the library takes: numbers are 64 bits there."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, str | float)
 
 
 def _cache_eviction(options: Any) -> CacheEviction | None:

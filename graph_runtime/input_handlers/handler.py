@@ -97,10 +97,11 @@ class SyncSet:
     timestamp or bound (NOT_READY).
     """
 
-    __slots__ = ("last_processed", "process_bounds", "streams", "time")
+    __slots__ = ("last_processed", "members", "process_bounds", "streams", "time")
 
     def __init__(self, streams: Sequence[InputStream], process_bounds: bool) -> None:
         self.streams = streams
+        self.members = frozenset(streams)
         self.process_bounds = process_bounds
         self.last_processed = ts.UNSET
         self.time = ts.UNSET

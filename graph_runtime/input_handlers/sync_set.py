@@ -104,12 +104,11 @@ class SyncSetInputStreamHandler(InputStreamHandler):
 
     def fill(self, time: int) -> InputSet:
         ready = self._ready
-        members = set(map(id, ready.streams)) if ready is not None else set()
+        members = ready.members if ready is not None else ()
         self._ready = None
         self._ready_time = ts.DONE
         return [
-            take(stream, time) if id(stream) in members else bound_of(stream)
-            for stream in self.streams
+            take(stream, time) if stream in members else bound_of(stream) for stream in self.streams
         ]
 
     @property

@@ -166,7 +166,7 @@ def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
     """Served under the name of its directory; a file of another name than usual under its own."""
     if not path.is_file():
         raise CommandFailed(f"{path}: no such file")
-    path = path.resolve()
+    path = path.absolute()
     own_name = path.parent.name if path.name == GRAPH_FILE else path.stem
     entry = find_graph(path.parent, name or own_name)
     return GraphEntry(entry.name, path.parent, path, entry.subconfig_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +76,8 @@ def read_config(path: str | Path) -> ServerConfig:
 
 def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
     """The graph of one directory, under the directory's name unless another is given."""
-    directory = directory.resolve()
+    # Not resolved: a link's own name is the one that was chosen.
+    directory = Path(os.path.abspath(directory))
     return entry_of(
         {"name": name or directory.name or "graph", "base_path": str(directory)}, directory
     )
@@ -186,7 +188,7 @@ class _Reading:
                 'list graphs: {"mediapipe_config_list": [{"name": "NAME", "base_path": "DIR"}]}',
             )
             raise ConfigError(self.findings)
-        root = self.path.resolve().parent
+        root = self.path.absolute().parent
         graphs: dict[str, GraphEntry] = {}
         plain: dict[str, str] = {}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):

@@ -35,20 +35,17 @@ class ChildProcess(asyncio.Protocol):
         self._closed_at = 0.0
         self._is_over = asyncio.Event()
 
-    @classmethod
-    async def start(
-        cls,
-        module: str,
-        on_frame: Callable[[bytes], None],
-        on_end: Callable[[str], None],
-    ) -> ChildProcess:
-        """Start ``python -m module DESCRIPTOR PARENT``."""
-        child = cls(on_frame, on_end)
+    async def start(self, module: str) -> None:
+        """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
+
+        Raises:
+            OSError: the system has no process or descriptor left; `on_end` says nothing then.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             # Returns as soon as the child has been made: no more than a few milliseconds.
-            child._process = subprocess.Popen(  # noqa: ASYNC220
+            self._process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -60,8 +57,13 @@ class ChildProcess(asyncio.Protocol):
             raise
         finally:
             theirs.close()
-        await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-        return child
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        except BaseException:
+            ours.close()
+            self._process.kill()
+            self._process.wait()
+            raise
 
     @property
     def pid(self) -> int:

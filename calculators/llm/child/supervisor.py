@@ -75,6 +75,8 @@ class Supervisor:
         on_message: gets the others.
         on_down: called with the reason when a child that was ready is gone.
         on_back: called when a later child is ready.
+        on_failed_restart: called with the reason when a later child could not load; it goes on
+            trying.
         is_busy: is the child owing us an answer? Then silence means that it hangs.
         hang_seconds: how long a busy child may be silent before it is killed.
     """
@@ -92,6 +94,7 @@ class Supervisor:
         is_busy: Callable[[], bool],
         hang_seconds: float,
         on_back: Callable[[], None] = lambda: None,
+        on_failed_restart: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._name = name
         self._module = module
@@ -101,6 +104,7 @@ class Supervisor:
         self._on_message = on_message
         self._on_down = on_down
         self._on_back = on_back
+        self._on_failed_restart = on_failed_restart
         self._is_busy = is_busy
         self._hang_seconds = hang_seconds
         self._state = ChildState.STOPPED
@@ -157,14 +161,16 @@ class Supervisor:
         """Start the first child; its ready message.
 
         Raises:
-            LoadError: it could not load. Nothing is left running.
+            LoadError: it could not load, or was closed meanwhile. Nothing is left running.
         """
         self._move(ChildEvent.START)
-        self._first = asyncio.get_running_loop().create_future()
+        self._first = first = asyncio.get_running_loop().create_future()
+        self._starting = asyncio.create_task(self._spawn())
         try:
-            await self._spawn()
-            return await asyncio.shield(self._first)
+            await asyncio.shield(self._starting)
+            return await first
         except BaseException:
+            first.cancel()
             if self._state is not ChildState.STOPPED:
                 await self.close()
             raise
@@ -183,11 +189,12 @@ class Supervisor:
 
     async def close(self) -> None:
         """Stop for good, and wait until the process is gone."""
-        if self._state is ChildState.CLOSED:
-            return
-        self._move(ChildEvent.CLOSE)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._state is not ChildState.CLOSED:
+            self._move(ChildEvent.CLOSE)
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._first is not None and not self._first.done():
+                self._first.set_exception(LoadError("it was shut down before it was ready"))
         if self._starting is not None:
             await asyncio.wait([self._starting])
         child = self._child
@@ -202,12 +209,21 @@ class Supervisor:
     # One life -------------------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
-        self._child = await ChildProcess.start(self._module, self._take, self._ended)
-        self._child.send(self._load)
+        self._child = child = ChildProcess(self._take, self._ended)
+        try:
+            await child.start(self._module)
+        except OSError as error:
+            self._ended(f"it could not be started: {error.strerror}")
+        else:
+            child.send(self._load)
 
     def _take(self, frame: bytes) -> None:
         self._heard_at = asyncio.get_running_loop().time()
-        message = self._decode(frame)
+        try:
+            message = self._decode(frame)
+        except msgspec.MsgspecError as error:
+            self.kill(f"it sent what is no message: {error}")
+            return
         if self._state is ChildState.READY:
             self._on_message(message)
         elif self._state is ChildState.LOADING:
@@ -217,9 +233,11 @@ class Supervisor:
                 self._move(ChildEvent.READY)
                 self.was_hung = False
                 self._ready_at = self._heard_at
-                self._watch()
+                self._watch(self._heard_at)
                 if self._first is not None:
+                    # It may end before `start` gets to see this: then it is an end like any other.
                     self._first.set_result(message)
+                    self._first = None
                 else:
                     log.info("the %s is back", self._name)
                     self._on_back()
@@ -249,20 +267,25 @@ class Supervisor:
         self._timer = loop.call_later(delay, self._restart)
         if was_ready:
             self._on_down(reason)
+        else:
+            self._on_failed_restart(self._last_reason or reason)
 
     def _restart(self) -> None:
         self._move(ChildEvent.DELAY_OVER)
         self.restarts += 1
         self._starting = asyncio.get_running_loop().create_task(self._spawn())
 
-    def _watch(self) -> None:
+    def _watch(self, due: float) -> None:
         """The watchdog: kills a child that owes an answer for too long."""
+        loop = asyncio.get_running_loop()
+        # While the loop itself was held up it could not hear the child.
+        self._heard_at += max(0.0, loop.time() - due)
         if self.silence > self._hang_seconds:
             self.was_hung = True
             self.kill(f"it has not answered for {self._hang_seconds:.0f} s")
             return
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._hang_seconds / 4, self._watch)
+        due = loop.time() + self._hang_seconds / 4
+        self._timer = loop.call_at(due, self._watch, due)
 
     def _move(self, event: ChildEvent) -> None:
         state = TRANSITIONS.get((self._state, event))

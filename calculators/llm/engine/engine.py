@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Metrics, Tokens
-from graph_runtime import Code
+from graph_runtime import Cancelled, Code, GraphError
 
 
 class EngineDown(RequestError):
@@ -37,7 +37,7 @@ class Generation:
     def __init__(self, choices: int, cancel: Callable[[], None]) -> None:
         self._gained: list[tuple[int, Tokens]] = []
         self._unfinished = choices
-        self._error: RequestError | None = None
+        self._error: GraphError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._cancel = cancel
 
@@ -51,6 +51,7 @@ class Generation:
 
         Raises:
             RequestError: the engine refused the request, or is gone (`EngineDown`).
+            Cancelled: it was cancelled; whoever waits here learns of it at once.
         """
         if not self._gained and self._error is None:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -71,6 +72,8 @@ class Generation:
         if self._unfinished > 0:
             self._unfinished = 0
             self._cancel()
+            self._error = Cancelled()
+            self._wake()
 
     # The engine's side ----------------------------------------------------------------------------
 

@@ -54,6 +54,8 @@ class GenaiPipeline:
             dict(settings.plugin_config),
         )
         self._handles: dict[int, Any] = {}
+        #: How many sequences each request returns.
+        self._sequences: dict[int, int] = {}
         self._started: set[int] = set()
         self.seconds = time.monotonic() - start
 
@@ -72,59 +74,81 @@ class GenaiPipeline:
             self._handles[request_id] = self._pipeline.add_request(
                 request_id, openvino.Tensor(ids), generation_config(settings)
             )
+            self._sequences[request_id] = settings.num_return_sequences
         except RuntimeError as error:
             raise Refused(library_reason(error)) from None
 
     def cancel(self, request_id: int) -> None:
-        handle = self._handles.pop(request_id, None)
+        handle = self._forget(request_id)
         if handle is not None:
-            self._started.discard(request_id)
             handle.cancel()
             if not self._handles:
                 # Nothing else would step, and the cache is given back in a step.
                 self._pipeline.step()
+
+    def _forget(self, request_id: int) -> Any:
+        self._started.discard(request_id)
+        self._sequences.pop(request_id, None)
+        return self._handles.pop(request_id, None)
 
     def step(self) -> list[Tokens]:
         self._pipeline.step()
         gained: list[Tokens] = []
         ended: list[int] = []
         for request_id, handle in self._handles.items():
-            if handle.can_read():
-                outputs = handle.read()
-                self._started.add(request_id)
-                # Best first, as beam search returns them.
-                for sequence, output in enumerate(outputs.values()):
-                    gained.append(self._tokens(request_id, sequence, output, handle))
-                if gained[-1].finish_reason is not None:
-                    ended.append(request_id)
-            elif handle.get_status() != genai.GenerationStatus.RUNNING:
-                gained.append(Tokens(request_id, 0, [], [], _ENDED[handle.get_status()]))
+            tokens = self._read(request_id, handle)
+            if tokens and tokens[-1].finish_reason is not None:
                 ended.append(request_id)
+            gained += tokens
         for request_id in ended:
-            del self._handles[request_id]
-            self._started.discard(request_id)
+            self._forget(request_id)
         return gained
 
-    def _tokens(self, request_id: int, sequence: int, output: Any, handle: Any) -> Tokens:
-        reason = _REASONS[output.finish_reason]
-        if reason is None:
-            status = handle.get_status()
-            if status != genai.GenerationStatus.RUNNING:
-                reason = _ENDED[status]
-        return Tokens(
-            request_id, sequence, output.generated_ids, output.generated_log_probs, reason
-        )
+    def _read(self, request_id: int, handle: Any) -> list[Tokens]:
+        """What a request gained; all its sequences end in the same step."""
+        outputs = []
+        if handle.can_read():
+            self._started.add(request_id)
+            outputs = list(handle.read().values())
+        status = handle.get_status()
+        # When the cache is full there is nothing to read, and no finish reason.
+        end = None if status == genai.GenerationStatus.RUNNING else _ENDED[status]
+        count = self._sequences[request_id]
+        if len(outputs) > 1:
+            # Beam search returns all its beams at the end, in no order.
+            outputs = sorted(outputs, key=_score, reverse=True)[:count]
+        tokens = [
+            Tokens(
+                request_id,
+                sequence,
+                output.generated_ids,
+                output.generated_log_probs,
+                _REASONS[output.finish_reason] or end,
+            )
+            for sequence, output in enumerate(outputs)
+        ]
+        if end is not None:
+            tokens += [
+                Tokens(request_id, sequence, [], [], end) for sequence in range(len(outputs), count)
+            ]
+        return tokens
 
     def metrics(self) -> Metrics:
-        if not self._handles:
-            return Metrics()
         metrics = self._pipeline.get_metrics()
+        if not self._handles:
+            # The library's figures are those of the last step, before it gave the cache back.
+            return Metrics(cache_bytes=metrics.kv_cache_size_in_bytes)
         return Metrics(
             running=len(self._started),
             waiting=len(self._handles) - len(self._started),
             cache_usage=metrics.cache_usage / 100,
             cache_bytes=metrics.kv_cache_size_in_bytes,
         )
+
+
+def _score(output: Any) -> float:
+    score: float = output.score
+    return score
 
 
 _REASONS: dict[Any, FinishReason | None] = {

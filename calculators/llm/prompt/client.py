@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.http_payload import RequestError
-from calculators.llm.child.supervisor import Supervisor
+from calculators.llm.child.supervisor import ChildState, Supervisor
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -65,6 +65,7 @@ class PromptProcess:
             on_message=self._take,
             on_down=self._down,
             on_back=self._send_all,
+            on_failed_restart=self._fail_all,
             is_busy=lambda: bool(self._open),
             hang_seconds=seconds,
         )
@@ -89,9 +90,7 @@ class PromptProcess:
 
     async def close(self) -> None:
         await self._child.close()
-        for entry in self._open.values():
-            _fail(entry, "the server is shutting down", Code.UNAVAILABLE)
-        self._open.clear()
+        self._fail_all("")
 
     async def chat(
         self,
@@ -102,7 +101,7 @@ class PromptProcess:
         """The prompt that a chat becomes.
 
         Raises:
-            RequestError: the template refuses it, or takes too long.
+            RequestError: the template refuses it, or takes too long; the process is down.
         """
         message = Chat(next(self._ids), messages, tools, template_kwargs or {})
         prompt: Prompt = await self._ask(message)
@@ -119,13 +118,24 @@ class PromptProcess:
         return text.text
 
     async def _ask(self, message: Chat | Encode | Decode) -> Any:
+        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
+            raise RequestError(self._child.unavailable_reason, code=Code.UNAVAILABLE)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        entry = _Open(self._encode(message), answer)
+        entry = _Open(self._body(message), answer)
         if not self._open:
             self._child.expect_answer()
         self._open[message.request_id] = entry
         self._child.send(entry.body)
         return await answer
+
+    def _body(self, message: Chat | Encode | Decode) -> bytes:
+        try:
+            return self._encode(message)
+        except (UnicodeEncodeError, OverflowError, RecursionError):
+            raise RequestError(
+                "the prompt has a text that is not Unicode (half of a surrogate pair), a number"
+                " beyond 64 bits, or values nested too deeply"
+            ) from None
 
     def _take(self, message: Any) -> None:
         entry = self._open.pop(message.request_id, None)
@@ -151,6 +161,12 @@ class PromptProcess:
     def _send_all(self) -> None:
         for entry in self._open.values():
             self._child.send(entry.body)
+
+    def _fail_all(self, reason: str) -> None:
+        """There is no process to wait for."""
+        open_, self._open = self._open, {}
+        for entry in open_.values():
+            _fail(entry, self._child.unavailable_reason, Code.UNAVAILABLE)
 
 
 def _fail(entry: _Open, reason: str, code: Code) -> None:

@@ -43,6 +43,7 @@ class PromptMaker:
     def __init__(self, model_path: str, max_tokens: int | None = None) -> None:
         self._tokenizer = genai.Tokenizer(model_path)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
+        self._max_tokens = max_tokens
         self._max_bytes: int | None = None
         if max_tokens is not None:
             # No token stands for more text than the longest piece has bytes.
@@ -130,7 +131,8 @@ class PromptMaker:
         """
         if self._max_bytes is not None and len(text) > self._max_bytes:
             raise ChatTemplateError(
-                f"the prompt of {len(text)} characters is longer than the model can hold",
+                f"the prompt of {len(text)} characters is longer than the {self._max_tokens} "
+                "tokens that the model can hold",
                 code=Code.OUT_OF_RANGE,
             )
         encoded = self._tokenizer.encode(text, add_special_tokens=special)

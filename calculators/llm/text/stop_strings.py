@@ -8,6 +8,8 @@ from collections.abc import Sequence
 class StopStrings:
     """Text in, text out that contains no stop string and not the beginning of one.
 
+    The stop string that is complete first ends the text, the longest of those that are complete
+    at the same place: so it does not matter in what pieces the text came.
     With ``include`` the stop string that ended the text belongs to it.
     """
 
@@ -26,13 +28,15 @@ class StopStrings:
         if self.is_stopped:
             return ""
         text = self._held + text
-        places = [(text.find(stop), stop) for stop in self._stops]
-        found = min((each for each in places if each[0] >= 0), default=None)
+        places = [(text.find(stop), len(stop)) for stop in self._stops]
+        found = min(
+            ((place + length, place) for place, length in places if place >= 0), default=None
+        )
         if found is not None:
             self.is_stopped = True
             self._held = ""
-            place, stop = found
-            return text[: place + len(stop)] if self._include else text[:place]
+            end, place = found
+            return text[:end] if self._include else text[:place]
         keep = max(_overlap(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -173,3 +173,14 @@ def test_one_directory_is_served_under_its_name(tmp_path: Path) -> None:
     directory = make_graph(tmp_path / "demo")
     assert find_graph(directory).name == "demo"
     assert find_graph(directory, "other").graph_path == directory / "graph.pbtxt"
+
+
+def test_links_count_where_they_are_not_where_they_lead(tmp_path: Path) -> None:
+    # As a mounted ConfigMap has it: config.json -> ..data/config.json
+    directory = make_graph(tmp_path / "demo")
+    (tmp_path / "data").mkdir()
+    read(tmp_path / "data", {"mediapipe_config_list": [{"name": "demo"}]})
+    (tmp_path / "config.json").symlink_to(tmp_path / "data" / "config.json")
+    assert read_config(tmp_path / "config.json").graphs[0].directory == directory
+    (tmp_path / "link").symlink_to(directory)
+    assert find_graph(tmp_path / "link").name == "link"

@@ -1,0 +1,68 @@
+"""Writes a GGUF file: what ggml's ``docs/gguf.md`` describes, as far as a model of ours needs it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = str | int | float | Sequence[str] | Sequence[int]
+
+_VERSION: Final = 3
+_ALIGNMENT: Final = 32
+# Type numbers of metadata values and of tensors.
+_UINT32, _INT32, _FLOAT32, _STRING, _ARRAY = 4, 5, 6, 8, 9
+_TENSOR_TYPES: Final = {np.dtype(np.float32): 0, np.dtype(np.float16): 1}
+
+
+def write_gguf(
+    path: Path, metadata: Mapping[str, Value], tensors: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write ``metadata`` and ``tensors`` (float32 or float16, C order; matrices (out, in))."""
+    with path.open("wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", _VERSION, len(tensors), len(metadata)))
+        for key, value in metadata.items():
+            file.write(_string(key) + _value(value))
+        offset = 0
+        for name, array in tensors.items():
+            # ggml counts dimensions from the fastest one.
+            dimensions = struct.pack(f"<I{array.ndim}Q", array.ndim, *reversed(array.shape))
+            kind = _TENSOR_TYPES[array.dtype]
+            file.write(_string(name) + dimensions + struct.pack("<IQ", kind, offset))
+            offset += array.nbytes + -array.nbytes % _ALIGNMENT
+        for array in tensors.values():
+            _pad(file)
+            file.write(np.ascontiguousarray(array).data)
+        _pad(file)
+
+
+def _pad(file: BinaryIO) -> None:
+    file.write(bytes(-file.tell() % _ALIGNMENT))
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _value(value: Value) -> bytes:
+    match value:
+        case str():
+            return struct.pack("<I", _STRING) + _string(value)
+        case int():
+            return struct.pack("<II", _UINT32, value)
+        case float():
+            return struct.pack("<If", _FLOAT32, value)
+        case _:
+            return struct.pack("<I", _ARRAY) + _array(value)
+
+
+def _array(values: Sequence[str] | Sequence[int]) -> bytes:
+    if values and isinstance(values[0], str):
+        head = struct.pack("<IQ", _STRING, len(values))
+        return head + b"".join(_string(str(text)) for text in values)
+    return struct.pack("<IQ", _INT32, len(values)) + np.array(values, dtype="<i4").tobytes()
