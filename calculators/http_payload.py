@@ -49,17 +49,19 @@ class ClientConnection(Protocol):
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, on the event loop, when the peer goes; now if it has gone."""
 
-    async def writable(self) -> None:
-        """Return when the client has taken enough of what was sent to be sent more.
+    @property
+    def is_writable(self) -> bool:
+        """Has the client taken enough of what was sent to be sent more? True when it is gone."""
 
-        Returns at once for a client that keeps up, and when the client is gone.
-        """
+    async def writable(self) -> None:
+        """Return when `is_writable`."""
 
 
 class NoClient:
     """A client that is always there and takes everything: for tests and calls from Python."""
 
     is_disconnected = False
+    is_writable = True
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         return

@@ -425,9 +425,10 @@ class Flow:
 def _receiving_error(mirror: InputStream, packet: Packet, is_late: bool) -> GraphError | None:
     """Why a packet may not enter this queue, or None. ``is_late``: others came before it."""
     time = packet.time
-    if mirror.checker is not None and not mirror.checker.accepts(packet.payload):
+    checker, payload = mirror.checker, packet.payload
+    if checker is not None and type(payload) is not checker.quick and not checker.accepts(payload):
         try:
-            mirror.checker.validate(packet.payload)
+            checker.validate(payload)
         except PacketTypeError as error:
             return PacketTypeError(
                 f'Packet type mismatch on a calculator receiving from stream "{mirror.name}": '

@@ -79,9 +79,11 @@ def _assignable(source: Any, target: Any) -> bool:
 class PacketType:
     """The declared type of one port. Made by a contract, resolved by validation."""
 
-    __slots__ = ("_kind", "_same_as", "is_optional", "types")
+    __slots__ = ("_kind", "_same_as", "is_optional", "quick", "types")
 
     def __init__(self) -> None:
+        #: Of a checker: a class whose own instances are accepted, so that nobody needs to ask.
+        self.quick: Any = None
         self._kind: str | None = None
         self._same_as: PacketType | None = None
         self.types: tuple[Any, ...] = ()
@@ -167,7 +169,11 @@ class PacketType:
     def checker(self) -> PacketType | None:
         """What a stream validates packets with: None when everything is accepted."""
         root = self.root()
-        return None if root.is_any else root
+        if root.is_any:
+            return None
+        if root._kind == "exact":
+            root.quick = root.types[0]
+        return root
 
     def accepts(self, value: Any) -> bool:
         root = self.root()

@@ -60,6 +60,8 @@ class Answer:
         ]
         self._open = set(range(len(self._texts)))
         self._has_begun = False
+        #: One choice without probabilities, as nearly all requests are.
+        self._is_plain = self._targets == [[0]] and not writer.wants_logprobs and not settings.echo
 
     @property
     def is_finished(self) -> bool:
@@ -87,9 +89,14 @@ class Answer:
 
     async def events(self) -> str:
         """The events of what is new, as text; waits for it. "" when there is nothing to show."""
-        written: list[str] = []
         gained = await self._generation.read()
         writer = self._writer
+        if self._is_plain and self._has_begun and len(gained) == 1:
+            tokens = gained[0][1]
+            if tokens.finish_reason is None and not self._texts[0].has_stops:
+                text = await self._texts[0].feed_plain(tokens.token_ids)
+                return writer.more(0, text, None) if text else ""
+        written: list[str] = []
         if not self._has_begun:
             self._has_begun = True
             written += [writer.begin(target) for targets in self._targets for target in targets]

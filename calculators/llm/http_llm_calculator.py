@@ -99,8 +99,9 @@ class HttpLLMCalculator(Calculator):
         answer = self._answer
         if answer is None:
             return
-        # What a slow reader has not taken is not made into more text.
-        await self._client.writable()
+        if not self._client.is_writable:
+            # What a slow reader has not taken is not made into more text.
+            await self._client.writable()
         events = await answer.events()
         if events:
             cc.emit(self.response, events, at=self._time)

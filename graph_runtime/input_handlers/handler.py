@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from graph_runtime import timestamp as ts
 from graph_runtime.input_stream import InputStream
@@ -78,6 +78,10 @@ class InputStreamHandler(ABC):
         return 1
 
 
+#: What a stream that has ended shows.
+_DONE: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
+
+
 def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
     """The packet of a stream at ``time`` and whether the stream is done now."""
     packet = stream.take_at(time)
@@ -87,7 +91,9 @@ def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
 def bound_of(stream: InputStream) -> tuple[Packet, bool]:
     """No packet, but the settled timestamp of a stream."""
     bound = stream.min_timestamp_or_bound
-    return packet_at(EMPTY, ts.previous_allowed_in_stream(bound)), bound == ts.DONE
+    if bound == ts.DONE:
+        return _DONE
+    return packet_at(EMPTY, ts.previous_allowed_in_stream(bound)), False
 
 
 class SyncSet:

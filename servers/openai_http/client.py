@@ -28,8 +28,12 @@ class Client:
         else:
             self._callbacks.append(callback)
 
+    @property
+    def is_writable(self) -> bool:
+        return not self._connection.writing_paused or self.is_disconnected
+
     async def writable(self) -> None:
-        while self._connection.writing_paused and not self.is_disconnected:
+        while not self.is_writable:
             await self._connection.room.wait()
 
     def disconnect(self) -> None:

@@ -53,6 +53,16 @@ class ChoiceText:
         """Was a stop string seen?"""
         return self._stops.is_stopped
 
+    @property
+    def has_stops(self) -> bool:
+        """Does anything end or hold back the text, beside the tokens themselves?"""
+        return self._stops.is_active
+
+    async def feed_plain(self, ids: Sequence[int]) -> str:
+        """`feed` without stop strings, echo and probabilities: only the text."""
+        self.completion_tokens += len(ids)
+        return await self._stream.feed(ids)
+
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._echoed:

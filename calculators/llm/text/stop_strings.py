@@ -21,6 +21,11 @@ class StopStrings:
         self._held = ""
         self.is_stopped = False
 
+    @property
+    def is_active(self) -> bool:
+        """Are there any?"""
+        return bool(self._stops)
+
     def feed(self, text: str) -> str:
         """What may be shown now. Nothing after a stop string was seen (`is_stopped`)."""
         if not self._stops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
@@ -52,6 +53,9 @@ class TableText:
 
 #: Tokens that are decoded again with each new one, so that what depends on neighbours is right.
 _CONTEXT: Final = 6
+#: The end of a text that what follows may change: tokenizers that clean up write "do n't" as
+#: "don't" and " ." as ".".
+_OPEN_END: Final = re.compile(r" (?:n'?|'[rv]?)?\Z")
 
 
 class DecodedText:
@@ -71,7 +75,7 @@ class DecodedText:
     async def feed(self, ids: Sequence[int]) -> str:
         self._ids += ids
         text = await self._new_text()
-        if not text or text.endswith(REPLACEMENT):
+        if not text or text.endswith(REPLACEMENT) or _OPEN_END.search(text):
             return ""
         self._read = len(self._ids)
         self._start = max(0, self._read - _CONTEXT)
@@ -86,6 +90,11 @@ class DecodedText:
         if self._read == len(self._ids):
             return ""
         before = await self._decode(self._ids[self._start : self._read]) if self._read else ""
+        while not before and self._start:
+            # Nothing to see in the window, and the first text after it would pass for the
+            # beginning of all, where tokenizers drop a space.
+            self._start = max(0, self._start - _CONTEXT)
+            before = await self._decode(self._ids[self._start : self._read])
         after = await self._decode(self._ids[self._start :])
         return after[len(before) :]
 

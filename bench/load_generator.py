@@ -1,0 +1,132 @@
+"""Clients of a server of the OpenAI API, in a process of their own.
+
+    python -m bench.load_generator --url http://localhost:8000 --model demo --concurrency 8
+
+Each of ``--concurrency`` clients keeps a connection and asks for one streamed, greedy chat
+completion after the other until all requests are through. Prompts of about 215 tokens and outputs
+of about 200 (log-normal, seeded), no common prefixes, ``ignore_eos``. For servers without
+``ignore_eos`` the outputs are shorter. A ``--url`` with a path is used as it is; else
+``/v3/chat/completions`` is added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, TypeVar
+
+from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
+from bench.serving_metrics import Summary, report, summarize
+from bench.workload import Lengths, Request, make_workload
+
+_T = TypeVar("_T")
+
+
+async def run_load(
+    address: Address, model: str, requests: list[Request], *, concurrency: int, warm_up: int
+) -> Summary:
+    """Send all requests, never more than ``concurrency`` at once."""
+    bodies = [chat_body(model, each.text, each.output_tokens) for each in requests]
+    connections = [await connect(address) for _ in range(min(concurrency, len(bodies)))]
+    try:
+        for number in range(warm_up):
+            await connections[0].ask(chat_body(model, f"warm up {number}", 8))
+        return await _measure(address, connections, bodies, concurrency)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+async def _measure(
+    address: Address, connections: list[Connection], bodies: list[bytes], concurrency: int
+) -> Summary:
+    waiting = iter(bodies)
+    answers: list[tuple[float, list[tuple[float, bytes]]]] = []
+
+    async def client(number: int) -> None:
+        for body in waiting:
+            if not connections[number].is_open:
+                connections[number] = await connect(address)
+            answers.append(await connections[number].ask(body))
+
+    gc.disable()
+    started = perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number in range(len(connections)):
+            group.create_task(client(number))
+    duration = perf_counter() - started
+    gc.enable()
+    outcomes = [read_answer(sent, pieces) for sent, pieces in answers]
+    return summarize(outcomes, concurrency=concurrency, duration=duration)
+
+
+def run_loop(work: Coroutine[Any, Any, _T]) -> _T:
+    """`asyncio.run`, on uvloop where that is."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def add_load_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which requests; the engine's own benchmark takes the same."""
+    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--prompt_tokens", type=float, default=Lengths.prompt)
+    parser.add_argument("--output_tokens", type=float, default=Lengths.output)
+    parser.add_argument(
+        "--tokens_per_word", type=float, default=1.3, help="of the model's tokenizer"
+    )
+    parser.add_argument("--warm_up", type=int, default=2, help="requests before the measurement")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures to a file")
+
+
+def workload_of(arguments: argparse.Namespace) -> list[Request]:
+    lengths = Lengths(
+        prompt=arguments.prompt_tokens,
+        output=arguments.output_tokens,
+        tokens_per_word=arguments.tokens_per_word,
+    )
+    return make_workload(arguments.requests, lengths, arguments.seed)
+
+
+def publish(summary: Summary, cpu_seconds: float, json_path: Path | None) -> None:
+    """Print and write what was measured."""
+    print(report(summary))
+    if json_path is not None:
+        figures = {**summary.to_json(), "cpu_seconds": cpu_seconds}
+        json_path.write_text(json.dumps(figures), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--model", required=True)
+    add_load_arguments(parser)
+    arguments = parser.parse_args()
+    before = process_time()
+    summary = run_loop(
+        run_load(
+            Address.parse(arguments.url),
+            arguments.model,
+            workload_of(arguments),
+            concurrency=arguments.concurrency,
+            warm_up=arguments.warm_up,
+        )
+    )
+    cpu_seconds = process_time() - before
+    publish(summary, cpu_seconds, arguments.json)
+    return 1 if summary.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Waiting for what can be observed, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Much longer than anything here takes on a busy machine.
+SECONDS = 20.0
+
+
+async def until(is_so: Callable[[], bool], *, seconds: float = SECONDS) -> float:
+    """Wait for a condition; the seconds that it took."""
+    begin = time.monotonic()
+    while not is_so():
+        taken = time.monotonic() - begin
+        assert taken < seconds, f"not so after {taken:.1f} s"
+        await asyncio.sleep(0.002)
+    return time.monotonic() - begin
+
+
+async def soon(awaitable: Awaitable[T], *, seconds: float = SECONDS) -> T:
+    """The result, or a failure when there is none in time."""
+    async with asyncio.timeout(seconds):
+        return await awaitable
+
+
+def is_running(pid: int) -> bool:
+    """Is there a process of this id that does something still (a zombie does not)?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def signal_process(pid: int | None, number: int) -> None:
+    assert pid is not None
+    os.kill(pid, number)

@@ -1,0 +1,43 @@
+"""The demo model, copies of it to break, and prompts for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino_genai as genai
+
+DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
+
+
+def copy_of_demo(folder: Path, *, without: str = "") -> Path:
+    """A copy whose files may be replaced: links, so that it costs nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in DEMO.iterdir():
+        if file.is_file() and file.name != without:
+            os.link(file, folder / file.name) if _same_device(folder) else shutil.copy(file, folder)
+    return folder
+
+
+def rewrite(file: Path, change: Callable[[bytes], bytes]) -> None:
+    """Replace a file of a copy; the original stays."""
+    content = change(file.read_bytes())
+    file.unlink()
+    file.write_bytes(content)
+
+
+def _same_device(folder: Path) -> bool:
+    return folder.stat().st_dev == DEMO.stat().st_dev
+
+
+def demo_tokenizer() -> Any:
+    return genai.Tokenizer(str(DEMO))
+
+
+def ids_of(*ids: int) -> bytes:
+    """Token ids as the engine takes them."""
+    return np.array(ids, dtype=np.int64).tobytes()
