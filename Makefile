@@ -3,21 +3,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SERVE_READY := $(VENV)/.serve-ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup test check lint types imports lock clean
+CONFIG ?= examples/config.json
+REST_PORT ?= 8000
+
+.PHONY: help serve setup test check lint types imports lock clean
 help:
+	@echo "make serve   install what a server needs into $(VENV), serve $(CONFIG) on port $(REST_PORT)"
 	@echo "make test    install what is needed into $(VENV), run the tests"
 	@echo "make check   lint, types, import contracts, tests with coverage: what CI runs"
 	@echo "make setup   only install"
-	@echo "make lock    make requirements-dev.lock anew from pyproject.toml"
+	@echo "make lock    make the lock files anew from pyproject.toml"
+
+serve: $(SERVE_READY)
+	$(BIN)/graphrt serve $(CONFIG) --rest_port $(REST_PORT)
 
 setup: $(READY)
 
+$(SERVE_READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -r requirements.lock
+	$(PIP) install --no-deps -e .
+	touch $(SERVE_READY)
+
 $(READY): requirements-dev.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	touch $(READY)
+	$(PIP) install -r requirements-dev.lock
+	$(PIP) install --no-deps -e .
+	touch $(READY) $(SERVE_READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest --cov --cov-report=term
@@ -34,11 +49,16 @@ imports: $(READY)
 
 check: lint types imports test
 
+# The server's lock is a part of the developers' one: the same versions.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
-	build/lock/bin/python -m pip install --quiet ".[dev]"
+	build/lock/bin/python -m pip install --quiet ".[dev,clients]"
 	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip > requirements-dev.lock
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --upgrade pip
+	build/lock/bin/python -m pip install --quiet --constraint requirements-dev.lock .
+	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip --exclude setuptools > requirements.lock
 	rm -rf build/lock
 
 clean:

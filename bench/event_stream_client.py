@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from bench.serving_metrics import Outcome
@@ -52,6 +52,11 @@ class Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None
 
+    @property
+    def pieces(self) -> int:
+        """How often something came for the request that runs."""
+        return len(self._pieces)
+
     async def ask(self, body: bytes) -> tuple[float, list[tuple[float, bytes]]]:
         """When the request was sent, and the bytes of the answer with their times."""
         assert self._transport is not None
@@ -70,8 +75,8 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's are of no common class.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._pieces.append((perf_counter(), data))
@@ -152,7 +157,8 @@ def _read_event(event: dict[str, Any], time: float, outcome: Outcome) -> None:
         delta = choice.get("delta", {})
         text = delta.get("content") or delta.get("reasoning_content")
         # The last event has no text when the last token is half a character.
-        if text or (choice.get("finish_reason") and outcome.arrivals):
+        has_tokens = text or (choice.get("finish_reason") and outcome.arrivals)
+        if has_tokens and time not in outcome.arrivals[-1:]:
             outcome.arrivals.append(time)
 
 

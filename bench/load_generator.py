@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
 from bench.serving_metrics import Summary, report, summarize
-from bench.workload import Lengths, Request, make_workload
+from bench.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Lengths, Request, make_workload
 
 _T = TypeVar("_T")
 
@@ -81,8 +81,8 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--prompt_tokens", type=float, default=Lengths.prompt)
-    parser.add_argument("--output_tokens", type=float, default=Lengths.output)
+    parser.add_argument("--prompt_tokens", type=float, default=PROMPT_TOKENS)
+    parser.add_argument("--output_tokens", type=float, default=OUTPUT_TOKENS)
     parser.add_argument(
         "--tokens_per_word", type=float, default=1.3, help="of the model's tokenizer"
     )

@@ -9,6 +9,8 @@ from typing import Final
 
 #: Of the log-normal distributions of lengths, as in chat logs: many short ones, a long tail.
 SPREAD: Final = 0.6
+PROMPT_TOKENS: Final = 215.0
+OUTPUT_TOKENS: Final = 200.0
 LONGEST_PROMPT: Final = 1000
 LONGEST_OUTPUT: Final = 800
 SHORTEST: Final = 4
@@ -44,8 +46,8 @@ class Lengths:
         overhead: tokens that the chat template adds.
     """
 
-    prompt: float = 215.0
-    output: float = 200.0
+    prompt: float = PROMPT_TOKENS
+    output: float = OUTPUT_TOKENS
     tokens_per_word: float = 1.3
     overhead: int = 10
 

@@ -53,7 +53,7 @@ async def load_graph(
     source = GraphSource(str(entry.graph_path), registry)
     source.queue_size()
     plan = source.validate()
-    settings = ResourceSettings(entry.directory, cache_dir, entry.name)
+    settings = ResourceSettings(entry.directory, cache_dir, entry.name, request_limit)
     resources = await make_resources(plan, settings, source.registry)
     missing = [
         name

@@ -9,7 +9,6 @@ from calculators.http_payload import HttpPayload, RequestError
 from calculators.llm.answer import Answer, parts_of
 from calculators.llm.answer_writers import AnswerWriter, ChatAnswerWriter, CompletionAnswerWriter
 from calculators.llm.engine.engine import Part
-from calculators.llm.node_options import OPTIONS_TYPE
 from calculators.llm.openai.chat_request import ChatRequest, parse_chat_request
 from calculators.llm.openai.completion_request import CompletionRequest, parse_completion_request
 from calculators.llm.openai.endpoint import Endpoint, endpoint_of
@@ -19,7 +18,6 @@ from calculators.llm.servable import LlmServable
 from graph_runtime import (
     Calculator,
     CalculatorContext,
-    CalculatorContract,
     Cancelled,
     Code,
     GraphError,
@@ -69,11 +67,6 @@ class HttpLLMCalculator(Calculator):
     resources = SideIn[dict[str, Any]]("LLM_NODE_RESOURCES")
     contexts = SideIn[dict[str, Any]]("LLM_NODE_EXECUTION_CONTEXTS", optional=True)
     timestamp_offset = None
-
-    @classmethod
-    def contract(cls, contract: CalculatorContract) -> None:
-        super().contract(contract)
-        contract.options(OPTIONS_TYPE)
 
     def open(self, cc: CalculatorContext) -> None:
         servable = cc.side(self.resources).get(cc.node_name)

@@ -103,9 +103,15 @@ def make_site(folder: Path) -> Path:
 class Serving:
     """A running server; killed at the end if it still runs."""
 
-    def __init__(self, folder: Path, *words: str | Path, port: str | int = "auto") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *words: str | Path,
+        port: str | int = "auto",
+        calculators: tuple[str, ...] = ("--calculators", "calcs.py"),
+    ) -> None:
         self._process = subprocess.Popen(
-            [*COMMAND, "serve", "--calculators", "calcs.py", "--rest_port", str(port)]
+            [*COMMAND, "serve", *calculators, "--rest_port", str(port)]
             + [str(word) for word in words],
             cwd=folder,
             env=environment(),

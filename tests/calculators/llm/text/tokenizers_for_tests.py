@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import openvino_genai as genai
@@ -32,10 +31,8 @@ def table_of(path: Path) -> TokenTable:
     return PromptMaker(str(path)).ready().tokens
 
 
-@cache
-def cleaning_tokenizer() -> Path:
+def make_cleaning_tokenizer(folder: Path) -> Path:
     """A tokenizer that no table describes: it cleans up the text that it has decoded."""
-    folder = Path(mkdtemp(prefix="cleaning"))
     for part in (SENTENCEPIECE, FOLDER / "cleaning_detokenizer"):
         for file in part.iterdir():
             shutil.copy(file, folder)

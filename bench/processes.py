@@ -1,0 +1,32 @@
+"""Processes as Linux accounts for them in ``/proc``: CPU time, memory, children."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all its threads so far."""
+    # After the name, which is in parentheses and may hold anything, fields start with the third.
+    fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    pages = (_PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def children(pid: int) -> dict[int, list[str]]:
+    """The arguments of its children, by process id."""
+    ids = (_PROC / str(pid) / "task" / str(pid) / "children").read_text(encoding="ascii")
+    return {int(child): _arguments(int(child)) for child in ids.split()}
+
+
+def _arguments(pid: int) -> list[str]:
+    data = (_PROC / str(pid) / "cmdline").read_bytes()
+    return [part.decode(errors="replace") for part in data.split(b"\0")]

@@ -1,0 +1,87 @@
+"""A `graphrt serve` to be measured, and what its processes use."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bench.processes import children, cpu_seconds, resident_bytes
+
+_ADDRESS: Final = re.compile(r"graphrt serves (http://\S+)")
+#: Part of the server that a process is, by its module.
+PARTS: Final = {
+    "calculators.llm.engine.process": "engine",
+    "calculators.llm.prompt.process": "prompts",
+}
+
+
+class ServerProcess:
+    """Serves one graph on a free port. Use it as a context manager.
+
+    Attributes:
+        url: where it answers.
+        model: the name of the graph.
+        pids: of the parts: ``server``, ``engine``, ``prompts``.
+    """
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        """Start it and wait until the model is loaded.
+
+        Raises:
+            RuntimeError: it ended before it was ready.
+        """
+        self.model = directory.resolve().name
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "servers.cli", "serve", str(directory)),
+                *("--rest_port", "auto", "--log_level", "ERROR", *arguments),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.url = self._read_address()
+        self.pids = {"server": self._process.pid}
+        for pid, words in children(self._process.pid).items():
+            self.pids.update((name, pid) for module, name in PARTS.items() if module in words)
+
+    def _read_address(self) -> str:
+        assert self._process.stderr is not None
+        address, said = "", []
+        for line in self._process.stderr:
+            said.append(line)
+            found = _ADDRESS.search(line)
+            address = found[1] if found else address
+            # The last thing that it says when all is loaded.
+            if line.lstrip().startswith("curl "):
+                return address
+        raise RuntimeError("the server did not start:\n" + "".join(said))
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU by part, so far."""
+        return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
+
+    def resident(self) -> int:
+        """Memory of the server's own process in bytes."""
+        return resident_bytes(self.pids["server"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(40)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
