@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ import numpy as np
 from calculators.http_payload import RequestError
 from calculators.llm.child.supervisor import LoadError
 from calculators.llm.engine.engine import Engine
+from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.node_options import NodeOptions
 from calculators.llm.openai.model_defaults import ModelDefaults, read_generation_defaults
@@ -196,4 +198,13 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
             if options.engine.dynamic_split_fuse
             else options.engine.max_num_batched_tokens,
         ),
+        fingerprint=_fingerprint(ready, options),
     )
+
+
+def _fingerprint(ready: Ready, options: NodeOptions) -> str:
+    """The same as long as the same seed may be expected to give the same answer."""
+    weights = options.model_path / "openvino_model.bin" if options.model_path.is_dir() else None
+    status = (weights or options.model_path).stat()
+    parts = (ready.engine, ready.device, options.engine, status.st_size, status.st_mtime_ns)
+    return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

@@ -70,10 +70,7 @@ class Generation:
     def cancel(self) -> None:
         """Stop, free the cache. To be called whenever nobody will read to the end."""
         if self._unfinished > 0:
-            self._unfinished = 0
-            self._cancel()
-            self._error = Cancelled()
-            self._wake()
+            self._end(Cancelled())
 
     # The engine's side ----------------------------------------------------------------------------
 
@@ -85,9 +82,13 @@ class Generation:
         self._wake()
 
     def fail(self, error: RequestError) -> None:
-        """Nothing more will come."""
+        """Nothing more will come; what still runs of the request is of no use."""
+        self._end(error)
+
+    def _end(self, error: GraphError) -> None:
         self._unfinished = 0
         self._error = error
+        self._cancel()
         self._wake()
 
     def _wake(self) -> None:

@@ -63,8 +63,6 @@ class Requests:
         for failed in step.failed:
             entry = self._open.pop(failed.request_id, None)
             if entry is not None:
-                # The other choices of the request are of no use without this one.
-                entry.generation.cancel()
                 entry.generation.fail(RequestError(failed.reason))
 
     def fail_all(self, reason: str, retry_after: float) -> None:
