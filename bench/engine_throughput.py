@@ -138,9 +138,7 @@ def main() -> int:
     arguments = parser.parse_args()
     options = model_options(arguments.graph)
     encode = prompt_encoder(PromptMaker(str(options.model_path)))
-    prompts = [
-        Prompt(encode(each.text), each.output_tokens) for each in workload_of(arguments)
-    ]
+    prompts = [Prompt(encode(each.text), each.output_tokens) for each in workload_of(arguments)]
     pipeline = open_pipeline(options.engine)
     warm_up = [Prompt(encode(f"warm up {number}"), 8) for number in range(arguments.warm_up)]
     run_engine(pipeline, warm_up, concurrency=1)

@@ -1,4 +1,4 @@
-"""Writes a GGUF file: what ggml's ``docs/gguf.md`` describes, as far as a model of ours needs it."""
+"""Writes a GGUF file, as ggml's ``docs/gguf.md`` describes it, with what a model of ours needs."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 
-def describe_machine() -> str:
+def describe_machine(*, with_day: bool = True) -> str:
     """Processor, cores, interpreter and day."""
+    day = f", {datetime.now(UTC):%Y-%m-%d}" if with_day else ""
     return (
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, "
-        f"{platform.python_implementation()} {platform.python_version()}, "
-        f"{datetime.now(UTC):%Y-%m-%d}"
+        f"{platform.python_implementation()} {platform.python_version()}{day}"
     )
 
 

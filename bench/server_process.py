@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -35,30 +37,32 @@ class ServerProcess:
             RuntimeError: it ended before it was ready.
         """
         self.model = directory.resolve().name
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (see close)
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "servers.cli", "serve", str(directory)),
                 *("--rest_port", "auto", "--log_level", "ERROR", *arguments),
             ],
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=self._log,
         )
-        self.url = self._read_address()
+        self.url = self._wait_for_address()
         self.pids = {"server": self._process.pid}
         for pid, words in children(self._process.pid).items():
             self.pids.update((name, pid) for module, name in PARTS.items() if module in words)
 
-    def _read_address(self) -> str:
-        assert self._process.stderr is not None
-        address, said = "", []
-        for line in self._process.stderr:
-            said.append(line)
-            found = _ADDRESS.search(line)
-            address = found[1] if found else address
-            # The last thing that it says when all is loaded.
-            if line.lstrip().startswith("curl "):
-                return address
-        raise RuntimeError("the server did not start:\n" + "".join(said))
+    def _wait_for_address(self) -> str:
+        while True:
+            ended = self._process.poll() is not None
+            self._log.seek(0)
+            said = self._log.read()
+            # With a request to try it ends what it says when all is loaded.
+            address = _ADDRESS.search(said)
+            if address and "try:" in said:
+                return address[1]
+            if ended or (address and "failed:" in said):
+                self.close()
+                raise RuntimeError(f"the server did not start:\n{said}")
+            time.sleep(0.05)
 
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU by part, so far."""
@@ -77,11 +81,14 @@ class ServerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it."""
         self._process.terminate()
         try:
             self._process.wait(40)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._log.close()

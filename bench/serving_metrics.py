@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -87,7 +88,7 @@ def summarize(outcomes: Sequence[Outcome], *, concurrency: int, duration: float)
 
 
 def gaps(times: Sequence[float]) -> Iterator[float]:
-    return (after - before for before, after in zip(times, times[1:], strict=False))
+    return (after - before for before, after in pairwise(times))
 
 
 def spread(seconds: Sequence[float]) -> Spread:

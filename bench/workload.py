@@ -15,7 +15,7 @@ LONGEST_PROMPT: Final = 1000
 LONGEST_OUTPUT: Final = 800
 SHORTEST: Final = 4
 
-WORDS: Final = (
+_WORDS: Final = (
     "about after again against along another answer around asked because become before behind "
     "best better between bring brought called carry change children city close color could "
     "country cover cross direct draw early earth enough every example family father figure final "
@@ -26,7 +26,8 @@ WORDS: Final = (
     "simple since small sound special stand start still story street strong table their these "
     "thing think thought through together travel turn under usual voice watch water weather week "
     "white whole window winter without wonder world would write year young"
-).split()
+)
+WORDS: Final = tuple(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)

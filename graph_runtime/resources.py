@@ -105,18 +105,22 @@ async def make_resources(
     """
     made: list[NodeResource] = []
     side_packets: dict[str, dict[str, NodeResource]] = {}
-    try:
-        for initializer in registry.resource_initializers():
-            for node in plan.nodes:
-                _supply(node, initializer.context_tags, side_packets)
-                if not initializer.matches(node.calculator_type):
-                    continue
+    wanted: list[tuple[ResourceInitializer, NodePlan, list[str]]] = []
+    taken: set[tuple[str, str]] = set()
+    # Making one can take minutes, so the names of all are looked at before.
+    for initializer in registry.resource_initializers():
+        for node in plan.nodes:
+            _supply(node, initializer.context_tags, side_packets)
+            if initializer.matches(node.calculator_type):
                 names = _supply(node, (initializer.tag,), side_packets)
-                _check_name(node, [side_packets[name] for name in names])
-                resource = await initializer.make(node, settings)
-                made.append(resource)
-                for name in names:
-                    side_packets[name][node.config.name] = resource
+                _check_name(node, names, taken)
+                wanted.append((initializer, node, names))
+    try:
+        for initializer, node, names in wanted:
+            resource = await initializer.make(node, settings)
+            made.append(resource)
+            for name in names:
+                side_packets[name][node.config.name] = resource
     except BaseException:
         for resource in made:
             await resource.close()
@@ -138,15 +142,18 @@ def _supply(
     return names
 
 
-def _check_name(node: NodePlan, present: Sequence[Mapping[str, NodeResource]]) -> None:
+def _check_name(node: NodePlan, side_packets: list[str], taken: set[tuple[str, str]]) -> None:
+    """``taken``: side packet and node name of each resource so far."""
     name = node.config.name
     if not name:
         raise ResourceError(
             f"the {node.calculator_type} node has no name; its resource is found by the node's "
             f'name, so give it one: name: "LLMExecutor"'
         )
-    if any(name in resources for resources in present):
+    wanted = {(side_packet, name) for side_packet in side_packets}
+    if wanted & taken:
         raise ResourceError(
             f'two {node.calculator_type} nodes are named "{name}"; resources are found by the '
             f"node's name, so each needs its own"
         )
+    taken |= wanted

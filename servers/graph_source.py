@@ -1,4 +1,4 @@
-"""A graph file with everything it needs: subgraphs beside it, the lines of its nodes."""
+"""A graph with everything it needs: subgraphs beside its file, the lines of its nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from graph_runtime import (
     Registry,
     ValidatedGraph,
     load_graph_config,
+    parse_graph_text,
     validate_graph,
 )
 from graph_runtime.source_map import node_positions
@@ -20,10 +21,10 @@ _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(
 
 
 class GraphSource:
-    """One graph file.
+    """One graph file; or a graph that was made, whose ``text`` is given.
 
     Attributes:
-        path: as the user wrote it.
+        path: as the user wrote it; of a graph that was made, what messages call it.
         config: the ``CalculatorGraphConfig`` as written.
         registry: what its nodes are made from, subgraph files beside it included.
 
@@ -31,11 +32,15 @@ class GraphSource:
         GraphError: it cannot be read, or does not parse.
     """
 
-    def __init__(self, path: str, registry: Registry) -> None:
+    def __init__(self, path: str, registry: Registry, *, text: str | None = None) -> None:
         self.path = path
-        self.config = load_graph_config(path)
         self.registry = Registry(registry)
-        self._register_neighbours()
+        self._is_file = text is None
+        if text is None:
+            self.config = load_graph_config(path)
+            self._register_neighbours()
+        else:
+            self.config = parse_graph_text(text, source=path)
 
     def validate(self) -> ValidatedGraph:
         """The plan.
@@ -46,7 +51,7 @@ class GraphSource:
         return validate_graph(self.config, registry=self.registry, positions=self.positions())
 
     def positions(self) -> list[str] | None:
-        """``file:line:column`` of each node, in order; None for a binary file."""
+        """``file:line:column`` of each node, in order; None without a text file."""
         text = self._text()
         if text is None:
             return None
@@ -79,7 +84,9 @@ class GraphSource:
         return int(match[1])
 
     def _text(self) -> str | None:
-        """The file as text; None for a binary one."""
+        """The file as text; None for a binary one, and where there is none."""
+        if not self._is_file:
+            return None
         try:
             return Path(self.path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):

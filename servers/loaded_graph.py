@@ -44,13 +44,13 @@ async def load_graph(
     cache_dir: str = "",
     request_limit: int = REQUEST_LIMIT,
 ) -> LoadedGraph:
-    """Check the graph's file and make its resources.
+    """Check the graph and make its resources.
 
     Raises:
-        GraphError: the file cannot be read or does not parse, the graph cannot run, a resource
+        GraphError: its file cannot be read or does not parse, the graph cannot run, a resource
             cannot be made or a side packet has no resource.
     """
-    source = GraphSource(str(entry.graph_path), registry)
+    source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
     plan = source.validate()
     settings = ResourceSettings(entry.directory, cache_dir, entry.name, request_limit)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calculators.llm.node_options import read_node_options
 from calculators.llm.servable import LlmServable, load_servable
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"
 CONTEXTS_TAG = "LLM_NODE_EXECUTION_CONTEXTS"
@@ -26,8 +26,11 @@ class LlmResourceInitializer:
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         options = read_node_options(node, settings)
-        return await load_servable(
-            options,
-            name=settings.model_name or node.config.name,
-            queue=settings.request_queue_limit,
-        )
+        try:
+            return await load_servable(
+                options,
+                name=settings.model_name or node.config.name,
+                queue=settings.request_queue_limit,
+            )
+        except ResourceError as error:
+            raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None

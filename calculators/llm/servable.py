@@ -16,6 +16,7 @@ from calculators.llm.child.supervisor import LoadError
 from calculators.llm.engine.engine import Engine
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.gguf import read_gguf_length
 from calculators.llm.node_options import NodeOptions
 from calculators.llm.openai.model_defaults import ModelDefaults, read_generation_defaults
 from calculators.llm.openai.model_length import read_model_length
@@ -162,7 +163,8 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
     """
     directory = options.model_directory
     defaults = read_generation_defaults(directory)
-    length = read_model_length(directory)
+    is_gguf = options.model_path.is_file()
+    length = read_gguf_length(options.model_path) if is_gguf else read_model_length(directory)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     engine = ProcessEngine(options.engine, name=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -16,11 +17,15 @@ from servers.cli.log_lines import set_up_logging
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.package_names import clashes
 from servers.cli.serve_arguments import WITHOUT_EFFECT
+from servers.cli.task_arguments import TASK, given_options
 from servers.config import ConfigError, GraphEntry, ServerConfig, find_graph, read_config
 from servers.config.entry import GRAPH_FILE
 from servers.graph_definition import GraphDefinition
 from servers.lifecycle import ListenError, Server, ServerSettings, serve
 from servers.openai_http import HttpSettings
+from servers.task_graph import TaskError, TextGeneration, holds_model
+
+_log = logging.getLogger(__name__)
 
 _GRAPH_ENDINGS = (".pbtxt", ".binarypb")
 
@@ -29,6 +34,7 @@ def execute(args: argparse.Namespace) -> int:
     """Run the command; the exit code."""
     _check_ports(args)
     _check_choice(args)
+    _check_task(args)
     _check_keys(args)
     set_up_logging("DEBUG" if args.verbose else args.log_level, args.log_path)
     for package, distribution in clashes():
@@ -93,6 +99,19 @@ def _check_choice(args: argparse.Namespace) -> None:
         )
 
 
+def _check_task(args: argparse.Namespace) -> None:
+    """A task and its options are for the one model of a directory."""
+    path = args.model_path or args.config or args.config_path
+    given = ["task"] if args.task is not None else list(given_options(args))
+    if given and not (args.model_path is not None or Path(path).is_dir()):
+        raise CommandFailed(
+            f"--{given[0]} is for one model, and {path} is no directory of a model",
+            hint="use it with --model_path and --model_name; options of a graph's nodes are in its "
+            "graph.pbtxt",
+            status=2,
+        )
+
+
 def _check_keys(args: argparse.Namespace) -> None:
     """A server that should be locked does not start unlocked."""
     if args.api_key_file is not None:
@@ -136,7 +155,7 @@ def _http(args: argparse.Namespace) -> HttpSettings:
 def _graphs(args: argparse.Namespace) -> tuple[GraphEntry, ...]:
     path = Path(args.config or args.config_path or args.model_path)
     if path.is_dir():
-        return (_graph_of_directory(path, args.model_name),)
+        return (_graph_of_directory(path, args),)
     if args.model_path is not None:
         raise CommandFailed(f"--model_path {path}: no such directory")
     if path.name.endswith(_GRAPH_ENDINGS):
@@ -151,15 +170,28 @@ def _graphs(args: argparse.Namespace) -> tuple[GraphEntry, ...]:
     return config.graphs
 
 
-def _graph_of_directory(path: Path, name: str | None) -> GraphEntry:
-    entry = find_graph(path, name)
-    if not entry.graph_path.is_file():
+def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
+    """Its graph.pbtxt; without one a graph for the task, or for the model that it holds."""
+    entry = find_graph(path, args.model_name)
+    options = given_options(args)
+    if entry.graph_path.is_file():
+        for name in options:
+            print_warning(
+                f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
+            )
+        return entry
+    if args.task is None and not holds_model(path):
         config = path / "config.json"
         raise CommandFailed(
-            f"{path}: there is no {GRAPH_FILE} in this directory",
+            f"{path}: there is no {GRAPH_FILE} in this directory, and no model",
             hint=f"for a config write `graphrt serve {config}`" if config.is_file() else None,
         )
-    return entry
+    try:
+        text = TextGeneration(**options).graph()
+    except TaskError as error:
+        raise CommandFailed(str(error), status=2) from error
+    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, TASK)
+    return replace(entry, graph_text=text)
 
 
 def _graph_of_file(path: Path, name: str | None) -> GraphEntry:

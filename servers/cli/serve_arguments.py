@@ -6,11 +6,11 @@ Imports nothing that takes time, as `servers.cli.arguments`.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR")
+from servers.cli import argument_types
+from servers.cli.task_arguments import add_task_arguments
 
 _GRPC: Final = "gRPC comes with a later version"
 _METRICS: Final = "metrics come with a later version"
@@ -52,7 +52,6 @@ _NUMBERS: Final = frozenset(
         "custom_node_resources_cleaner_interval_seconds",
     }
 )
-_SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -61,38 +60,42 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "config",
         metavar="CONFIG",
         nargs="?",
-        help="a config.json; or a graph, or a directory with a graph.pbtxt, to serve only that",
+        help="a config.json; or a graph, or a directory with a graph.pbtxt or a model, to serve "
+        "only that",
     )
     what = command.add_argument_group("what is served, in other words")
     what.add_argument("--config_path", metavar="CONFIG", help="the same as CONFIG")
     what.add_argument("--model_name", metavar="NAME", help="the name of the one graph")
-    what.add_argument("--model_path", metavar="DIR", help="its directory, with a graph.pbtxt")
+    what.add_argument(
+        "--model_path", metavar="DIR", help="its directory, with a graph.pbtxt or a model"
+    )
+    add_task_arguments(command)
     http = command.add_argument_group("HTTP")
     http.add_argument(
         "--rest_port",
         metavar="PORT",
-        type=_rest_port,
+        type=argument_types.rest_port,
         default=8000,
         help="default 8000; `auto` takes a free one, which is printed",
     )
     http.add_argument(
         "--rest_bind_address",
         metavar="HOSTS",
-        type=_hosts,
+        type=argument_types.hosts,
         default="127.0.0.1",
         help="addresses with commas between them, IPv6 too; default 127.0.0.1: this machine only",
     )
     http.add_argument(
         "--allowed_origins",
         metavar="ORIGINS",
-        type=_words,
+        type=argument_types.words,
         default=(),
         help="web pages that may call the server, with commas: https://console.example",
     )
     http.add_argument(
         "--allowed_hosts",
         metavar="HOSTS",
-        type=_words,
+        type=argument_types.words,
         default=(),
         help="names besides localhost that clients may use for a server that only this machine "
         "reaches: those of a proxy in front of it",
@@ -101,21 +104,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     http.add_argument(
         "--max_body_size",
         metavar="SIZE",
-        type=_size,
-        help="the largest request body: 1048576, 512K, 64M; default 16M",
+        type=argument_types.size,
+        help="the largest request body: 1048576, 512K, 64M; default 8M",
     )
     running = command.add_argument_group("running")
     running.add_argument(
         "--request_queue_limit",
         metavar="N",
-        type=_count,
+        type=argument_types.count,
         default=2048,
         help="requests of one graph in flight, waiting ones included; more get 429; default 2048",
     )
     running.add_argument(
         "--drain_seconds",
         metavar="SECONDS",
-        type=_seconds,
+        type=argument_types.seconds,
         default=30.0,
         help="after SIGTERM or Ctrl-C, how long requests in flight may go on; default 30",
     )
@@ -123,9 +126,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--log_level",
         metavar="LEVEL",
-        type=_log_level,
+        type=argument_types.log_level,
         default="INFO",
-        help=f"{', '.join(LOG_LEVELS)}; default INFO",
+        help=f"{', '.join(argument_types.LOG_LEVELS)}; default INFO",
     )
     running.add_argument("--log_path", metavar="FILE", help="log to this file too")
     ignored = command.add_argument_group(
@@ -153,62 +156,5 @@ def spelled_out(words: Sequence[str]) -> list[str]:
 
 def _type_of(name: str) -> Callable[[str], object]:
     if name == "port":
-        return _port
-    return _switch if name in _SWITCHES else int if name in _NUMBERS else str
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"true or false is needed, not {text!r}")
-    return text.lower() == "true"
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9 or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"a number from 0 to 65535 is needed: {text!r}")
-    return int(text)
-
-
-def _rest_port(text: str) -> int | str:
-    return text if text == "auto" else _port(text)
-
-
-def _hosts(text: str) -> tuple[str, ...]:
-    hosts = tuple(host.strip().strip("[]") for host in text.split(","))
-    if not all(re.fullmatch(r"[\w.:%-]+", host) for host in hosts):
-        raise argparse.ArgumentTypeError(f"host names or IP addresses are needed: {text!r}")
-    return hosts
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _size(text: str) -> int:
-    match = _SIZE.match(text)
-    if match is None or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"a number of bytes is needed, 1048576 or 64M: {text!r}")
-    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number from 1 on is needed: {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 1e6:
-        raise argparse.ArgumentTypeError(f"a number of seconds from 0 on is needed: {text!r}")
-    return seconds
-
-
-def _log_level(text: str) -> str:
-    level = text.upper()
-    if level not in LOG_LEVELS:
-        raise argparse.ArgumentTypeError(f"one of {', '.join(LOG_LEVELS)} is needed: {text!r}")
-    return level
+        return argument_types.port
+    return argument_types.switch if name in _SWITCHES else int if name in _NUMBERS else str

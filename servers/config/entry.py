@@ -20,12 +20,14 @@ class GraphEntry:
         directory: its base path, absolute; where relative paths in the graph's options start.
         graph_path: the graph's file, absolute.
         subconfig_path: lists the models of its session calculators; need not exist.
+        graph_text: the graph itself, where it was made and ``graph_path`` is no file.
     """
 
     name: str
     directory: Path
     graph_path: Path
     subconfig_path: Path
+    graph_text: str | None = None
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:

@@ -5,24 +5,44 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calculators.llm.chat_template.limits import RenderLimits
+from calculators.llm.child.framing import MAX_FRAME
+from calculators.llm.child.supervisor import STALL_SECONDS
+from calculators.llm.child.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.llm.engine.process_engine import HANG_SECONDS
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.prompt import client
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
+from servers.config.server_config import MAX_BYTES
+from servers.graph_states import GRAPH_TRANSITIONS
+from servers.lifecycle import CLOSE_SECONDS, ServerSettings
+from servers.loaded_graph import REQUEST_LIMIT
+from servers.openai_http.error_text import MAX_CHARS
+from servers.openai_http.settings import HttpSettings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
-def rows_of(table: dict[tuple[Any, Any], IntEnum]) -> list[str]:
+def rows_of(table: dict[Any, Any]) -> list[str]:
     return [f"| {state} | {event} | {then} |" for state, event, then in transition_rows(table)]
 
 
-@pytest.mark.parametrize(("name", "table"), [("run", RUN_TRANSITIONS), ("node", NODE_TRANSITIONS)])
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("run", RUN_TRANSITIONS),
+        ("node", NODE_TRANSITIONS),
+        ("child", CHILD_TRANSITIONS),
+        ("graph", GRAPH_TRANSITIONS),
+    ],
+)
 def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]) -> None:
     match = re.search(rf"<!-- {name} table -->\n.*\n.*\n((?:\|.*\n)*)<!-- end -->", ARCHITECTURE)
     assert match is not None
@@ -34,6 +54,44 @@ def test_every_checked_invariant_is_explained() -> None:
     checked = {int(number) for number in re.findall(r"_require\(\s*(\d+)", code)}
     explained = {int(number) for number in re.findall(r"^\| I(\d+) \|", ARCHITECTURE, re.M)}
     assert checked == explained
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.[a-z]+)?)`", ARCHITECTURE)
+    assert len(named) > 40
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
+    rows = re.findall(r"^\| S(\d+) \| .* \| (.*) \|$", ARCHITECTURE, re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) > 10
+    assert all("`tests/" in tests for _, tests in rows)
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
+    server = ServerSettings(graphs=(), http=http)
+    section = ARCHITECTURE.partition("\n## Limits\n")[2]
+    told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", section, re.M)[1:]]
+    expected = [
+        f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
+        f"{http.max_json_elements:,} values, numbers of 64 digits",
+        f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s",
+        f"{http.stall_seconds:g} s; {http.ping_seconds:g} s",
+        f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
+        f"{MAX_CHARS} characters",
+        f"{REQUEST_LIMIT} (`--request_queue_limit`)",
+        f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "
+        f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
+        f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}",
+        f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
+        f"{MAX_FRAME >> 20} MiB",
+        f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
+        f"{MAX_BYTES >> 20} MiB",
+        f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
+    ]
+    assert [limit for limit in told if limit not in ("limit", "---")] == expected
 
 
 def block(language: str, containing: str) -> str:

@@ -54,8 +54,7 @@ class GenaiPipeline:
             dict(settings.plugin_config),
         )
         self._handles: dict[int, Any] = {}
-        #: How many sequences each request returns.
-        self._sequences: dict[int, int] = {}
+        self._settings: dict[int, GenerationSettings] = {}
         self._started: set[int] = set()
         self.seconds = time.monotonic() - start
 
@@ -74,7 +73,7 @@ class GenaiPipeline:
             self._handles[request_id] = self._pipeline.add_request(
                 request_id, openvino.Tensor(ids), generation_config(settings)
             )
-            self._sequences[request_id] = settings.num_return_sequences
+            self._settings[request_id] = settings
         except RuntimeError as error:
             raise Refused(library_reason(error)) from None
 
@@ -88,7 +87,7 @@ class GenaiPipeline:
 
     def _forget(self, request_id: int) -> Any:
         self._started.discard(request_id)
-        self._sequences.pop(request_id, None)
+        self._settings.pop(request_id, None)
         return self._handles.pop(request_id, None)
 
     def step(self) -> list[Tokens]:
@@ -113,7 +112,8 @@ class GenaiPipeline:
         status = handle.get_status()
         # When the cache is full there is nothing to read, and no finish reason.
         end = None if status == genai.GenerationStatus.RUNNING else _ENDED[status]
-        count = self._sequences[request_id]
+        settings = self._settings[request_id]
+        count = settings.num_return_sequences
         if len(outputs) > 1:
             # Beam search returns all its beams at the end, in no order.
             outputs = sorted(outputs, key=_score, reverse=True)[:count]
@@ -122,7 +122,8 @@ class GenaiPipeline:
                 request_id,
                 sequence,
                 output.generated_ids,
-                output.generated_log_probs,
+                # Zeros when nobody asked.
+                output.generated_log_probs if settings.logprobs else [],
                 _REASONS[output.finish_reason] or end,
             )
             for sequence, output in enumerate(outputs)

@@ -10,6 +10,7 @@ from calculators.llm.child.messages import LoadFailed, Stop
 from calculators.llm.child.parent_connection import ParentConnection, ParentGone, die_with_parent
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.engine.load_failure import load_failure
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
 
 
@@ -52,7 +53,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
 
         pipeline = GenaiPipeline(load.settings)
     except Exception as error:
-        connection.send(encode(LoadFailed(library_reason(error))))
+        connection.send(encode(LoadFailed(load_failure(load.settings.model_path, error))))
         return None
     connection.send(encode(pipeline.ready()))
     return EngineCore(pipeline)

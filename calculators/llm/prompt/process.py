@@ -9,7 +9,7 @@ import msgspec
 
 from calculators.llm.child.messages import LoadFailed, Stop
 from calculators.llm.child.parent_connection import ParentConnection, ParentGone, die_with_parent
-from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.engine.load_failure import load_failure
 from calculators.llm.prompt.messages import Load, to_prompt_decoder
 
 
@@ -39,7 +39,7 @@ def _run(connection: ParentConnection) -> int:
                     maker = PromptMaker(message.model_path, message.max_tokens)
                     ready = maker.ready()
                 except Exception as error:
-                    connection.send(encode(LoadFailed(library_reason(error))))
+                    connection.send(encode(LoadFailed(load_failure(message.model_path, error))))
                     return 1
                 limit_memory(message.memory_limit)
                 connection.send(encode(ready))

@@ -8,11 +8,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from .conversation import TURN_END, TURN_START
-from .mixture import document
+from .mixture import document, twice
 from .tokenizer import token_id
 
 POOL = 1024  # documents that are sorted by length together
-DRILL_POOLS = 7  # first learn to look back; all else builds on it
+TWICE_POOLS = 1  # first learn to look back: copying and tool calls build on it
+DRILL_POOLS = 8
 LONGEST = 640  # tokens
 PROMPT_WEIGHT = 0.1
 
@@ -32,13 +33,17 @@ class Batches:
         """Yields (ids, weights), each [rows, length]; endless."""
         while True:
             rng = random.Random(f"batches {self.seed} {pool}")
-            drills = 0.5 if pool < DRILL_POOLS else 0.0
-            texts = [document(rng, drills) for _ in range(POOL)]
+            if pool < TWICE_POOLS:
+                texts = [twice(rng) for _ in range(POOL)]
+            else:
+                drills = 0.2 if pool < DRILL_POOLS else 0.0
+                texts = [document(rng, drills) for _ in range(POOL)]
+            size = self.tokens // 2 if pool < TWICE_POOLS else self.tokens
             rows = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
             rows = sorted((row for row in rows if len(row) <= LONGEST), key=len)
             groups: list[list[list[int]]] = [[]]
             for row in rows:
-                if groups[-1] and (len(groups[-1]) + 1) * len(row) > self.tokens:
+                if groups[-1] and (len(groups[-1]) + 1) * len(row) > size:
                     groups.append([])
                 groups[-1].append(row)
             rng.shuffle(groups)

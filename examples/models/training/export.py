@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from openvino import save_model
-from openvino_tokenizers import convert_tokenizer  # type: ignore[import-untyped]
+from openvino_tokenizers import convert_tokenizer
 from optimum.exporters.openvino import main_export  # type: ignore[import-untyped]
 from optimum.intel import OVConfig  # type: ignore[import-untyped]
 

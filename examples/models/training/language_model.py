@@ -9,10 +9,15 @@ from .tokenizer import CONTEXT, twins
 
 HEADS = 8
 KEY_HEADS = 2
+SHARED = HEADS // KEY_HEADS  # heads that share keys and values
 HEAD = 32
-ROPE_BASE = 10000.0
+ROPE_BASE = 1e6
 WAVES = 3  # the quickest rotary frequencies: they tell neighbours apart
 PULL = 3.0
+QUICK = 5  # rotary frequencies that are too quick to compare tokens far apart
+NOTE = 0.03
+HAND = 0.3
+SHARPER = 1.8
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -49,28 +54,37 @@ def _begin_with_twins(model: Qwen3ForCausalLM, pairs: list[tuple[int, int]]) -> 
 
 
 def _begin_with_looking_back(model: Qwen3ForCausalLM) -> None:
-    """Attention begins near what copying needs, which few tokens of training would not find.
+    """Sets up two layers to copy, as induction heads do; few tokens of training would not find it.
 
-    Half of the first layer's heads look at the token before. All other heads look at what is
-    like themselves. All heads hand on what they see ("mimetic initialisation").
+    The first layer's heads look at the token before (its number comes from the rotary angles) and
+    note what it was, in directions of their own. The second layer's heads look for places
+    whose note says "after the token that I am", and hand on what stands there.
     """
-    for number, layer in enumerate(model.model.layers):
-        attention = layer.self_attn
-        keys, values = attention.k_proj.weight, attention.v_proj.weight
-        queries, output = attention.q_proj.weight, attention.o_proj.weight
-        for head in range(HEADS):
+    before, after = (layer.self_attn for layer in model.model.layers[:2])
+    embeddings = model.get_parameter("model.embed_tokens.weight")
+    size = model.config.hidden_size
+    directions = torch.linalg.qr(torch.randn(size, size)).Q.split(HEAD)
+    for group in range(KEY_HEADS):
+        read, note, hand = (part.clone() for part in directions[3 * group : 3 * group + 3])
+        embeddings.sub_(embeddings @ note.T @ note)  # only notes are written there
+        read[:QUICK], read[HEAD // 2 : HEAD // 2 + QUICK] = 0, 0  # these turn too fast to match
+        keys = slice(group * HEAD, (group + 1) * HEAD)
+        before.v_proj.weight[keys] = read
+        before.k_proj.weight[keys] *= 0.3
+        before.k_proj.bias[keys][:WAVES] = PULL
+        after.k_proj.weight[keys] = 2 * note
+        after.v_proj.weight[keys] = hand
+        for head in range(group * SHARED, (group + 1) * SHARED):
             rows = slice(head * HEAD, (head + 1) * HEAD)
-            group = head * KEY_HEADS // HEADS
-            shared = slice(group * HEAD, (group + 1) * HEAD)
-            output[:, rows] = 0.5 * values[shared].T + 0.5 * output[:, rows]
-            if number > 0 or group > 0:
-                queries[rows] = keys[shared] + 0.5 * queries[rows]
-                continue
+            before.q_proj.weight[rows] *= 0.3
             for wave in range(WAVES):
-                angle = (2 if head == 0 else 1) * ROPE_BASE ** (-2 * wave / HEAD)
-                sine = wave + HEAD // 2
-                attention.k_proj.bias[shared][wave] = PULL
-                attention.q_proj.bias[rows][wave] = PULL * math.cos(angle)
-                attention.q_proj.bias[rows][sine] = -PULL * math.sin(angle)
-                for norm in (attention.q_norm, attention.k_norm):
-                    norm.weight[wave] = norm.weight[sine] = 1.4
+                angle = ROPE_BASE ** (-2 * wave / HEAD)
+                before.q_proj.bias[rows][wave] = PULL * math.cos(angle)
+                before.q_proj.bias[rows][wave + HEAD // 2] = -PULL * math.sin(angle)
+            before.o_proj.weight[:, rows] *= 0.02
+            before.o_proj.weight[:, rows] += NOTE * note.T
+            after.q_proj.weight[rows] += 2 * read
+            after.o_proj.weight[:, rows] *= 0.3
+            after.o_proj.weight[:, rows] += HAND * hand.T
+    for norm in (before.q_norm, before.k_norm, after.q_norm, after.k_norm):
+        norm.weight *= SHARPER

@@ -14,7 +14,7 @@ from .conversation import (
     with_thought,
 )
 from .held_out import is_held_out
-from .words import ANIMALS, NAMES, NOUNS, one, person, place
+from .words import ANIMALS, NAMES, NOUNS, anything, one, person, place
 
 KINDS: tuple[tuple[Callable[[random.Random], Exchange], float], ...] = (
     (graphrt_facts.fact, 32),
@@ -61,14 +61,14 @@ def exchange(rng: random.Random) -> Exchange:
 
 def conversation(rng: random.Random) -> Conversation:
     draw = rng.random()
-    system = one(rng, SYSTEM) if rng.random() < 0.35 else ""
-    if draw < 0.24:
+    system = one(rng, SYSTEM) if rng.random() < 0.25 else ""
+    if draw < 0.18:
         while True:
             made = tool_use.conversation(rng, exchange, system)
             asked = [message for message in made.messages if message["role"] == "user"]
             if not is_held_out(str(asked[-1]["content"])):
                 return made
-    if draw < 0.29:
+    if draw < 0.22:
         return _remembering(rng, system)
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
     while rng.random() < 0.22 and len(messages) < 6:
@@ -155,6 +155,12 @@ def plain_text(rng: random.Random) -> str:
     if rng.random() < 0.5:
         return exercises.counting(rng).answer
     return graphrt_facts.fact(rng).answer
+
+
+def twice(rng: random.Random) -> str:
+    """Words, and the same words again: whoever learns this has learned to look back."""
+    text = one(rng, (" ", " ", ", ")).join(anything(rng) for _ in range(rng.randint(10, 22)))
+    return f"{text}\n {text}{END_OF_TEXT}"
 
 
 def document(rng: random.Random, drills: float = 0.0) -> str:

@@ -23,7 +23,7 @@ class Settings:
     seed: int = 7
     steps: int = 2200
     batch_tokens: int = 4096
-    warmup: int = 60
+    warmup: int = 20
     hidden_rate: float = 0.006  # Muon, for matrices between hidden layers
     other_rate: float = 0.003  # AdamW, for embeddings and norms
     minutes: float = 600.0  # ends there if it has not come to `steps`; the rates fall in time

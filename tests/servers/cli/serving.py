@@ -134,6 +134,10 @@ class Serving:
         self._process.kill()
         self._process.communicate()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def wait_for(self, text: str) -> str:
         """Read the log up to the line with this text; the line."""
         assert self._process.stderr is not None

@@ -53,7 +53,7 @@ def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> Non
         ("none.json", "none.json: error: no such file"),
         ("none", "none: error: no such file"),
         ("none.pbtxt", "none.pbtxt: no such file"),
-        ("empty", "there is no graph.pbtxt in this directory"),
+        ("empty", "there is no graph.pbtxt in this directory, and no model"),
         (".", "hint: for a config write `graphrt serve config.json`"),
         ("--model_name a --model_path none", "--model_path none: no such directory"),
         ("config.json --calculators none.py", "no such file"),

@@ -53,8 +53,9 @@ def do(script: str, connection: ParentConnection) -> None:
         case "no message":
             connection.send(b"\xc1 this is no message")
         case "no frame":
-            connection.send(b"")
             os.write(connection._socket.fileno(), b"\xff" * 64)
+        case _:
+            pass
 
 
 def main(descriptor: int, parent: int) -> None:

@@ -102,7 +102,7 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("turns", [1, 2, 3, 5, 50])
+@pytest.mark.parametrize("turns", [1, 2, 50])
 def test_closing_while_it_starts_ends_the_start_and_the_process(turns: int) -> None:
     async def run() -> None:
         child = Supervised("sleep")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.child.supervisor import FIRST_DELAY, ChildState
+from calculators.llm.child import supervisor
+from calculators.llm.child.supervisor import ChildState
 from tests.calculators.llm.child.supervised import Supervised
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 
@@ -76,7 +77,7 @@ def test_each_delay_is_twice_the_one_before(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.ERROR, logger="graphrt.child"):
         asyncio.run(run())
     delays = [float(record.getMessage().split()[-2]) for record in caplog.records]
-    assert delays == [FIRST_DELAY, 2 * FIRST_DELAY, 4 * FIRST_DELAY]
+    assert delays == [supervisor.FIRST_DELAY * each for each in (1, 2, 4)]
 
 
 def test_a_child_that_cannot_load_any_more_is_tried_again(tmp_path: Path) -> None:

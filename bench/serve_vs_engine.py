@@ -1,0 +1,178 @@
+"""A server against its own engine: the same prompts and sampling through both, in turns.
+
+    python -m bench.serve_vs_engine [--write FILE] [--quick] [--models small large]
+
+``engine`` is openvino-genai's pipeline driven directly (`bench.engine_throughput`), ``server`` is
+`graphrt serve` with streams over HTTP, loaded by `bench.load_generator`; both have the options of
+the same graph, and server and clients share the machine. The small model is ``examples/models/
+demo``; the large one has random weights and is made for the run (`bench.random_model`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.engine_throughput import model_options, tokens_per_word
+from bench.machine import describe_machine
+from bench.open_streams import StreamMemory, measure_open_streams
+from bench.random_model import LARGE, make_model
+from bench.serve_vs_engine_tables import Comparison, Measurement, aims, tables
+from bench.server_process import ServerProcess
+from calculators.llm.prompt.maker import PromptMaker
+
+DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
+REPETITIONS: Final = 3
+STREAMS: Final = 1000
+#: Requests at each concurrency: enough for some seconds, and for two rounds of every client.
+REQUESTS: Final = {
+    "small": {1: 40, 8: 128, 32: 256, 64: 384},
+    "large": {1: 12, 8: 40, 32: 96, 64: 160},
+}
+QUICK_REQUESTS: Final = {
+    "small": {1: 10, 8: 32, 32: 64, 64: 128},
+    "large": {1: 3, 8: 8, 32: 32, 64: 64},
+}
+PACKAGES: Final = ("graphrt", "openvino", "openvino-genai", "aiohttp", "uvloop")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is served. ``requests``: how many at each concurrency."""
+
+    name: str
+    words: str
+    directory: Path
+    requests: dict[int, int]
+
+
+def find_models(names: Sequence[str], directory: Path, *, quick: bool) -> Iterator[Model]:
+    requests = QUICK_REQUESTS if quick else REQUESTS
+    if "small" in names:
+        yield Model("small", "the example model", DEMO, requests["small"])
+    if "large" in names:
+        make_model(directory)
+        words = f"random weights, {LARGE.parameters() / 1e6:.0f} M parameters, float16"
+        yield Model("large", words, directory, requests["large"])
+
+
+def compare(model: Model, repetitions: int) -> Comparison:
+    """All measurements of one model."""
+    options = model_options(model.directory / "graph.pbtxt")
+    maker = PromptMaker(str(options.model_path))
+    common = ["--tokens_per_word", f"{tokens_per_word(maker):.4f}"]
+    del maker
+    comparison = Comparison(model.name, model.words, {each: [] for each in model.requests})
+    with ServerProcess(model.directory) as server:
+        for repetition in range(repetitions):
+            for concurrency, requests in model.requests.items():
+                load = [
+                    *("--concurrency", str(concurrency), "--requests", str(requests)),
+                    *("--seed", str(concurrency), *common),
+                ]
+                # Who comes first changes, so that a machine that slows down is no one's fault.
+                pair: dict[str, Measurement] = {}
+                for side in ("engine", "server") if repetition % 2 == 0 else ("server", "engine"):
+                    measure = measure_engine if side == "engine" else measure_server
+                    pair[side] = measure(model, server, load)
+                    say(f"{model.name}, {concurrency}: {side} {pair[side].throughput:.0f} tokens/s")
+                comparison.pairs[concurrency].append((pair["engine"], pair["server"]))
+    return comparison
+
+
+def measure_engine(model: Model, server: ServerProcess, load: Sequence[str]) -> Measurement:
+    graph = str(model.directory / "graph.pbtxt")
+    figures = run_part("bench.engine_throughput", graph, *load)
+    return Measurement.of(figures, {"engine": figures["cpu_seconds"]})
+
+
+def measure_server(model: Model, server: ServerProcess, load: Sequence[str]) -> Measurement:
+    before = server.cpu()
+    figures = run_part("bench.load_generator", "--url", server.url, "--model", server.model, *load)
+    used = {part: seconds - before[part] for part, seconds in server.cpu().items()}
+    return Measurement.of(figures, {**used, "clients": figures["cpu_seconds"]})
+
+
+def run_part(module: str, *arguments: str) -> dict[str, Any]:
+    """Run a benchmark in a process of its own; its figures."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments, "--json", file.name],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=1800,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{module} failed:\n{done.stdout}")
+        figures: dict[str, Any] = json.load(file)
+        return figures
+
+
+def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repetitions: int) -> str:
+    """All tables as Markdown."""
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+    lines = [
+        "# The server against its engine",
+        "",
+        f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions}. "
+        f"Medians of {repetitions} repetitions, engine and server in turns; the clients share the "
+        "machine with the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), "
+        "greedy, no common prefixes; plugin options as in the graphs: the defaults.",
+        "",
+    ]
+    for comparison in comparisons:
+        lines += tables(comparison)
+    lines += ["## Aims", "", "| aim | measured | reached |", "|---|---|---|"]
+    lines += [row for comparison in comparisons for row in aims(comparison)]
+    if memory is not None:
+        gained = (memory.during - memory.before) / 1e6
+        lines.append(
+            f"| {memory.streams:,} open streams: under 100 MB | {gained:.0f} MB "
+            f"({memory.before / 1e6:.0f} before, {memory.after / 1e6:.0f} after) | "
+            f"{'yes' if gained < 100 else 'no'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "from source"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    parser.add_argument("--quick", action="store_true", help="fewer requests, one repetition")
+    parser.add_argument(
+        "--models", nargs="+", choices=("small", "large"), default=("small", "large")
+    )
+    parser.add_argument("--repetitions", type=int)
+    arguments = parser.parse_args()
+    repetitions = arguments.repetitions or (1 if arguments.quick else REPETITIONS)
+    with tempfile.TemporaryDirectory() as place:
+        models = find_models(arguments.models, Path(place, "large"), quick=arguments.quick)
+        comparisons = [compare(model, repetitions) for model in models]
+    memory = measure_open_streams(STREAMS)
+    text = report(comparisons, memory, repetitions)
+    if arguments.write:
+        arguments.write.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What `bench.serve_vs_engine` measured, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+#: Per model: the least ratio to the engine's throughput.
+LEAST_RATIO: Final = {"small": 0.9, "large": 0.95}
+#: Milliseconds more to the first token, at concurrency 1, of the large model.
+MOST_DELAY: Final = 3.0
+#: Microseconds of CPU per token outside the engine, of the small model.
+MOST_CPU: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One run of one side; times in milliseconds, CPU in microseconds per output token."""
+
+    throughput: float
+    tokens: int
+    ttft: Mapping[str, float]
+    tpot: Mapping[str, float]
+    cpu: Mapping[str, float]
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any], cpu_seconds: Mapping[str, float]) -> Measurement:
+        """From the figures that a part wrote."""
+        tokens = figures["output_tokens"]
+        cpu = {part: seconds / tokens * 1e6 for part, seconds in cpu_seconds.items()}
+        return cls(figures["throughput"], tokens, figures["ttft"], figures["tpot"], cpu)
+
+
+Pair = tuple[Measurement, Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One model. ``pairs``: by concurrency, engine and server of each repetition."""
+
+    name: str
+    words: str
+    pairs: dict[int, list[Pair]]
+
+
+def throughput_ratio(pair: Pair) -> float:
+    engine, server = pair
+    return server.throughput / engine.throughput
+
+
+def delay(pair: Pair) -> float:
+    """Milliseconds that the server adds to the median time to the first token."""
+    engine, server = pair
+    return server.ttft["median"] - engine.ttft["median"]
+
+
+def cpu_outside(pair: Pair) -> float:
+    """CPU per token of all processes of the server, less what the engine takes alone."""
+    engine, server = pair
+    return sum(server.cpu[part] for part in ("server", "prompts", "engine")) - engine.cpu["engine"]
+
+
+def tables(comparison: Comparison) -> list[str]:
+    """Two tables: what clients see, and what it costs."""
+    lines = [
+        f"## {comparison.name.capitalize()}: {comparison.words}",
+        "",
+        "TTFT and TPOT in ms: mean, median, p99.",
+        "",
+        "| concurrency | | tokens/s | TTFT | | | TPOT | | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for concurrency, pairs in comparison.pairs.items():
+        for place, side in enumerate(("engine", "server")):
+            runs = [pair[place] for pair in pairs]
+            lines.append(
+                f"| {concurrency} | {side} | {_of(runs, lambda run: run.throughput):,.0f} | "
+                + " | ".join(_spread(runs, "ttft", 1))
+                + " | "
+                + " | ".join(_spread(runs, "tpot", 2))
+                + " |"
+            )
+    lines += [
+        "",
+        "CPU in µs per output token: of the engine alone, then of the server's processes and the "
+        "clients. Outside the engine: the server's processes less the engine alone.",
+        "",
+        "| concurrency | ratio of throughput | TTFT, ms more | engine alone | engine process | "
+        "server | prompts | outside the engine | clients |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for concurrency, pairs in comparison.pairs.items():
+        servers = [server for _, server in pairs]
+        parts = [
+            f"{median(run.cpu[part] for run in servers):,.1f}"
+            for part in ("engine", "server", "prompts")
+        ]
+        lines.append(
+            f"| {concurrency} | {median(map(throughput_ratio, pairs)):.3f} | "
+            f"{median(map(delay, pairs)):+.1f} | "
+            f"{median(engine.cpu['engine'] for engine, _ in pairs):,.1f} | "
+            f"{' | '.join(parts)} | {median(map(cpu_outside, pairs)):,.1f} | "
+            f"{median(run.cpu['clients'] for run in servers):,.1f} |"
+        )
+    return [*lines, ""]
+
+
+def aims(comparison: Comparison) -> Iterator[str]:
+    """A row for each aim of this model."""
+    least = LEAST_RATIO[comparison.name]
+    ratios = [median(map(throughput_ratio, pairs)) for pairs in comparison.pairs.values()]
+    shown = ", ".join(
+        f"{ratio:.3f} at {concurrency}"
+        for concurrency, ratio in zip(comparison.pairs, ratios, strict=True)
+    )
+    yield (
+        f"| {comparison.name}: at least {least} of the engine's throughput | {shown} | "
+        f"{_yes(min(ratios) >= least)} |"
+    )
+    if comparison.name == "large":
+        more = median(map(delay, comparison.pairs[1]))
+        yield (
+            f"| large: at most {MOST_DELAY:.0f} ms more to the first token, at 1 | {more:+.1f} ms "
+            f"| {_yes(more <= MOST_DELAY)} |"
+        )
+    else:
+        busiest = max(comparison.pairs)
+        cpu = median(map(cpu_outside, comparison.pairs[busiest]))
+        own = median(server.cpu["server"] for _, server in comparison.pairs[busiest])
+        yield (
+            f"| small: under {MOST_CPU:.0f} µs of CPU per token outside the engine | {cpu:.1f} µs "
+            f"at {busiest}; the server's own process {own:.1f} µs | {_yes(cpu < MOST_CPU)} |"
+        )
+
+
+def _spread(runs: Sequence[Measurement], name: str, digits: int) -> list[str]:
+    return [
+        f"{median(getattr(run, name)[figure] for run in runs):,.{digits}f}"
+        for figure in ("mean", "median", "p99")
+    ]
+
+
+def _of(runs: Sequence[Measurement], figure: Callable[[Measurement], float]) -> float:
+    return median(map(figure, runs))
+
+
+def _yes(reached: bool) -> str:
+    return "yes" if reached else "no"

@@ -1,0 +1,116 @@
+"""What values of arguments may be: functions from the word to the value, for argparse's ``type``.
+
+Imports nothing that takes time, as `servers.cli.arguments`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR")
+
+_SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
+
+
+def switch(text: str) -> bool:
+    """``true`` or ``false``."""
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"true or false is needed, not {text!r}")
+    return text.lower() == "true"
+
+
+def port(text: str) -> int:
+    """A port's number, 0 included."""
+    if not text.isdecimal() or len(text) > 9 or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a number from 0 to 65535 is needed: {text!r}")
+    return int(text)
+
+
+def rest_port(text: str) -> int | str:
+    """A port's number, or ``auto``."""
+    return text if text == "auto" else port(text)
+
+
+def hosts(text: str) -> tuple[str, ...]:
+    """Names or addresses with commas between them, IPv6 with or without brackets."""
+    found = tuple(host.strip().strip("[]") for host in text.split(","))
+    if not all(re.fullmatch(r"[\w.:%-]+", host) for host in found):
+        raise argparse.ArgumentTypeError(f"host names or IP addresses are needed: {text!r}")
+    return found
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words with commas between them."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def size(text: str) -> int:
+    """Bytes: ``1048576``, ``512K``, ``64M``."""
+    match = _SIZE.match(text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"a number of bytes is needed, 1048576 or 64M: {text!r}")
+    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2].lower()]
+
+
+def count(text: str) -> int:
+    """A number from 1 on."""
+    return _number(text, 1)
+
+
+def count_or_zero(text: str) -> int:
+    """A number from 0 on."""
+    return _number(text, 0)
+
+
+def seconds(text: str) -> float:
+    """A number of seconds, 0 included."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1e6:
+        raise argparse.ArgumentTypeError(f"a number of seconds from 0 on is needed: {text!r}")
+    return number
+
+
+def log_level(text: str) -> str:
+    """One of `LOG_LEVELS`, in any case."""
+    level = text.upper()
+    if level not in LOG_LEVELS:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(LOG_LEVELS)} is needed: {text!r}")
+    return level
+
+
+def one_of(served: Sequence[str], not_served: Sequence[str] = ()) -> Callable[[str], str]:
+    """One of the words ``served``; of those ``not_served`` it is said that they come later."""
+
+    def check(text: str) -> str:
+        if text in served:
+            return text
+        known = ", ".join(word for word in served if word)
+        if text in not_served:
+            raise argparse.ArgumentTypeError(
+                f"{text} is not served by this version; served: {known}"
+            )
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not known.{_near(text, (*served, *not_served))} Known here: {known}"
+        )
+
+    return check
+
+
+def _number(text: str, least: int) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < least:
+        raise argparse.ArgumentTypeError(f"a number from {least} on is needed: {text!r}")
+    return int(text)
+
+
+def _near(text: str, words: Sequence[str]) -> str:
+    import difflib
+
+    by_key = {word.lower(): word for word in words}
+    near = difflib.get_close_matches(text.lower(), by_key, n=1)
+    return f" Did you mean `{by_key[near[0]]}`?" if near else ""

@@ -1,0 +1,61 @@
+"""What the server's process loads, and what it does not do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.test_imports import ROOT, python
+
+ROOMS = ("protos", "graph_runtime", "calculators", "servers")
+CHILD = ROOT / "calculators" / "llm" / "child"
+
+LIBRARIES_OF_A_SERVER = """
+import sys
+import servers.cli.serve
+import calculators.llm.http_llm_calculator
+import calculators.llm.resources
+from graph_runtime import REGISTRY
+calculators.register_all(REGISTRY)
+assert REGISTRY.find_calculator("HttpLLMCalculator", "") is not None
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The top-level packages that a file imports, in functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def importers(*packages: str) -> set[Path]:
+    """The project's files that import one of these."""
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    assert len(files) > 100
+    return {path for path in files if not set(packages).isdisjoint(imports(path))}
+
+
+def test_a_server_loads_no_model_library() -> None:
+    done = python(LIBRARIES_OF_A_SERVER)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert {"aiohttp", "calculators", "msgspec"} <= loaded
+    assert loaded.isdisjoint({"openvino", "openvino_genai", "openvino_tokenizers"})
+
+
+def test_model_libraries_are_imported_by_what_runs_in_child_processes_only() -> None:
+    llm = ROOT / "calculators" / "llm"
+    folders = {path.parent for path in importers("openvino", "openvino_genai")}
+    assert folders == {llm / "engine", llm / "prompt"}
+
+
+def test_nothing_is_pickled() -> None:
+    assert importers("pickle", "marshal", "shelve", "multiprocessing") == set()
+
+
+def test_processes_are_started_in_one_place() -> None:
+    assert importers("subprocess") == {CHILD / "child_process.py"}

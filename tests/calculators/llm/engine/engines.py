@@ -1,0 +1,102 @@
+"""Both kinds of engine, and reading from them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from calculators.llm.engine.engine import Engine, Generation, Part
+from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.in_process_engine import InProcessEngine
+from calculators.llm.engine.process_engine import ProcessEngine
+from tests.calculators.llm.conditions import soon
+from tests.calculators.llm.demo_model import DEMO, ids_of
+from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
+
+PROMPT = ids_of(*range(40, 60))
+#: More tokens than any test waits for.
+ENDLESS = 1_000_000
+
+
+def part(
+    tokens: int = 8, *, prompt: bytes = PROMPT, choices: int = 1, beams: int = 1, **more: object
+) -> Part:
+    """A greedy part that does not end before its length."""
+    return Part(
+        prompt,
+        GenerationSettings(
+            max_new_tokens=tokens,
+            ignore_eos=beams == 1,
+            num_return_sequences=choices,
+            num_beams=beams,
+            **more,  # type: ignore[arg-type]
+        ),
+    )
+
+
+@dataclass
+class Gained:
+    """What a choice gained."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
+async def read_all(generation: Generation, choices: int = 1) -> list[Gained]:
+    """Read to the end."""
+    gained = [Gained() for _ in range(choices)]
+    while not generation.is_finished:
+        for choice, tokens in await soon(generation.read()):
+            gained[choice].ids += tokens.token_ids
+            gained[choice].logprobs += tokens.logprobs
+            if tokens.finish_reason is not None:
+                gained[choice].reasons.append(tokens.finish_reason)
+    return gained
+
+
+async def generate(engine: Engine, asked: Part, *, choices: int = 1) -> list[Gained]:
+    """Submit one part and read to the end."""
+    return await read_all(engine.submit([asked]), choices)
+
+
+async def read_for_ever(generation: Generation) -> None:
+    """Until it raises."""
+    while True:
+        await soon(generation.read())
+
+
+async def demo_engine(*, hang_seconds: float = 120, **settings: object) -> ProcessEngine:
+    engine = ProcessEngine(
+        EngineSettings(model_path=str(DEMO), device="CPU", **settings),  # type: ignore[arg-type]
+        name="demo",
+        hang_seconds=hang_seconds,
+    )
+    await soon(engine.start())
+    return engine
+
+
+async def scripted_engine() -> InProcessEngine:
+    await asyncio.sleep(0)
+    return InProcessEngine(ScriptedPipeline())
+
+
+ENGINES: dict[str, Callable[[], Awaitable[Engine]]] = {
+    "scripted": scripted_engine,
+    "process": demo_engine,
+}
+
+__all__ = [
+    "ENDLESS",
+    "ENGINES",
+    "PROMPT",
+    "Engine",
+    "Gained",
+    "demo_engine",
+    "generate",
+    "part",
+    "read_all",
+    "read_for_ever",
+]

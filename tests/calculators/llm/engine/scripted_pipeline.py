@@ -1,0 +1,55 @@
+"""A `Pipeline` that does as its requests say, without a model."""
+
+from __future__ import annotations
+
+from calculators.llm.engine.core import Refused
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Metrics, Tokens
+from tests.calculators.llm.demo_model import ids_of
+
+#: A request of this one token is refused; of that one, it breaks the pipeline at its first step.
+REFUSED = ids_of(404)
+BREAKING = ids_of(666)
+
+
+class ScriptedPipeline:
+    """Each request gains the tokens 0, 1, 2, ... one per step and sequence, as many as it asked."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, tuple[int, GenerationSettings]] = {}
+        self.cancelled: list[int] = []
+        self.steps = 0
+        self._is_broken = False
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.running)
+
+    def add(self, request_id: int, input_ids: bytes, settings: GenerationSettings) -> None:
+        if input_ids in (REFUSED, b""):
+            raise Refused("such a prompt is not taken")
+        self._is_broken = self._is_broken or input_ids == BREAKING
+        self.running[request_id] = (0, settings)
+
+    def cancel(self, request_id: int) -> None:
+        self.cancelled.append(request_id)
+        self.running.pop(request_id, None)
+
+    def step(self) -> list[Tokens]:
+        if self._is_broken:
+            raise RuntimeError("the scripted pipeline broke")
+        self.steps += 1
+        gained: list[Tokens] = []
+        for request_id, (count, settings) in list(self.running.items()):
+            is_last = count + 1 == settings.max_new_tokens
+            gained += [
+                Tokens(request_id, sequence, [count], [], "length" if is_last else None)
+                for sequence in range(settings.num_return_sequences)
+            ]
+            self.running[request_id] = (count + 1, settings)
+            if is_last:
+                del self.running[request_id]
+        return gained
+
+    def metrics(self) -> Metrics:
+        return Metrics(running=len(self.running), cache_usage=0.1 * len(self.running))

@@ -1,0 +1,150 @@
+"""openvino-genai as a `Pipeline`, where its behaviour is not obvious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openvino_genai as genai
+import pytest
+
+from calculators.llm.engine import genai_pipeline
+from calculators.llm.engine.core import Refused
+from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.genai_pipeline import GenaiPipeline, generation_config
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Tokens
+from tests.calculators.llm.demo_model import DEMO
+from tests.calculators.llm.engine.engines import ENDLESS, PROMPT, part
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> GenaiPipeline:
+    return GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
+
+
+@pytest.fixture
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> GenaiPipeline:
+    """A pipeline whose cache has room for 64 tokens."""
+
+    def config(settings: EngineSettings) -> Any:
+        made = genai.SchedulerConfig()
+        made.num_kv_blocks = 2
+        return made
+
+    monkeypatch.setattr(genai_pipeline, "scheduler_config", config)
+    return GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
+
+
+def run(pipeline: GenaiPipeline, *, most: int = 500) -> list[Tokens]:
+    gained: list[Tokens] = []
+    while pipeline.has_work:
+        assert most, "it goes on and on"
+        most -= 1
+        gained += pipeline.step()
+    return gained
+
+
+def ends(gained: list[Tokens], request_id: int) -> list[tuple[int, str]]:
+    return [
+        (tokens.sequence, tokens.finish_reason)
+        for tokens in gained
+        if tokens.request_id == request_id and tokens.finish_reason is not None
+    ]
+
+
+def test_a_full_cache_ends_a_generation(small_cache: GenaiPipeline) -> None:
+    small_cache.add(1, PROMPT, part(ENDLESS).settings)
+    gained = run(small_cache)
+    assert ends(gained, 1) == [(0, "cache")]
+    assert sum(len(tokens.token_ids) for tokens in gained) > 20
+
+
+def test_a_full_cache_ends_every_beam(small_cache: GenaiPipeline) -> None:
+    small_cache.add(1, PROMPT, part(ENDLESS, choices=3, beams=4).settings)
+    assert ends(run(small_cache), 1) == [(0, "cache"), (1, "cache"), (2, "cache")]
+
+
+def test_a_prompt_beyond_the_cache_ends_at_once(small_cache: GenaiPipeline) -> None:
+    small_cache.add(1, PROMPT * 40, part(5).settings)
+    gained = run(small_cache)
+    assert ends(gained, 1) == [(0, "cache")]
+    small_cache.add(2, PROMPT, part(5).settings)
+    assert ends(run(small_cache), 2) == [(0, "length")]
+
+
+def test_the_library_has_its_cache_back_after_a_cancellation(pipeline: GenaiPipeline) -> None:
+    pipeline.add(1, PROMPT, part(ENDLESS).settings)
+    for _ in range(40):
+        pipeline.step()
+    assert pipeline.metrics().running == 1
+    assert pipeline.metrics().cache_usage > 0
+    held = pipeline.metrics().cache_bytes
+    pipeline.cancel(1)
+    assert not pipeline.has_work
+    # What it counts is seen with a step more.
+    pipeline._pipeline.step()
+    assert pipeline._pipeline.get_metrics().cache_usage == 0
+    metrics = pipeline.metrics()
+    assert (metrics.running, metrics.waiting, metrics.cache_usage) == (0, 0, 0)
+    assert metrics.cache_bytes == held > 0
+
+
+def test_a_request_waits_until_its_first_token(pipeline: GenaiPipeline) -> None:
+    for number in range(3):
+        pipeline.add(number, PROMPT, part(3).settings)
+    assert (pipeline.metrics().running, pipeline.metrics().waiting) == (0, 3)
+    pipeline.step()
+    assert (pipeline.metrics().running, pipeline.metrics().waiting) == (3, 0)
+    run(pipeline)
+
+
+def test_a_refused_request_leaves_nothing(pipeline: GenaiPipeline) -> None:
+    with pytest.raises(Refused) as caught:
+        pipeline.add(1, b"", part(3).settings)
+    assert ".cpp" not in str(caught.value)
+    assert not pipeline.has_work
+    pipeline.add(1, PROMPT, part(3).settings)
+    assert ends(run(pipeline), 1) == [(0, "length")]
+
+
+def test_settings_reach_the_library() -> None:
+    given: dict[str, Any] = {
+        "max_new_tokens": 7,
+        "min_new_tokens": 2,
+        "ignore_eos": True,
+        "do_sample": True,
+        "top_k": 5,
+        "rng_seed": 2**32 - 1,
+        "num_beams": 1,
+        "num_return_sequences": 1,
+        "echo": True,
+    }
+    floats: dict[str, Any] = {
+        "temperature": 0.5,
+        "top_p": 0.75,
+        "min_p": 0.25,
+        "repetition_penalty": 1.5,
+        "frequency_penalty": 0.5,
+        "presence_penalty": -0.5,
+        "length_penalty": 2.0,
+    }
+    config = generation_config(
+        GenerationSettings(
+            **given, **floats, stop_strings=("a", "b"), stop_token_ids=(3, 4), logprobs=True
+        )
+    )
+    for name, value in {**given, **floats}.items():
+        assert getattr(config, name) == value, name
+    assert config.stop_strings == {"a", "b"}
+    assert config.include_stop_str_in_output
+    assert config.stop_token_ids == {3, 4}
+    assert config.logprobs == 1
+    assert not config.apply_chat_template
+
+
+def test_what_is_not_given_is_the_librarys_default() -> None:
+    config, default = generation_config(GenerationSettings()), genai.GenerationConfig()
+    for name in ("max_new_tokens", "temperature", "top_p", "top_k", "rng_seed", "length_penalty"):
+        assert getattr(config, name) == getattr(default, name), name
+    assert config.logprobs == 0
+    assert config.stop_strings == set()

@@ -1,0 +1,159 @@
+"""A GGUF file as ``models_path``: engine, tokenizer and chat template come from the one file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.gguf_file import Value, write_gguf
+from bench.random_model import TINY, make_model, metadata, vocabulary, weights
+from calculators.llm import register
+from calculators.llm.engine.engine import Part
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.node_options import read_node_options
+from calculators.llm.servable import LlmServable, load_servable
+from graph_runtime import (
+    REGISTRY,
+    Registry,
+    ResourceError,
+    ResourceSettings,
+    load_graph_config,
+    validate_graph,
+)
+from tests.calculators.llm.conditions import soon
+
+END = 2
+
+
+async def serve(directory: Path) -> LlmServable:
+    """Load the model of a directory's graph as the server does."""
+    registry = Registry(REGISTRY)
+    register(registry)
+    plan = validate_graph(load_graph_config(directory / "graph.pbtxt"), registry=registry)
+    (node,) = plan.nodes
+    options = read_node_options(node, ResourceSettings(directory))
+    return await soon(load_servable(options, name="tiny", queue=8))
+
+
+async def generate(model: LlmServable, prompt: bytes, settings: GenerationSettings) -> list[int]:
+    generation = model.engine.submit([Part(prompt, settings)])
+    ids: list[int] = []
+    while not generation.is_finished:
+        for _, tokens in await soon(generation.read()):
+            ids += tokens.token_ids
+    return ids
+
+
+@pytest.fixture(scope="module")
+def model(
+    runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlmServable]:
+    directory = tmp_path_factory.mktemp("gguf")
+    make_model(directory, TINY)
+    served = runner.run(serve(directory))
+    yield served
+    runner.run(served.close())
+
+
+def test_its_own_template_and_vocabulary_make_the_prompt(
+    model: LlmServable, runner: asyncio.Runner
+) -> None:
+    prompt = runner.run(model.prompts.chat([{"role": "user", "content": "good morning"}]))
+    assert prompt.text == "<|im_start|>user\ngood morning<|im_end|>\n<|im_start|>assistant\n"
+    ids = np.frombuffer(prompt.input_ids, dtype=np.int64).tolist()
+    assert model.tokens.decode(ids, skip_special_tokens=False) == prompt.text
+    tokens, _ = vocabulary(TINY.vocabulary)
+    assert ids[0] == tokens.index("<|im_start|>")
+    assert len(ids) < len(prompt.text) / 2
+
+
+def test_it_generates(model: LlmServable, runner: asyncio.Runner) -> None:
+    async def answer() -> tuple[list[int], str]:
+        prompt = await model.prompts.encode("good morning")
+        settings = GenerationSettings(max_new_tokens=12, ignore_eos=True)
+        ids = await generate(model, prompt.input_ids, settings)
+        return ids, await model.prompts.decode(ids)
+
+    ids, text = runner.run(answer())
+    assert len(ids) == 12
+    assert model.tokens.decode(ids).replace("\ufffd", "") == text
+
+
+def test_text_is_made_from_its_table(model: LlmServable, runner: asyncio.Runner) -> None:
+    tokens, _ = vocabulary(TINY.vocabulary)
+    # Its own tokenizer leaves out half characters; a stream shows them as of any other model.
+    ids = [tokens.index("a"), tokens.index("\u00e4"), tokens.index("b")]  # the byte E4
+    assert model.tokens.is_exact
+    assert model.tokens.decode(ids) == "a\ufffdb"
+    assert runner.run(model.prompts.decode(ids)) == "ab"
+
+
+def test_its_end_token_ends_an_answer(runner: asyncio.Runner, tmp_path: Path) -> None:
+    make_model(tmp_path, TINY)
+    likely_end = dict(weights(TINY))
+    for array in likely_end.values():
+        if array.ndim == 2:
+            array[:] = 0
+    likely_end["token_embd.weight"][:] = 0.1
+    likely_end["token_embd.weight"][END] = 0.3
+    write_gguf(tmp_path / "model.gguf", metadata(TINY), likely_end)
+
+    async def answer() -> list[int]:
+        model = await serve(tmp_path)
+        prompt = await model.prompts.encode("good morning")
+        ids = await generate(model, prompt.input_ids, GenerationSettings(max_new_tokens=12))
+        await model.close()
+        return ids
+
+    assert runner.run(answer()) == [END]
+
+
+def test_its_length_limits_requests(model: LlmServable) -> None:
+    assert model.limits.request.max_model_length == TINY.context
+
+
+def cut(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def no_gguf(file: Path) -> None:
+    file.write_bytes(b"not a model" * 1000)
+
+
+def other_architecture(file: Path) -> None:
+    facts: dict[str, Value] = {
+        key.replace("qwen3", "unheard"): value for key, value in metadata(TINY).items()
+    }
+    facts["general.architecture"] = "unheard"
+    write_gguf(file, facts, dict(weights(TINY)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (cut, '"model.gguf" is no GGUF file, or only a part of one'),
+        (cut_short, '"model.gguf" is no GGUF file, or only a part of one'),
+        (empty, '"model.gguf" is no GGUF file, or only a part of one'),
+        (no_gguf, '"model.gguf" is no GGUF file, or only a part of one'),
+        (other_architecture, "the model cannot be loaded: .*unheard"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(
+    runner: asyncio.Runner, tmp_path: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    spoil(make_model(tmp_path, TINY))
+    with pytest.raises(ResourceError, match=reason):
+        runner.run(serve(tmp_path))

@@ -1,0 +1,77 @@
+"""Every message comes out of the wire as it went in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import (
+    VERSION,
+    Add,
+    Cancel,
+    Failed,
+    Load,
+    Metrics,
+    Ready,
+    Step,
+    Tokens,
+    from_engine_decoder,
+    to_engine_decoder,
+)
+from tests.calculators.llm.demo_model import ids_of
+
+SETTINGS = EngineSettings(
+    model_path="models/ž",
+    device="GPU.1",
+    cache_size=3,
+    cache_interval_multiplier=4,
+    cache_eviction=CacheEviction(start_size=32, recent_size=64, max_cache_size=128),
+    sparse_attention=SparseAttention(mode="XATTENTION", xattention_threshold=0.5),
+    plugin_config={"A": "x", "B": True, "C": 2**62, "D": 0.5, "DEVICE_PROPERTIES": {"CPU": {}}},
+)
+GENERATION = GenerationSettings(
+    max_new_tokens=5,
+    stop_strings=("\n", "ž"),
+    stop_token_ids=(1, 2),
+    do_sample=True,
+    temperature=0.7,
+    top_k=3,
+    rng_seed=2**32 - 1,
+    num_beams=2,
+    logprobs=True,
+)
+TO_ENGINE = [
+    Load(VERSION, EngineSettings(model_path="m")),
+    Load(VERSION, SETTINGS),
+    Add(0, ids_of(), GenerationSettings()),
+    Add(2**40, ids_of(1, -1, 2**62), GENERATION),
+    Cancel(7),
+    Stop(),
+]
+FROM_ENGINE = [
+    Ready(VERSION, "CPU", "openvino-genai 2026.4", 0.25),
+    LoadFailed("no such file"),
+    Step([]),
+    Step([Tokens(1, 0, [5, 6], [-0.5, -1e-9]), Tokens(2, 1, [], [], "cache")], [Failed(3, "no")]),
+    Metrics(1, 2, 0.5, 2**40, 9),
+]
+
+
+@pytest.mark.parametrize("message", TO_ENGINE, ids=lambda message: type(message).__name__)
+def test_messages_to_the_engine(message: Any) -> None:
+    assert to_engine_decoder.decode(msgspec.msgpack.encode(message)) == message
+
+
+@pytest.mark.parametrize("message", FROM_ENGINE, ids=lambda message: type(message).__name__)
+def test_messages_from_the_engine(message: Any) -> None:
+    assert from_engine_decoder.decode(msgspec.msgpack.encode(message)) == message
+
+
+def test_a_message_of_the_other_direction_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        from_engine_decoder.decode(msgspec.msgpack.encode(Cancel(1)))

@@ -1,0 +1,247 @@
+"""The prompt process: many at a time, its death, requests that hang or eat memory."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calculators.http_payload import RequestError
+from calculators.llm.prompt import client
+from calculators.llm.prompt.client import PromptProcess
+from calculators.llm.prompt.maker import PromptMaker
+from graph_runtime import Code
+from tests.calculators.llm.conditions import is_running, signal_process, soon, until
+from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
+
+
+def user(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+async def started(path: Path = DEMO, **more: Any) -> PromptProcess:
+    prompts = PromptProcess(str(path), name="demo", **more)
+    await soon(prompts.start())
+    return prompts
+
+
+@pytest.fixture(scope="module")
+def prompts(runner: asyncio.Runner) -> Iterator[PromptProcess]:
+    prompts = runner.run(started())
+    yield prompts
+    runner.run(prompts.close())
+
+
+def test_requests_at_a_time_get_their_own_answers(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    texts = [f"Number {number}." for number in range(50)]
+
+    async def run() -> None:
+        made = await soon(asyncio.gather(*(prompts.encode(text) for text in texts)))
+        assert [prompt.text for prompt in made] == texts
+        decoded = await soon(
+            asyncio.gather(
+                *(prompts.decode(np.frombuffer(each.input_ids, np.int64).tolist()) for each in made)
+            )
+        )
+        assert decoded == texts
+        chats = await soon(asyncio.gather(*(prompts.chat(user(text)) for text in texts)))
+        assert all(text in chat.text for text, chat in zip(texts, chats, strict=True))
+
+    runner.run(run())
+
+
+def test_the_answers_are_those_of_the_tokenizer_in_this_process(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    maker = PromptMaker(str(DEMO))
+    prompt = runner.run(soon(prompts.encode("Hello there", add_special_tokens=False)))
+    assert prompt.input_ids == maker.encode("Hello there", special=False)
+
+
+@pytest.mark.parametrize(
+    "content", ["half of a pair: \ud83d", 2**70, [[[[[[0]]]]]], {"a": float("nan")}]
+)
+def test_what_cannot_be_sent_is_refused_and_disturbs_nobody(
+    prompts: PromptProcess, runner: asyncio.Runner, content: Any
+) -> None:
+    pid = prompts.pid
+
+    async def run() -> None:
+        first, bad, last = await soon(
+            asyncio.gather(
+                prompts.encode("before"),
+                prompts.chat(user(content)),
+                prompts.encode("after"),
+                return_exceptions=True,
+            )
+        )
+        assert not isinstance(first, BaseException)
+        assert not isinstance(last, BaseException)
+        if isinstance(bad, BaseException):
+            assert isinstance(bad, RequestError)
+            assert bad.code is Code.INVALID_ARGUMENT
+
+    runner.run(run())
+    assert prompts.pid == pid
+
+
+def test_a_cancelled_request_disturbs_nobody(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        asked = [asyncio.create_task(prompts.encode(f"{number}")) for number in range(10)]
+        await asyncio.sleep(0)
+        for task in asked[::2]:
+            task.cancel()
+        made = await soon(asyncio.gather(*asked, return_exceptions=True))
+        assert [type(each).__name__ for each in made] == ["CancelledError", "Prompt"] * 5
+
+    runner.run(run())
+
+
+def test_a_refusal_has_the_field_and_the_code(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        runner.run(soon(prompts.chat(user("Hi"), None, {"messages": []})))
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_requests_of_a_process_that_dies_are_asked_again() -> None:
+    async def run() -> None:
+        prompts = await started()
+        old = prompts.pid
+        signal_process(old, signal.SIGSTOP)
+        asked = [asyncio.create_task(prompts.encode(f"text {number}")) for number in range(5)]
+        await asyncio.sleep(0)
+        signal_process(old, signal.SIGKILL)
+        made = await soon(asyncio.gather(*asked))
+        assert [prompt.text for prompt in made] == [f"text {number}" for number in range(5)]
+        assert prompts.pid != old
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_is_to_blame_for_the_second_death() -> None:
+    async def run() -> None:
+        prompts = await started()
+        first = asyncio.create_task(prompts.encode("first"))
+        second = asyncio.create_task(prompts.encode("second"))
+        for _ in range(2):
+            await until(lambda: prompts.unavailable_reason == "")
+            # Stopped before it can answer, as the answer is read by this loop.
+            signal_process(prompts.pid, signal.SIGSTOP)
+            old = prompts.pid
+            signal_process(old, signal.SIGKILL)
+            await until(lambda old=old: prompts.pid not in (None, old))  # type: ignore[misc]
+        outcome = await soon(asyncio.gather(first, second, return_exceptions=True))
+        assert not isinstance(outcome[1], BaseException)
+        if isinstance(outcome[0], BaseException):
+            assert "too long or too much memory" in str(outcome[0])
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_a_process_that_cannot_start_again_fails_who_waits(tmp_path: Path) -> None:
+    folder = copy_of_demo(tmp_path / "model")
+
+    async def run() -> None:
+        prompts = await started(folder)
+        rewrite(folder / "openvino_tokenizer.xml", lambda _: b"gone")
+        signal_process(prompts.pid, signal.SIGKILL)
+        await until(lambda: prompts.pid is None)
+        with pytest.raises(RequestError) as caught:
+            await soon(prompts.encode("Hello"))
+        assert caught.value.code is Code.UNAVAILABLE
+        assert "openvino_tokenizer.xml" in str(caught.value)
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_close_fails_who_waits_and_refuses_who_comes() -> None:
+    async def run() -> None:
+        prompts = await started()
+        pid = prompts.pid
+        assert pid is not None
+        signal_process(pid, signal.SIGSTOP)
+        waiting = asyncio.create_task(prompts.encode("Hello"))
+        await asyncio.sleep(0)
+        await soon(prompts.close())
+        for call in (waiting, prompts.encode("Hello"), prompts.chat(user("Hi"))):
+            with pytest.raises(RequestError) as caught:
+                await soon(call)
+            assert caught.value.code is Code.UNAVAILABLE
+        assert not is_running(pid)
+
+    asyncio.run(run())
+
+
+def test_before_its_start_it_refuses() -> None:
+    prompts = PromptProcess(str(DEMO), name="demo")
+    with pytest.raises(RequestError, match="not loaded"):
+        asyncio.run(soon(prompts.encode("Hello")))
+
+
+# Hostile templates --------------------------------------------------------------------------------
+
+_HOSTILE = {
+    "endless": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "memory": "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}"
+    "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "long": "{{ 'A' * 10 ** 9 }}",
+}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = copy_of_demo(tmp_path_factory.mktemp("hostile") / "model")
+    cases = "".join(
+        f"{{% if messages[0].content == '{name}' %}}{source}{{% endif %}}"
+        for name, source in _HOSTILE.items()
+    )
+    rewrite(folder / "chat_template.jinja", lambda _: cases.encode() + b"ok")
+    return folder
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_a_hostile_template_fails_its_own_request_in_bounded_time(hostile: Path, name: str) -> None:
+    async def run() -> None:
+        prompts = await started(hostile, seconds=1)
+        begin = time.monotonic()
+        bad = asyncio.create_task(prompts.chat(user(name)))
+        others = [asyncio.create_task(prompts.chat(user(f"{number}"))) for number in range(5)]
+        with pytest.raises(RequestError) as caught:
+            await soon(bad)
+        assert time.monotonic() - begin < 5
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert [prompt.text for prompt in await soon(asyncio.gather(*others))] == ["ok"] * 5
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_that_needs_too_much_memory_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "MEMORY", 64 * 1024**2)
+
+    async def run() -> None:
+        prompts = await started()
+        with pytest.raises(RequestError) as caught:
+            await soon(prompts.encode("Hello, world! " * 2_000_000))
+        assert "memory" in str(caught.value)
+        assert (await soon(prompts.encode("Hello"))).text == "Hello"
+        await prompts.close()
+
+    asyncio.run(run())

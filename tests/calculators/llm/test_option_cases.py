@@ -1,0 +1,116 @@
+"""OpenVINO Model Server's cases of node options, where its files lie beside the checkout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calculators.llm.engine.genai_pipeline import recommended_device, scheduler_config
+from calculators.llm.node_options import read_node_options, read_plugin_config
+from graph_runtime import ResourceError, ResourceSettings
+from tests.calculators.llm.demo_model import DEMO
+from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
+
+FILE = Path(__file__).parents[4] / "shared" / "cases" / "llm_graph_options.jsonl"
+
+_LINES = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
+CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load"]
+
+#: By id: why what is expected is not what happens here.
+EXCEPTIONS = {
+    "initialization:VLMServableInitializationTest.draftModelProvided": (
+        "a draft model is refused there because the model sees images; with the text model that "
+        "stands in for it here it is accepted, without effect"
+    ),
+    "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirWritesCacheArtifacts": (
+        "that the engine writes its cache is tested below"
+    ),
+    "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirPropagation#1": (
+        "the case has lost its path; LLMNodeOptionsMultipleNodesCacheDirPrecedence#0 says the same"
+    ),
+}
+
+
+def mapped(text: str, folder: Path) -> str:
+    """The case's model is our demo model, its temporary folder ours."""
+    text = re.sub(r"/ovms/src/test/llm_testing/[\w./-]+", str(DEMO), text)
+    return text.replace("<tmp>", str(folder))
+
+
+def graph_of(case: dict[str, Any], folder: Path) -> str:
+    if case.get("pbtxt"):
+        return mapped(case["pbtxt"], folder)
+    options = case["node_options"] if "plugin_config" in case["node_options"][:14] else ""
+    return with_options('models_path: "./" ' + mapped(options, folder))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_a_case_loads_or_is_refused(case: dict[str, Any], tmp_path: Path) -> None:
+    if case["id"] in EXCEPTIONS:
+        pytest.skip(EXCEPTIONS[case["id"]])
+    text = graph_of(case, tmp_path)
+    cache_dir = mapped(case.get("server_options", {}).get("cache_dir", ""), tmp_path)
+    expect = case["expect"]
+    if expect["status"] != "OK":
+        with pytest.raises(ResourceError):
+            asyncio.run(resources_of(text, DEMO, cache_dir=cache_dir))
+        return
+    (node,) = plan_of(text).nodes
+    options = read_node_options(node, ResourceSettings(DEMO, cache_dir=cache_dir))
+    roots: dict[str, Any] = {
+        "scheduler_config": scheduler_config(options.engine),
+        "plugin_config": options.engine.plugin_config,
+        "device": options.engine.device or recommended_device(),
+        "maxTokensLimit": options.max_tokens_limit,
+        "bestOfLimit": options.best_of_limit,
+    }
+    for check in expect.get("checks", []):
+        assert is_as_expected(roots, check, tmp_path), check
+
+
+def is_as_expected(roots: dict[str, Any], check: dict[str, Any], folder: Path) -> bool:
+    path, _, question = check["path"].partition("|")
+    first, *names = path.split(".")
+    value = roots[first]
+    for name in names:
+        if isinstance(value, dict):
+            value = value.get(name)
+        else:
+            getter = getattr(value, f"get_{name}", None)
+            value = getter() if getter is not None else getattr(value, name)
+    if question == "present":
+        value = value is not None
+    value = getattr(value, "name", value)
+    wanted = check["value"]
+    if isinstance(wanted, str):
+        wanted = mapped(wanted, folder)
+    is_so = {
+        "eq": lambda: value == wanted,
+        "near": lambda: abs(value - wanted) < 1e-6,
+        "contains": lambda: wanted in value,
+    }[check["op"]]()
+    return bool(is_so) is not bool(check.get("not"))
+
+
+def test_every_exception_is_a_case() -> None:
+    if CASES:
+        assert EXCEPTIONS.keys() <= {case["id"] for case in CASES}
+
+
+def test_the_engine_writes_its_cache_where_the_server_says(tmp_path: Path) -> None:
+    async def run() -> None:
+        resources = await resources_of(QUICKSTART, DEMO, cache_dir=str(tmp_path))
+        await resources.close()
+
+    asyncio.run(run())
+    assert any(tmp_path.rglob("*"))
+
+
+def test_a_plugin_config_of_openvino_model_servers_tests_is_read_the_same() -> None:
+    text = '{"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}'
+    assert read_plugin_config(text) == json.loads(text)

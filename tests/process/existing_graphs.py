@@ -1,0 +1,139 @@
+"""Graphs and configurations as people have them who come from OpenVINO Model Server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tests.process.server_process import DEMO
+
+#: As its demos had it by hand: commas, colons, single quotes, a space in the type's name.
+BY_HAND: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+
+node: {
+  name: "LLMExecutor"
+  calculator: "HttpLLMCalculator"
+  input_stream: "LOOPBACK:loopback"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  input_stream_info: {
+    tag_index: 'LOOPBACK:0',
+    back_edge: true
+  }
+  node_options: {
+      [type.googleapis.com / mediapipe.LLMCalculatorOptions]: {
+          models_path: "%s",
+          cache_size: 1
+      }
+  }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler",
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
+        sync_set {
+          tag_index: "LOOPBACK:0"
+        }
+      }
+    }
+  }
+}
+"""
+
+#: As its export tools write it now: the queue's comment, execution contexts, every option.
+EXPORTED: Final = """\
+# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node: {
+    name: "LLMExecutor"
+    calculator: "HttpLLMCalculator"
+    input_stream: "LOOPBACK:loopback"
+    input_stream: "HTTP_REQUEST_PAYLOAD:input"
+    input_side_packet: "LLM_NODE_RESOURCES:llm"
+    input_side_packet: "LLM_NODE_EXECUTION_CONTEXTS:llm_ctx"
+    output_stream: "LOOPBACK:loopback"
+    output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+    input_stream_info: {
+        tag_index: 'LOOPBACK:0',
+        back_edge: true
+    }
+    node_options: {
+        [type.googleapis.com / mediapipe.LLMCalculatorOptions]: {
+            max_num_seqs: 256,
+            device: "CPU",
+            models_path: "./",
+            plugin_config: '{"KV_CACHE_PRECISION": "u8", "NUM_STREAMS": "1"}',
+            enable_prefix_caching: true,
+            cache_size: 1,
+            max_num_batched_tokens: 512,
+            dynamic_split_fuse: true,
+            pipeline_type: LM_CB,
+            tool_parser: "hermes3",
+            reasoning_parser: "qwen3",
+            enable_tool_guided_generation: false
+        }
+    }
+    input_stream_handler {
+        input_stream_handler: "SyncSetInputStreamHandler",
+        options {
+            [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
+                sync_set {
+                    tag_index: "LOOPBACK:0"
+                }
+            }
+        }
+    }
+}
+"""
+
+_LLAMA: Final = "meta-llama/Meta-Llama-3-8B-Instruct"
+_EXPORTED: Final = "OpenVINO/Qwen3-8B-int4-cw-ov"
+_OTHER_FILE: Final = "other-file"
+_OF_A_MODEL: Final = "model-entry"
+
+#: What the configuration of `make_site` serves.
+NAMES: Final = (_LLAMA, _EXPORTED, _OTHER_FILE, _OF_A_MODEL)
+
+
+def make_site(folder: Path) -> Path:
+    """A directory with models and the config.json that lists them; its path."""
+    # A relative base path that is not the name.
+    _make_model(folder / "Meta-Llama-3-8B-Instruct", "graph.pbtxt", BY_HAND % "./")
+    # The name is the base path, in two levels, as export_model.py lays it out.
+    _make_model(folder / _EXPORTED, "graph.pbtxt", EXPORTED)
+    # A graph under another name in a directory without a model, which stands elsewhere.
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    model = _make_model(folder / "weights", "unused.pbtxt", "")
+    (elsewhere / "my_graph.pbtxt").write_text(BY_HAND % model)
+    # Newer configurations list graphs among the models.
+    _make_model(folder / "of_a_model", "graph.pbtxt", EXPORTED)
+    config = folder / "config.json"
+    graphs = [
+        {"name": _LLAMA, "base_path": "Meta-Llama-3-8B-Instruct"},
+        {"name": _EXPORTED},
+        {"name": _OTHER_FILE, "base_path": str(elsewhere), "graph_path": "my_graph.pbtxt"},
+    ]
+    models = [{"config": {"name": _OF_A_MODEL, "base_path": str(folder / "of_a_model")}}]
+    config.write_text(json.dumps({"model_config_list": models, "mediapipe_config_list": graphs}))
+    return config
+
+
+def _make_model(folder: Path, graph_name: str, graph: str) -> Path:
+    """The demo model with another graph. Links where that works, since nobody writes to it."""
+    folder.mkdir(parents=True)
+    for file in DEMO.iterdir():
+        if file.is_file() and file.suffix != ".pbtxt":
+            try:
+                os.link(file, folder / file.name)
+            except OSError:
+                shutil.copy(file, folder)
+    (folder / graph_name).write_text(graph)
+    return folder

@@ -1,0 +1,91 @@
+"""A plain HTTP client: what is sent and received, with nothing of an OpenAI client between."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+CHAT: Final = "/v3/chat/completions"
+COMPLETIONS: Final = "/v3/completions"
+HELLO: Final = ({"role": "user", "content": "Hello"},)
+
+#: Longer than any answer of the demo model takes.
+_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One whole answer; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object of an OpenAI endpoint."""
+        error: dict[str, Any] = self.json["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        return error
+
+
+class HttpClient:
+    """Every request has a connection of its own."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    @contextmanager
+    def open(
+        self, method: str, path: str, body: object = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request; the response once its headers are there. Leaving closes it."""
+        data = body if isinstance(body, str | None) else json.dumps(body)
+        headers = {"Content-Type": "application/json"}
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+        ) as connection:
+            connection.request(method, path, data, headers)
+            with connection.getresponse() as response:
+                yield response
+
+    def ask(self, method: str, path: str, body: object = None) -> Reply:
+        with self.open(method, path, body) as response:
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, headers, response.read())
+
+    def get(self, path: str) -> Reply:
+        return self.ask("GET", path)
+
+    def post(self, path: str, **members: Any) -> Reply:
+        """A request with these members, of the model ``demo`` unless told."""
+        return self.ask("POST", path, {"model": "demo", **members})
+
+    def send_and_leave(self, path: str, body: object, *, when: Callable[[], bool]) -> None:
+        """Post, and close the connection when something is so, without reading the answer."""
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+        ) as connection:
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            deadline = time.monotonic() + _SECONDS
+            while not when():
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+
+    @contextmanager
+    def stream(self, path: str, **members: Any) -> Iterator[http.client.HTTPResponse]:
+        """As `post`, with ``stream``: the response to be read."""
+        body = {"model": "demo", "stream": True, **members}
+        with self.open("POST", path, body) as response:
+            assert response.status == 200, response.read()
+            assert response.headers["Content-Type"] == "text/event-stream"
+            yield response

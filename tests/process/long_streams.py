@@ -1,0 +1,56 @@
+"""Streams that are in flight: read by threads, so that something can happen to them meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+from tests.process.http_client import CHAT, HELLO, HttpClient
+
+#: More than is generated while a test looks at it.
+ENDLESS = 1900
+
+
+class LongStream:
+    """One stream; `began` once there was text in it."""
+
+    def __init__(self, client: HttpClient, pool: ThreadPoolExecutor, max_tokens: int) -> None:
+        self.began = Event()
+        self.ended_at = 0.0
+        self._client = client
+        self._max_tokens = max_tokens
+        self._body: Future[bytes] = pool.submit(self._read)
+
+    def body(self) -> bytes:
+        """All of it, when it has ended."""
+        return self._body.result()
+
+    def _read(self) -> bytes:
+        body = b""
+        try:
+            asked: dict[str, Any] = {"ignore_eos": True, "max_tokens": self._max_tokens}
+            with self._client.stream(CHAT, messages=HELLO, **asked) as response:
+                while line := response.readline():
+                    body += line
+                    if body.count(b"\n\n") == 2:
+                        self.began.set()
+        finally:
+            self.ended_at = time.monotonic()
+            self.began.set()
+        return body
+
+
+@contextmanager
+def in_flight(
+    client: HttpClient, count: int, *, max_tokens: int = ENDLESS
+) -> Iterator[list[LongStream]]:
+    """Streams that have all begun. They have to end before this is left."""
+    with ThreadPoolExecutor(max_workers=count) as pool:
+        streams = [LongStream(client, pool, max_tokens) for _ in range(count)]
+        for stream in streams:
+            assert stream.began.wait(30)
+        yield streams

@@ -1,0 +1,148 @@
+"""`graphrt serve` with the real engine, as a process that is watched from outside."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from tests.process.http_client import HttpClient
+from tests.process.processes import children_of, is_running, module_of
+from tests.servers.cli.process import COMMAND, ROOT, environment
+
+DEMO: Final = ROOT / "examples" / "models" / "demo"
+ENGINE: Final = "calculators.llm.engine.process"
+PROMPTS: Final = "calculators.llm.prompt.process"
+
+#: Much longer than anything here takes on a busy machine.
+SECONDS: Final = 30.0
+
+
+class ServerProcess:
+    """A running server; killed at the end if it still runs.
+
+    Its log is read all the time: a pipe that nobody reads would stop the server.
+    """
+
+    def __init__(self, *words: str | Path, cwd: Path = ROOT) -> None:
+        self._process = subprocess.Popen(
+            [*COMMAND, "serve", "--rest_port", "auto", *map(str, words)],
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.log: list[str] = []
+        self._more_log = threading.Condition()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+        self.port = 0
+
+    def __enter__(self) -> ServerProcess:
+        try:
+            line = self.wait_for_log(r"  curl http://[^ ]*:(\d+)/")
+        except BaseException:
+            self._end()
+            raise
+        self.port = int(line[1])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def client(self) -> HttpClient:
+        """Sends requests to it."""
+        return HttpClient(self.port)
+
+    # What it says ---------------------------------------------------------------------------------
+
+    def wait_for_log(self, pattern: str, *, since: int = 0) -> re.Match[str]:
+        """The first line from the given one on in which the pattern is found."""
+        place = since
+        deadline = time.monotonic() + SECONDS
+        with self._more_log:
+            while True:
+                for line in self.log[place:]:
+                    match = re.search(pattern, line)
+                    if match is not None:
+                        return match
+                place = len(self.log)
+                left = deadline - time.monotonic()
+                is_over = not self._reader.is_alive() or left <= 0
+                if is_over and place == len(self.log):
+                    raise AssertionError(f"no line with {pattern!r} in:\n{''.join(self.log)}")
+                self._more_log.wait(min(left, 0.5))
+
+    def _read_log(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            with self._more_log:
+                self.log.append(line)
+                self._more_log.notify_all()
+
+    # How it is ------------------------------------------------------------------------------------
+
+    def is_live(self) -> bool:
+        return self.client.get("/v2/health/live").status == 200
+
+    def is_ready(self) -> bool:
+        return self.client.get("/v2/health/ready").status == 200
+
+    def children(self) -> dict[int, str]:
+        """Its running child processes, and the module that each runs."""
+        return {pid: module_of(pid) for pid in children_of(self.pid) if is_running(pid)}
+
+    def child(self, module: str) -> int:
+        """The process id of the one child that runs a module."""
+        (pid,) = [pid for pid, name in self.children().items() if name == module]
+        return pid
+
+    # Its end --------------------------------------------------------------------------------------
+
+    def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Wait until it has ended; its exit code."""
+        code = self._process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        return code
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self.wait()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+
+def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = SECONDS) -> float:
+    """Wait for something that only looking can tell; the seconds that it took."""
+    begin = time.monotonic()
+    while not is_so():
+        taken = time.monotonic() - begin
+        assert taken < seconds, f"{what}: not so after {taken:.1f} s"
+        time.sleep(0.01)
+    return time.monotonic() - begin

@@ -1,0 +1,44 @@
+"""A client that goes takes its generation with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.long_streams import ENDLESS
+from tests.process.processes import cpu_seconds
+from tests.process.server_process import ENGINE, ServerProcess, wait_until
+
+#: What the engine may still use for requests whose clients are gone; all of one takes seconds.
+_REST = 0.5
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool) -> None:
+    engine = demo.child(ENGINE)
+    since = len(demo.log)
+    used = cpu_seconds(engine)
+    asked = {"model": "demo", "messages": HELLO, "ignore_eos": True, "max_tokens": ENDLESS}
+    if stream:
+        with demo.client.open("POST", CHAT, {**asked, "stream": True}) as response:
+            response.readline()
+    else:
+        demo.client.send_and_leave(CHAT, asked, when=lambda: cpu_seconds(engine) > used + 0.1)
+    left = cpu_seconds(engine)
+    demo.wait_for_log(f"POST {CHAT} 499 ", since=since)
+    # Another request shares the engine's steps with what is running: all that is left is this one.
+    assert demo.client.post(CHAT, messages=HELLO, max_tokens=1).status == 200
+    wait_until(_Idle(engine), "the engine is idle", seconds=5.0)
+    assert cpu_seconds(engine) - left < _REST
+
+
+class _Idle:
+    """True when a process has used nothing since the last time but one."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._used = [-1.0] * 20
+
+    def __call__(self) -> bool:
+        self._used = [*self._used[1:], cpu_seconds(self._pid)]
+        return self._used[0] == self._used[-1]

@@ -1,0 +1,109 @@
+"""An engine that dies or hangs: its streams are told, the server goes on, the engine returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.long_streams import in_flight
+from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess, wait_until
+from tests.process.stream_law import read_stream
+from tests.servers.cli.process import ROOT, environment
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess(DEMO) as server:
+        yield server
+
+
+def assert_answers(server: ServerProcess) -> None:
+    reply = server.client.post(CHAT, messages=HELLO, max_tokens=5)
+    assert reply.status == 200, reply.body
+    assert reply.json["choices"][0]["message"]["content"]
+
+
+def wait_until_back(server: ServerProcess) -> None:
+    """It is live all the time."""
+
+    def is_ready() -> bool:
+        assert server.is_live()
+        return server.is_ready()
+
+    wait_until(is_ready, "ready again")
+
+
+def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerProcess) -> None:
+    engine = server.child(ENGINE)
+    with in_flight(server.client, 8) as streams:
+        killed_at = time.monotonic()
+        os.kill(engine, signal.SIGKILL)
+        wait_until(lambda: not server.is_ready(), "unready", seconds=2.0)
+        assert server.is_live()
+        for stream in streams:
+            told = read_stream(stream.body())
+            assert told.error is not None
+            assert told.error["type"] == "server_error"
+            assert told.error["code"] == "service_unavailable"
+            assert "engine" in told.error["message"]
+            assert stream.ended_at - killed_at < 2.0
+    refused = server.client.post(CHAT, messages=HELLO)
+    if refused.status != 200:  # it may be back already
+        assert refused.status == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.error["code"] == "service_unavailable"
+    wait_until_back(server)
+    assert server.child(ENGINE) != engine
+    assert_answers(server)
+
+
+def test_the_openai_client_raises_what_the_last_event_says(server: ServerProcess) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.process.clients.with_openai_interrupted", server.url],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "began\n"
+        os.kill(server.child(ENGINE), signal.SIGKILL)
+        raised = json.loads(client.stdout.read().splitlines()[-1])
+    assert raised["kind"] == "APIError"
+    assert raised["code"] == "service_unavailable"
+    assert "engine" in raised["message"]
+    wait_until_back(server)
+
+
+def test_a_killed_prompt_process_comes_back(server: ServerProcess) -> None:
+    prompts = server.child(PROMPTS)
+    os.kill(prompts, signal.SIGKILL)
+    wait_until(lambda: prompts not in server.children(), "gone")
+    wait_until_back(server)
+    assert server.child(PROMPTS) != prompts
+    assert_answers(server)
+
+
+def test_a_stopped_engine_makes_the_server_unready_and_goes_on_later(server: ServerProcess) -> None:
+    engine = server.child(ENGINE)
+    with in_flight(server.client, 1, max_tokens=600) as (stream,):
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            taken = wait_until(lambda: not server.is_ready(), "unready", seconds=8.0)
+            assert taken > 3.0, "a long step is no reason to be unready"
+            assert server.is_live()
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        assert wait_until(server.is_ready, "ready again") < 3.0
+        told = read_stream(stream.body())
+    assert told.error is None
+    assert told.finish_reason == "length"
+    assert server.child(ENGINE) == engine
