@@ -174,7 +174,9 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
     if failure is not None:
         await asyncio.gather(engine.close(), prompts.close())
         if isinstance(failure, LoadError):
-            raise ResourceError(f"the model cannot be loaded: {failure}") from None
+            size = options.engine.cache_size
+            hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(failure) else ""
+            raise ResourceError(f"the model cannot be loaded: {failure}{hint}") from None
         raise failure
     ready, prompts_ready = started
     assert not isinstance(ready, BaseException)

@@ -12,8 +12,11 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SOURCE_LINE = re.compile(
     r"(?:Exception from |at )?[\w./+-]+\.(?:cpp|cc|cxx|hpp|hh|h|c|pyx|py):\d+(?::\d+)?:?"
 )
-# Two components at least. Not after a word, a slash, a colon or "#": URLs and JSON pointers stay.
-_PATH = re.compile(r"(?<![\w/:.#])(?:[A-Za-z]:\\|~?/)[\w.+@-]+(?:[\\/][\w.+@-]+)+[\\/]?")
+# Two components at least. Not after a word, a slash, a colon or "#": URLs and JSON pointers stay,
+# and so do the paths that clients ask for.
+_PATH = re.compile(
+    r"(?<![\w/:.#])(?!/v[123]/)(?:[A-Za-z]:\\|~?/)[\w.+@-]+(?:[\\/][\w.+@-]+)+[\\/]?"
+)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 

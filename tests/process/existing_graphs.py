@@ -95,38 +95,40 @@ node: {
 
 _LLAMA: Final = "meta-llama/Meta-Llama-3-8B-Instruct"
 _EXPORTED: Final = "OpenVINO/Qwen3-8B-int4-cw-ov"
-_OTHER_FILE: Final = "other-file"
-_OF_A_MODEL: Final = "model-entry"
+_OF_A_MODEL: Final = "of-a-model"
 
 #: What the configuration of `make_site` serves.
-NAMES: Final = (_LLAMA, _EXPORTED, _OTHER_FILE, _OF_A_MODEL)
+NAMES: Final = (_LLAMA, _EXPORTED, _OF_A_MODEL)
 
 
 def make_site(folder: Path) -> Path:
     """A directory with models and the config.json that lists them; its path."""
     # A relative base path that is not the name.
-    _make_model(folder / "Meta-Llama-3-8B-Instruct", "graph.pbtxt", BY_HAND % "./")
+    _make_model(folder / "Meta-Llama-3-8B-Instruct", BY_HAND % "./")
     # The name is the base path, in two levels, as export_model.py lays it out.
-    _make_model(folder / _EXPORTED, "graph.pbtxt", EXPORTED)
-    # A graph under another name in a directory without a model, which stands elsewhere.
+    _make_model(folder / _EXPORTED, EXPORTED)
+    # An absolute base path with a graph under another name, and the model elsewhere.
+    model = _make_model(folder / "weights")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
-    model = _make_model(folder / "weights", "unused.pbtxt", "")
     (elsewhere / "my_graph.pbtxt").write_text(BY_HAND % model)
-    # Newer configurations list graphs among the models.
-    _make_model(folder / "of_a_model", "graph.pbtxt", EXPORTED)
     config = folder / "config.json"
     graphs = [
         {"name": _LLAMA, "base_path": "Meta-Llama-3-8B-Instruct"},
         {"name": _EXPORTED},
-        {"name": _OTHER_FILE, "base_path": str(elsewhere), "graph_path": "my_graph.pbtxt"},
     ]
-    models = [{"config": {"name": _OF_A_MODEL, "base_path": str(folder / "of_a_model")}}]
+    # Newer configurations list graphs among the models.
+    of_a_model = {
+        "name": _OF_A_MODEL,
+        "base_path": str(elsewhere),
+        "graph_path": "my_graph.pbtxt",
+    }
+    models = [{"config": of_a_model}]
     config.write_text(json.dumps({"model_config_list": models, "mediapipe_config_list": graphs}))
     return config
 
 
-def _make_model(folder: Path, graph_name: str, graph: str) -> Path:
+def _make_model(folder: Path, graph: str = "") -> Path:
     """The demo model with another graph. Links where that works, since nobody writes to it."""
     folder.mkdir(parents=True)
     for file in DEMO.iterdir():
@@ -135,5 +137,6 @@ def _make_model(folder: Path, graph_name: str, graph: str) -> Path:
                 os.link(file, folder / file.name)
             except OSError:
                 shutil.copy(file, folder)
-    (folder / graph_name).write_text(graph)
+    if graph:
+        (folder / "graph.pbtxt").write_text(graph)
     return folder

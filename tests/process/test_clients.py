@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -20,16 +19,16 @@ from tests.process.http_client import CHAT, COMPLETIONS, HttpClient
 from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import ROOT, environment
 
-LIBRARIES = {
-    "with_openai": "openai",
-    "with_openai_async": "openai",
-    "with_langchain": "langchain_openai",
-    "with_pydantic_ai": "pydantic_ai",
-    "with_litellm": "litellm",
-    "with_llama_index": "llama_index",
-    "with_openai_agents": "agents",
-    "with_instructor": "instructor",
-}
+CLIENTS = (
+    "with_openai",
+    "with_openai_async",
+    "with_langchain",
+    "with_pydantic_ai",
+    "with_litellm",
+    "with_llama_index",
+    "with_openai_agents",
+    "with_instructor",
+)
 
 #: These libraries would tell their makers of their use, or ask them for prices.
 QUIET = {
@@ -49,18 +48,7 @@ Ask = Callable[[str], dict[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def _installed() -> None:
-    missing = sorted({name for name in LIBRARIES.values() if find_spec(name) is None})
-    if missing:
-        pytest.fail(
-            f"the client libraries are not installed ({', '.join(missing)}): "
-            f"pip install -e '.[clients]'",
-            pytrace=False,
-        )
-
-
-@pytest.fixture(scope="module")
-def ask(_installed: None, demo: ServerProcess) -> Iterator[Ask]:
+def ask(client_libraries: None, demo: ServerProcess) -> Iterator[Ask]:
     """What a client saw, per base URL. Two at a time: most of their time is importing."""
     environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
 
@@ -76,7 +64,7 @@ def ask(_installed: None, demo: ServerProcess) -> Iterator[Ask]:
         )
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        running = {name: pool.submit(run, name) for name in LIBRARIES}
+        running = {name: pool.submit(run, name) for name in CLIENTS}
 
         def answers_of(name: str) -> dict[str, dict[str, Any]]:
             done = running[name].result()

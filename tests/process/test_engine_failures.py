@@ -65,6 +65,7 @@ def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerPro
     assert_answers(server)
 
 
+@pytest.mark.usefixtures("client_libraries")
 def test_the_openai_client_raises_what_the_last_event_says(server: ServerProcess) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.process.clients.with_openai_interrupted", server.url],
@@ -85,8 +86,9 @@ def test_the_openai_client_raises_what_the_last_event_says(server: ServerProcess
 
 def test_a_killed_prompt_process_comes_back(server: ServerProcess) -> None:
     prompts = server.child(PROMPTS)
+    since = len(server.log)
     os.kill(prompts, signal.SIGKILL)
-    wait_until(lambda: prompts not in server.children(), "gone")
+    server.wait_for_log("is gone: it was ended by SIGKILL", since=since)
     wait_until_back(server)
     assert server.child(PROMPTS) != prompts
     assert_answers(server)

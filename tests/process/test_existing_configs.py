@@ -19,8 +19,8 @@ every_name = pytest.mark.parametrize("name", NAMES)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     config = make_site(tmp_path_factory.mktemp("site"))
     # As existing start scripts call it, from another directory.
-    words = ["--config_path", config, "--port", "9000", "--rest_workers", "2"]
-    with ServerProcess(*words) as server:
+    more = ("--port", "9000", "--rest_workers", "2")
+    with ServerProcess("--config_path", config, *more, cwd=config.parents[1]) as server:
         yield server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import msgspec
@@ -75,4 +76,5 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    # Without the library's destructors: they take their time, and complain of what still runs.
+    os._exit(main(int(sys.argv[1]), int(sys.argv[2])))

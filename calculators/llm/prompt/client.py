@@ -142,8 +142,9 @@ class PromptProcess:
         if entry is None or entry.answer.done():
             return
         if isinstance(message, Refused):
-            code = Code.INVALID_ARGUMENT if message.is_clients_fault else Code.INTERNAL
-            entry.answer.set_exception(RequestError(message.reason, param=message.param, code=code))
+            entry.answer.set_exception(
+                RequestError(message.reason, param=message.param, code=Code[message.code])
+            )
         else:
             entry.answer.set_result(message)
 

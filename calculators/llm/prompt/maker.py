@@ -17,6 +17,7 @@ from calculators.llm.chat_template import (
     analyze,
     prepare_history,
 )
+from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.prompt.messages import Chat, Decode, Encode, Prompt, Ready, Refused, Text
 from calculators.llm.text.token_table import TokenTable, make_token_table
 from graph_runtime import Code
@@ -30,6 +31,7 @@ _TEXTS: Final = (
     "",
 )
 _RANDOM_SAMPLES: Final = 200
+_TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
 class PromptMaker:
@@ -99,11 +101,18 @@ class PromptMaker:
                         message.request_id, self.decode(message.ids, message.skip_special_tokens)
                     )
         except ChatTemplateError as error:
-            clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
+            is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
+            code = error.code if is_clients else Code.INTERNAL
             param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
-            return Refused(message.request_id, str(error), param, clients)
+            return Refused(message.request_id, str(error), param, code.name)
         except MemoryError:
-            return Refused(message.request_id, "the prompt needs too much memory", "messages")
+            return Refused(message.request_id, _TOO_MUCH_MEMORY)
+        except RuntimeError as error:
+            # The tokenizer's; it goes on working.
+            if "bad_alloc" in str(error):
+                return Refused(message.request_id, _TOO_MUCH_MEMORY)
+            reason = f"the tokenizer failed: {library_reason(error)}"
+            return Refused(message.request_id, reason, code=Code.INTERNAL.name)
 
     def render(self, chat: Chat) -> str:
         """The prompt of a chat.

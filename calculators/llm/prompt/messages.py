@@ -79,12 +79,12 @@ class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """The request cannot be made a prompt; ``reason`` is for the client."""
+    """The request cannot be made a prompt; ``reason`` is for the client, ``code`` a `Code`."""
 
     request_id: int
     reason: str
     param: str | None = None
-    is_clients_fault: bool = True
+    code: str = "INVALID_ARGUMENT"
 
 
 ToPrompt = Load | Chat | Encode | Decode | Stop

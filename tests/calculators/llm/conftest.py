@@ -1,4 +1,4 @@
-"""An event loop that lives as long as a test module, for what is slow to start."""
+"""What is slow to start, once for all: an event loop, a graph with the demo model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from collections.abc import Iterator
 
 import pytest
 
+from calculators.llm.child import supervisor
+from tests.calculators.llm.conditions import soon
+from tests.calculators.llm.demo_model import DEMO
+from tests.calculators.llm.graph_runs import QUEUE, Asking
+from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="package")
 def runner() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:
         yield runner
+
+
+@pytest.fixture(scope="package")
+def ask(runner: asyncio.Runner) -> Iterator[Asking]:
+    """Asks a graph with the demo model."""
+    resources = runner.run(soon(resources_of(QUICKSTART, DEMO, request_queue_limit=QUEUE)))
+    yield Asking(runner, plan_of(QUICKSTART), resources)
+    runner.run(resources.close())
+
+
+@pytest.fixture(autouse=True)
+def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children wait less: to stop when they do not listen, and to be started again."""
+    monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.3)
+    monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.1)

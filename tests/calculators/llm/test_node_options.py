@@ -40,7 +40,8 @@ def test_without_options_the_engine_has_the_defaults_of_openvino_model_server() 
     assert (engine.max_num_batched_tokens, engine.max_num_seqs) == (256, 256)
     assert engine.dynamic_split_fuse
     assert not engine.enable_prefix_caching
-    assert engine.cache_eviction is engine.sparse_attention is None
+    assert engine.cache_eviction is None
+    assert engine.sparse_attention is None
     assert engine.cache_interval_multiplier is None
     assert (options.best_of_limit, options.max_tokens_limit) == (20, None)
     assert (options.tool_parser, options.reasoning_parser) == ("", "")

@@ -89,11 +89,14 @@ def is_as_expected(roots: dict[str, Any], check: dict[str, Any], folder: Path) -
     wanted = check["value"]
     if isinstance(wanted, str):
         wanted = mapped(wanted, folder)
-    is_so = {
-        "eq": lambda: value == wanted,
-        "near": lambda: abs(value - wanted) < 1e-6,
-        "contains": lambda: wanted in value,
-    }[check["op"]]()
+    match check["op"]:
+        case "eq":
+            is_so = value == wanted
+        case "near":
+            is_so = abs(value - wanted) < 1e-6
+        case _:
+            assert check["op"] == "contains"
+            is_so = wanted in value
     return bool(is_so) is not bool(check.get("not"))
 
 

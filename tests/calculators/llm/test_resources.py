@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.node_options import OPTIONS_TYPE
+from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options
 from tests.calculators.llm.conditions import is_running, soon
@@ -19,7 +21,6 @@ from tests.calculators.llm.graph_texts import (
     plan_of,
     resources_of,
     two_nodes,
-    with_options,
 )
 
 
@@ -29,9 +30,9 @@ def pids(resources: GraphResources) -> list[int]:
     for resource in resources.resources:
         assert isinstance(resource, LlmServable)
         for part in (resource.engine, resource.prompts):
-            pid = part.pid  # type: ignore[attr-defined]
-            assert pid is not None
-            found.append(pid)
+            assert isinstance(part, (ProcessEngine, PromptProcess))
+            assert part.pid is not None
+            found.append(part.pid)
     return found
 
 
@@ -104,9 +105,3 @@ def test_a_model_that_does_not_load_names_node_and_file(tmp_path: Path) -> None:
     assert 'node "LLMExecutor": the model cannot be loaded: ' in text
     assert "openvino_model.xml" in text
     assert str(tmp_path) not in text
-
-
-def test_a_property_that_the_engine_refuses_names_the_node() -> None:
-    text = refusal(with_options("""models_path: "./" plugin_config: '{"NO_SUCH": "X"}'"""))
-    assert 'node "LLMExecutor"' in text
-    assert "NO_SUCH" in text

@@ -6,14 +6,11 @@ from typing import Any
 
 import instructor
 import openai
-from pydantic import BaseModel
+from pydantic import create_model
 
 from tests.process.clients.asked import API_KEY, MAX_TOKENS, MODEL, QUESTION
 
-
-class Person(BaseModel):
-    name: str
-    age: int
+Person = create_model("Person", name=(str, ...), age=(int, ...))
 
 
 def facts(base_url: str) -> dict[str, Any]:
@@ -38,7 +35,7 @@ def _structured(client: openai.OpenAI, asked: dict[str, Any], mode: Any) -> str:
     try:
         patched.chat.completions.create(response_model=Person, max_retries=1, **asked)
     except Exception as error:
-        causes = [error]
+        causes: list[BaseException] = [error]
         while causes[-1].__cause__ is not None:
             causes.append(causes[-1].__cause__)
         for cause in causes:

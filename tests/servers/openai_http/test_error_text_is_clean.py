@@ -18,6 +18,7 @@ from servers.openai_http.error_text import MAX_CHARS, clean
         ("object at 0x7f3a2b1c0d00 died", "object at <address> died"),
         ("Exception from src/core/infer.cpp:109: Check failed", "Check failed"),
         ("see https://example.com/a/b/c", "see https://example.com/a/b/c"),
+        ("it answers /v3/chat/completions", "it answers /v3/chat/completions"),
         ("model org/name is loading", "model org/name is loading"),
         ("schema at #/properties/a", "schema at #/properties/a"),
         ("lone \ud800 surrogate", "lone ? surrogate"),

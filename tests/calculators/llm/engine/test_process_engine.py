@@ -157,18 +157,3 @@ def test_a_hanging_engine_is_replaced() -> None:
         await engine.close()
 
     asyncio.run(run())
-
-
-def test_an_idle_engine_that_dies_is_replaced_and_close_leaves_no_process() -> None:
-    async def run() -> None:
-        engine = await demo_engine()
-        signal_process(engine.pid, signal.SIGKILL)
-        await until(lambda: bool(engine.unavailable_reason))
-        await until(lambda: not engine.unavailable_reason)
-        pid = engine.pid
-        assert pid is not None
-        assert engine.unfinished == 0
-        await soon(engine.close())
-        assert not is_running(pid)
-
-    asyncio.run(run())

@@ -44,7 +44,9 @@ def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptMaker) 
 
 def test_tools_and_template_arguments_reach_the_template(maker: PromptMaker) -> None:
     tool = {"type": "function", "function": {"name": "look_up", "parameters": {}}}
-    answer = maker.answer(Chat(1, MESSAGES, [tool], {"enable_thinking": True}))
+    answer = maker.answer(
+        Chat(1, MESSAGES, [tool], {"enable_thinking": True, "add_generation_prompt": False})
+    )
     assert isinstance(answer, Prompt)
     assert "look_up" in answer.text
     assert "/think" in answer.text
@@ -71,7 +73,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptM
     answer = refused(maker.answer(Encode(4, "x" * 1_000_000)))
     assert "1000000 characters" in answer.reason
     assert "2048 tokens" in answer.reason
-    assert (answer.param, answer.is_clients_fault) == ("prompt", True)
+    assert (answer.param, answer.code) == ("prompt", "OUT_OF_RANGE")
     answer = refused(maker.answer(Chat(5, [{"role": "user", "content": "x" * 1_000_000}])))
     assert answer.param == "messages"
 
@@ -101,7 +103,7 @@ def test_a_template_that_does_not_parse_is_a_problem_of_chats_alone(
     assert maker.ready().template_problem
     answer = refused(maker.answer(Chat(1, MESSAGES)))
     assert "template" in answer.reason
-    assert not answer.is_clients_fault
+    assert answer.code == "INTERNAL"
     assert str(tmp_path) not in answer.reason
     assert isinstance(maker.answer(Encode(2, "Hello")), Prompt)
 
@@ -119,7 +121,7 @@ def test_a_template_that_does_not_parse_is_a_problem_of_chats_alone(
 )
 def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, word: str) -> None:
     # The check at the beginning is what the loading probes see.
-    source = "{% if messages[0].content == 'Hello, Grüße!' %}" + source + "{% endif %}"
+    source = "{% if messages[0].content == 'Hello, Grüße!' %}" + source + "{% endif %}ok"
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem == ""
     answer: Any = maker.answer(Chat(1, MESSAGES))

@@ -23,7 +23,7 @@ hostile = st.lists(
 ).map(bytes)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(hostile)
 @example(b"\xed\xa0\x80")
 @example(b"\xe2\x82")

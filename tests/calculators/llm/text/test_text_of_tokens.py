@@ -55,7 +55,7 @@ def test_a_table_describes_the_usual_kinds_of_tokenizers(path: Path) -> None:
 @pytest.mark.parametrize("skip", [True, False], ids=["special hidden", "special shown"])
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
 @pytest.mark.parametrize("kind", STREAMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_pieces_join_to_what_the_tokenizer_decodes(
     kind: str, path: Path, skip: bool, data: st.DataObject
@@ -67,7 +67,7 @@ def test_pieces_join_to_what_the_tokenizer_decodes(
 
 
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_what_was_shown_begins_the_full_text_after_every_token(
     path: Path, data: st.DataObject

@@ -1,0 +1,49 @@
+"""A stream goes round the loop once per piece; its packets' timestamps are OpenVINO's."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+from tests.calculators.llm.conditions import until
+from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, SlowClient, request
+
+
+def test_a_whole_answer_is_one_packet_and_takes_no_turn(ask: Asking) -> None:
+    answered = ask(CHAT)
+    assert answered.times == [0]
+    assert answered.turns == []
+
+
+def test_pieces_and_turns_share_timestamps_that_increase(ask: Asking) -> None:
+    before = time.time_ns() // 1000
+    answered = ask(COMPLETIONS, stream=True, ignore_eos=True)
+    after = time.time_ns() // 1000
+    assert len(answered.times) > 5
+    assert answered.times[0] == 0
+    assert all(earlier < later for earlier, later in itertools.pairwise(answered.times))
+    assert all(before <= each <= after for each in answered.times[1:])
+    # Every turn that showed something is followed by another, but the last.
+    assert answered.turns[0] == 0
+    assert set(answered.times[:-1]) <= set(answered.turns)
+    assert answered.times[-1] not in answered.turns
+    assert all(earlier < later for earlier, later in itertools.pairwise(answered.turns))
+
+
+def test_no_piece_is_made_for_a_client_that_takes_none(ask: Asking) -> None:
+    async def run() -> None:
+        client = SlowClient()
+        slow = ask.new_run()
+        await slow.start(CHAT, request(CHAT, stream=True), client)
+        # Others are answered meanwhile, and the engine is done with its answer.
+        await ask.answer(CHAT, request(CHAT, stream=True))
+        await until(lambda: ask.servable.engine.unfinished == 0)
+        assert slow.answered.values == []
+        client.reads.set()
+        answered = await slow.end()
+        # All that came meanwhile is one packet.
+        assert len(answered.values) == 1
+        assert answered.events
+
+    ask.runner.run(asyncio.wait_for(run(), 30))
