@@ -169,18 +169,15 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
         log.warning("%s: %s", name, warning)
     engine = ProcessEngine(options.engine, name=name)
     prompts = PromptProcess(str(options.model_path), name=name, max_tokens=length)
-    started = await asyncio.gather(engine.start(), prompts.start(), return_exceptions=True)
-    failure = next((each for each in started if isinstance(each, BaseException)), None)
-    if failure is not None:
+    try:
+        ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
+    except BaseException as error:
         await asyncio.gather(engine.close(), prompts.close())
-        if isinstance(failure, LoadError):
+        if isinstance(error, LoadError):
             size = options.engine.cache_size
-            hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(failure) else ""
-            raise ResourceError(f"the model cannot be loaded: {failure}{hint}") from None
-        raise failure
-    ready, prompts_ready = started
-    assert not isinstance(ready, BaseException)
-    assert not isinstance(prompts_ready, BaseException)
+            hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(error) else ""
+            raise ResourceError(f"the model cannot be loaded: {error}{hint}") from None
+        raise
     if prompts_ready.template_problem:
         log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
     if not prompts_ready.tokens.is_exact:
