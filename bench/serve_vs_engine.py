@@ -123,7 +123,7 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repet
         "# The server against its engine",
         "",
         f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions}. "
-        f"Medians of {repetitions} repetitions, engine and server in turns; the clients share the "
+        f"Medians of {repetitions}, engine and server in turns; the clients share the "
         "machine with the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), "
         "greedy, no common prefixes; plugin options as in the graphs: the defaults.",
         "",

@@ -121,7 +121,7 @@ def test_a_graph_names_the_directory_of_its_model(model: Path, tmp_path: Path) -
             'error: Invalid value for "tools"',
         ),
         (
-            '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"tools": []}}',
+            '{"messages": [{"role": "user", "content": ""}], "chat_template_kwargs": {"tools": 1}}',
             "error: chat_template_kwargs must not set tools",
         ),
     ],
