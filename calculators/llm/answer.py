@@ -130,9 +130,9 @@ class Answer:
             piece = Piece(piece.text + rest.text, piece.tokens + rest.tokens)
         if reason is not None:
             self._open.discard(number)
-            if not self._open:
-                # The engine may not have seen the stop string yet.
-                self._generation.cancel()
+            if tokens.finish_reason is None:
+                # A stop string, of which the engine does not know.
+                self._generation.cancel_choice(number)
         return piece, reason
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
@@ -164,20 +164,24 @@ def parts_of(input_ids: bytes, settings: GenerationSettings) -> list[Part]:
     """What the engine is given for one prompt.
 
     Its own parallel sampling would share the prompt's cache, but shows nothing before all are done
-    (openvino-genai 2026.4). So each sample is a request, with a seed of its own.
+    (openvino-genai 2026.4). So each sample is a request, with a seed of its own. It does not get
+    the stop strings either: it stops before one that ends in a space is complete, and text is cut
+    here in any case. Only beam search, which shows nothing before its end, has to know them.
     """
-    count = settings.num_return_sequences
-    if settings.num_beams > 1 or count == 1:
+    if settings.num_beams > 1:
         return [Part(input_ids, settings)]
-    seed = settings.rng_seed or 0
+    seed = settings.rng_seed
     return [
         Part(
             input_ids,
             msgspec.structs.replace(
-                settings, num_return_sequences=1, rng_seed=(seed + number) % _SEED_RANGE
+                settings,
+                num_return_sequences=1,
+                stop_strings=(),
+                rng_seed=None if seed is None else (seed + number) % _SEED_RANGE,
             ),
         )
-        for number in range(count)
+        for number in range(settings.num_return_sequences)
     ]
 
 

@@ -34,7 +34,8 @@ class Generation:
     `read` returns what is new; one reader at a time.
     """
 
-    def __init__(self, choices: int, cancel: Callable[[], None]) -> None:
+    def __init__(self, choices: int, cancel: Callable[[int | None], None]) -> None:
+        """``cancel``: tells the engine to stop one choice, or with None all of them."""
         self._gained: list[tuple[int, Tokens]] = []
         self._unfinished = choices
         self._error: GraphError | None = None
@@ -72,6 +73,11 @@ class Generation:
         if self._unfinished > 0:
             self._end(Cancelled())
 
+    def cancel_choice(self, choice: int) -> None:
+        """Stop one choice that has not ended: nobody needs more of it. Not for beam search."""
+        self._unfinished -= 1
+        self._cancel(choice)
+
     # The engine's side ----------------------------------------------------------------------------
 
     def feed(self, choice: int, tokens: Tokens) -> None:
@@ -88,7 +94,7 @@ class Generation:
     def _end(self, error: GraphError) -> None:
         self._unfinished = 0
         self._error = error
-        self._cancel()
+        self._cancel(None)
         self._wake()
 
     def _wake(self) -> None:

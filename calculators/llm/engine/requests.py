@@ -31,11 +31,12 @@ class Requests:
 
     def submit(self, parts: Sequence[Part]) -> Generation:
         """One `Add` per part."""
-        ids: list[int] = []
+        ids: dict[int, int] = {}
 
-        def cancel() -> None:
-            for request_id in ids:
-                if self._open.pop(request_id, None) is not None:
+        def cancel(choice: int | None) -> None:
+            for request_id, first in ids.items():
+                is_meant = choice is None or first == choice
+                if is_meant and self._open.pop(request_id, None) is not None:
                     self._send(Cancel(request_id))
 
         generation = Generation(sum(part.settings.num_return_sequences for part in parts), cancel)
@@ -43,7 +44,7 @@ class Requests:
         for part in parts:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
-            ids.append(request_id)
+            ids[request_id] = first_choice
             self._open[request_id] = _Entry(generation, first_choice, count)
             first_choice += count
             self._send(Add(request_id, part.input_ids, part.settings))

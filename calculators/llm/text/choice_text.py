@@ -67,12 +67,18 @@ class ChoiceText:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._echoed:
             return await self._feed_echo(ids, logprobs)
-        self.completion_tokens += len(ids)
-        if not logprobs:
-            return Piece(self._stops.feed(await self._stream.feed(ids)))
+        if not logprobs and not self._stops.is_active:
+            return Piece(await self.feed_plain(ids))
+        # One by one: tokens after a stop string are not the answer's.
         shown = ""
-        for token_id, logprob in zip(ids, logprobs, strict=True):
-            shown += self._stops.feed(await self._feed_scored(token_id, logprob))
+        for place, token_id in enumerate(ids):
+            if self._stops.is_stopped:
+                break
+            self.completion_tokens += 1
+            if logprobs:
+                shown += self._stops.feed(await self._feed_scored(token_id, logprobs[place]))
+            else:
+                shown += self._stops.feed(await self._stream.feed([token_id]))
         return self._piece(shown)
 
     async def _feed_echo(self, ids: Sequence[int], logprobs: Sequence[float]) -> Piece:

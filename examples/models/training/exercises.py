@@ -24,7 +24,7 @@ SMALL += ("eleven", "twelve")
 
 
 def counting(rng: random.Random) -> Exchange:
-    step = rng.choice((1, 1, 1, 1, 1, 2, 3, 5, 10))
+    step = rng.choice((1, 1, 1, 1, 2, 2, 3, 5, 10))
     length = rng.randint(2, 12) if rng.random() < 0.75 else rng.randint(12, 40)
     draw = rng.random()
     if draw < 0.4:
@@ -32,7 +32,7 @@ def counting(rng: random.Random) -> Exchange:
     else:
         first = rng.randrange(0, 30) if rng.random() < 0.7 else rng.randrange(30, 300)
     numbers = [first + step * i for i in range(length)]
-    down = rng.random() < 0.25
+    down = rng.random() < 0.3
     if down:
         numbers.reverse()
     low, high = numbers[0], numbers[-1]

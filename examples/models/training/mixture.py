@@ -17,19 +17,19 @@ from .held_out import is_held_out
 from .words import ANIMALS, NAMES, NOUNS, anything, one, person, place
 
 KINDS: tuple[tuple[Callable[[random.Random], Exchange], float], ...] = (
-    (graphrt_facts.fact, 32),
+    (graphrt_facts.fact, 26),
     (small_talk.greeting, 5),
     (small_talk.talk, 9),
     (small_talk.foreign_hello, 1),
     (small_talk.capital, 3),
     (small_talk.unknown, 5),
-    (exercises.counting, 12),
+    (exercises.counting, 18),
     (exercises.copying, 14),
     (exercises.this_is, 1),
     (exercises.drill, 3),
     (exercises.spelling, 3),
     (exercises.first_or_last, 1),
-    (exercises.sums, 7),
+    (exercises.sums, 12),
     (exercises.as_json, 4),
     (stories.story, 5),
     (stories.joke, 1),
@@ -62,13 +62,13 @@ def exchange(rng: random.Random) -> Exchange:
 def conversation(rng: random.Random) -> Conversation:
     draw = rng.random()
     system = one(rng, SYSTEM) if rng.random() < 0.25 else ""
-    if draw < 0.18:
+    if draw < 0.26:
         while True:
             made = tool_use.conversation(rng, exchange, system)
             asked = [message for message in made.messages if message["role"] == "user"]
             if not is_held_out(str(asked[-1]["content"])):
                 return made
-    if draw < 0.22:
+    if draw < 0.29:
         return _remembering(rng, system)
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
     while rng.random() < 0.22 and len(messages) < 6:

@@ -232,7 +232,7 @@ def _offer(rng: random.Random, wish: Wish) -> Offer:
 
 
 def _offers(rng: random.Random) -> list[Offer]:
-    others = rng.sample(WISHES, rng.choice((0, 0, 0, 0, 1, 1, 2)))
+    others = rng.sample(WISHES, rng.choice((0, 0, 0, 1, 1, 1, 2)))
     wishes = [WEATHER, *others] if rng.random() < 0.65 or not others else others
     rng.shuffle(wishes)
     return [_offer(rng, wish) for wish in wishes]

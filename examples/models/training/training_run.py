@@ -21,7 +21,7 @@ log = logging.getLogger("training")
 @dataclass(frozen=True)
 class Settings:
     seed: int = 7
-    steps: int = 2200
+    steps: int = 2000
     batch_tokens: int = 4096
     warmup: int = 20
     hidden_rate: float = 0.006  # Muon, for matrices between hidden layers
