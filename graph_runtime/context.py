@@ -443,7 +443,13 @@ class CalculatorContext:
         """
         shard = self.outputs.get(port.key)
         if shard is not None:
-            shard.add_packet(packet_at(value, self.time if at is None else ts.as_value(at)))
+            if at is None:
+                time = self.time
+            elif type(at) is int and _MIN < at < _MAX:
+                time = at
+            else:
+                time = ts.as_value(at)
+            shard.add_packet(packet_at(value, time))
         elif not port.is_optional:
             self.outputs[port.key]
 

@@ -101,6 +101,8 @@ class InputStream:
         if self.bound <= time:
             self.bound = ts.next_allowed_in_stream(time)
         queue = self.queue
+        if queue and queue[0].time == time:
+            return queue.popleft()
         packet = None
         while queue and queue[0].time <= time:
             packet = queue.popleft()

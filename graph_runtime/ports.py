@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Port(Generic[T]):
-    """One declared port. ``key`` is how the contract and the context address it."""
+    """One declared port."""
 
     #: Attribute of the contract that holds ports of this kind.
     kind = ""
@@ -45,7 +45,10 @@ class Port(Generic[T]):
     ) -> None:
         self.tag = tag
         self.given_index = index
-        self.index = index or 0
+        self.index = 0
+        #: How the contract and the context address it: a tag, (tag, index), or an untagged index.
+        self.key: str | int | tuple[str, int] = 0
+        self.stand_at(index or 0)
         self.is_optional = optional
         self.is_multiple = multiple
         self.same_as = same_as
@@ -56,11 +59,13 @@ class Port(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @property
-    def key(self) -> str | int | tuple[str, int]:
+    def stand_at(self, index: int) -> None:
+        """Take a place among the ports of the tag."""
+        self.index = index
         if not self.tag:
-            return self.index
-        return self.tag if self.index == 0 else (self.tag, self.index)
+            self.key = index
+        else:
+            self.key = self.tag if index == 0 else (self.tag, index)
 
     @property
     def spec(self) -> Any:
@@ -136,6 +141,6 @@ def ports_of(cls: type) -> list[Port[Any]]:
     counters: dict[str, int] = {}
     for port in ports:
         if not port.tag and port.given_index is None and not port.is_multiple:
-            port.index = counters.get(port.kind, 0)
+            port.stand_at(counters.get(port.kind, 0))
             counters[port.kind] = port.index + 1
     return ports

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
@@ -193,7 +194,7 @@ class Driver(ABC):
     def _after_step(self) -> bool:
         """Deliver to observers and wake pools; True when observers were called."""
         flow = self.scheduler.flow
-        delivers = self.has_deliveries
+        delivers = bool(flow.deliveries) and not self.is_delivering
         if delivers:
             self._deliver()
         if flow.woken:
@@ -334,12 +335,15 @@ class Driver(ABC):
     async def see_through(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         """Await a call, make what follows from it, report. Entered without the lock."""
         following: CalculatorContext | None = context
+        waits_for: Any = awaitable
         chained = 0
         while following is not None:
             error: BaseException | None = None
             started = perf_counter_ns()
             try:
-                result = await awaitable
+                result = waits_for if waits_for is not None else following.call(following)
+                if type(result) is CoroutineType or inspect.isawaitable(result):
+                    result = await result
                 if result is not None:
                     error = _not_a_result(following, result)
             except asyncio.CancelledError as raised:
@@ -347,6 +351,7 @@ class Driver(ABC):
             except BaseException as raised:
                 error = raised
             ended = perf_counter_ns()
+            waits_for = None
             with self.lock:
                 following._node.time_ns += ended - started
                 if self.tracer is not None:
@@ -360,12 +365,6 @@ class Driver(ABC):
                     self.scheduler.running -= 1
                     self._settle()
                     return
-            awaitable = _call_async(following)
-
-
-async def _call_async(context: CalculatorContext) -> Any:
-    result = context.call(context)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -102,6 +102,6 @@ class AsyncioDriver(Driver):
     def take_along(self) -> CalculatorContext | None:
         # A loop through one awaiting node, the usual case, stays in one task. Where more is ready
         # the pump makes the calls, so that they overlap.
-        if self.is_pumping or self.has_deliveries or not self.queue.is_single:
+        if self.is_pumping or not self.queue.is_single:
             return None
         return self.scheduler.take(self.queue)

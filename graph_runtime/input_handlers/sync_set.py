@@ -17,7 +17,6 @@ from graph_runtime.input_handlers.handler import (
     SyncSet,
     bound_of,
     read_options,
-    take,
 )
 from graph_runtime.input_stream import InputStream
 from graph_runtime.tag_map import TagMap, parse_tag_index, port_label
@@ -107,9 +106,14 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         members = ready.members if ready is not None else ()
         self._ready = None
         self._ready_time = ts.DONE
-        return [
-            take(stream, time) if stream in members else bound_of(stream) for stream in self.streams
-        ]
+        filled: InputSet = []
+        for stream in self.streams:
+            if stream in members:
+                packet = stream.take_at(time)
+                filled.append((packet, stream.bound == ts.DONE and not stream.queue))
+            else:
+                filled.append(bound_of(stream))
+        return filled
 
     @property
     def sync_set_count(self) -> int:
