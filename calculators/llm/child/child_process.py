@@ -97,6 +97,8 @@ class ChildProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._buffer.feed(data):
+                if self._kill_reason:
+                    return  # what comes after the reason to kill it is not listened to
                 self._on_frame(frame)
         except FramingError as error:
             self.kill(str(error))
