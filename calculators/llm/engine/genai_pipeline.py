@@ -56,7 +56,19 @@ class GenaiPipeline:
         self._handles: dict[int, Any] = {}
         self._settings: dict[int, GenerationSettings] = {}
         self._started: set[int] = set()
+        self._warm_up()
         self.seconds = time.monotonic() - start
+
+    def _warm_up(self) -> None:
+        """Generate a token: options that only a step refuses fail the load, not every request."""
+        settings = GenerationSettings(max_new_tokens=1, ignore_eos=True)
+        first_token = np.zeros((1, 1), dtype=np.int64)
+        handle = self._pipeline.add_request(
+            0, openvino.Tensor(first_token), generation_config(settings)
+        )
+        self._pipeline.step()
+        handle.cancel()
+        self._pipeline.step()
 
     def ready(self) -> Ready:
         """What to tell the server."""
