@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
+from calculators.llm.engine.outbox import Outbox
 
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
@@ -42,10 +43,14 @@ class Pipeline(Protocol):
 
 
 class EngineCore:
-    """Runs a pipeline: applies messages, steps, says when metrics are due."""
+    """Runs a pipeline: applies messages, steps, says when metrics are due.
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    ``seconds_per_stream``: see `Outbox`; 0 tells of every step at once.
+    """
+
+    def __init__(self, pipeline: Pipeline, seconds_per_stream: float = 0.0) -> None:
         self._pipeline = pipeline
+        self._outbox = Outbox(seconds_per_stream)
         self._refused: list[Failed] = []
         self._steps = 0
         self._next_metrics = 0.0
@@ -60,6 +65,7 @@ class EngineCore:
         """Apply a message; what comes of it is in the next step."""
         if isinstance(message, Cancel):
             self._pipeline.cancel(message.request_id)
+            self._outbox.forget(message.request_id)
             self._owes_metrics = True
             return
         try:
@@ -68,11 +74,13 @@ class EngineCore:
             self._refused.append(Failed(message.request_id, str(error)))
 
     def step(self) -> Iterable[Step | Metrics]:
-        """One step, and metrics when they are due or the work has ended."""
+        """One step, if there is something to tell, and metrics when they are due."""
         refused, self._refused = self._refused, []
-        tokens = self._pipeline.step() if self._pipeline.has_work else []
+        gained = self._pipeline.step() if self._pipeline.has_work else []
         self._steps += 1
-        yield Step(tokens, refused)
+        tokens = self._outbox.take(gained)
+        if tokens or refused or not gained:
+            yield Step(tokens, refused)
         now = time.monotonic()
         if now >= self._next_metrics or self._owes_metrics or not self._pipeline.has_work:
             self._next_metrics = now + METRICS_PERIOD

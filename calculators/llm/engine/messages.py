@@ -3,7 +3,7 @@
 ::
 
     server -> engine   Load, then Add, Cancel, Stop
-    engine -> server   Ready or LoadFailed, then Step after every step, Metrics now and then
+    engine -> server   Ready or LoadFailed, then at most a Step per step, Metrics now and then
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, array_like=True):
-    """What one sequence gained in one step.
+    """What one sequence gained in one step, or a few.
 
     Attributes:
         sequence: 0, or with beam search the place among the results, best first.
@@ -80,7 +80,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
-    """All that one step brought, and the requests refused before it. Also the sign of life."""
+    """What sequences gained (`Outbox`), and the requests refused before. Also the sign of life."""
 
     tokens: list[Tokens]
     failed: list[Failed] = []

@@ -13,6 +13,7 @@ from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.engine.load_failure import load_failure
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
+from calculators.llm.engine.outbox import SECONDS_PER_STREAM
 
 
 def main(descriptor: int, parent: int) -> int:
@@ -57,7 +58,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         connection.send(encode(LoadFailed(load_failure(load.settings.model_path, error))))
         return None
     connection.send(encode(pipeline.ready()))
-    return EngineCore(pipeline)
+    return EngineCore(pipeline, SECONDS_PER_STREAM)
 
 
 def _run(core: EngineCore, connection: ParentConnection) -> None:
