@@ -14,6 +14,7 @@ from calculators.llm.chat_template.limits import RenderLimits
 from calculators.llm.child.framing import MAX_FRAME
 from calculators.llm.child.supervisor import STALL_SECONDS
 from calculators.llm.child.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.llm.engine.outbox import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.prompt import client
@@ -87,6 +88,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}",
         f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
         f"{MAX_FRAME >> 20} MiB",
+        f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
         f"{MAX_BYTES >> 20} MiB",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",

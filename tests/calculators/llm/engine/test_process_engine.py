@@ -59,7 +59,9 @@ def test_it_generates_what_the_library_does(
     config = generation_config(asked.settings)
     expected = library.generate([openvino.Tensor(prompt.data)], [config])[0].m_generation_ids
     gained = runner.run(generate(engine, asked, choices=settings.get("choices", 1)))
-    assert [each.ids for each in gained] == expected
+    assert gained[0].ids == expected[0]
+    # Beams of the same score have no order.
+    assert sorted(each.ids for each in gained) == sorted(expected)
 
 
 def test_a_seed_makes_sampling_repeatable(engine: ProcessEngine, runner: asyncio.Runner) -> None:
