@@ -25,30 +25,7 @@ CHAT_TEMPLATE: Final = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-GRAPH: Final = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-
-node: {
-  name: "LLMExecutor"
-  calculator: "HttpLLMCalculator"
-  input_stream: "LOOPBACK:loopback"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_side_packet: "LLM_NODE_RESOURCES:llm"
-  output_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  input_stream_info: { tag_index: "LOOPBACK:0", back_edge: true }
-  node_options: {
-    [type.googleapis.com/mediapipe.LLMCalculatorOptions]: { models_path: "./model.gguf" }
-  }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler"
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
-    }
-  }
-}
-"""
+DEMO_GRAPH: Final = Path(__file__).parents[1] / "examples/models/demo/graph.pbtxt"
 SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _NORMAL, _CONTROL = 1, 3
 
@@ -101,7 +78,9 @@ def make_model(directory: Path, size: ModelSize = LARGE) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "model.gguf"
     write_gguf(path, metadata(size), dict(weights(size)))
-    (directory / "graph.pbtxt").write_text(GRAPH, encoding="utf-8")
+    # The example's graph, and so its options.
+    graph = DEMO_GRAPH.read_text(encoding="utf-8").replace('"./"', '"./model.gguf"')
+    (directory / "graph.pbtxt").write_text(graph, encoding="utf-8")
     return path
 
 

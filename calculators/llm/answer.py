@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from calculators.llm.answer_writers import AnswerWriter, Choice
+from calculators.llm.answer_writers import AnswerWriter
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Tokens
-from calculators.llm.openai.finish_reason import finish_reason
+from calculators.llm.openai.finish_reason import FinishReason, finish_reason
 from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.response import DONE
+from calculators.llm.openai.response import DONE, AnswerChoice
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
 from calculators.llm.servable import LlmServable
@@ -74,7 +74,11 @@ class Answer:
 
     async def whole(self) -> str:
         """The body of a unary answer."""
-        choices = [Choice() for targets in self._targets for _ in targets]
+        choices = [
+            AnswerChoice("", FinishReason.STOP, [] if self._writer.wants_logprobs else None)
+            for targets in self._targets
+            for _ in targets
+        ]
         while self._open:
             for number, tokens in _merged(await self._generation.read()):
                 piece, reason = await self._take(number, tokens)
@@ -82,7 +86,8 @@ class Answer:
                 for target in self._targets[number]:
                     choice = choices[target]
                     choice.text += piece.text
-                    choice.logprobs += logprobs or ()
+                    if choice.logprobs is not None and logprobs is not None:
+                        choice.logprobs += logprobs
                     if reason is not None:
                         choice.finish_reason = finish_reason(reason)
         return self._writer.whole(choices, self._usage())
@@ -190,13 +195,5 @@ def _merged(gained: Sequence[tuple[int, Tokens]]) -> list[tuple[int, Tokens]]:
     by_choice: dict[int, Tokens] = {}
     for number, tokens in gained:
         before = by_choice.get(number)
-        by_choice[number] = (
-            tokens
-            if before is None
-            else msgspec.structs.replace(
-                tokens,
-                token_ids=before.token_ids + tokens.token_ids,
-                logprobs=before.logprobs + tokens.logprobs,
-            )
-        )
+        by_choice[number] = tokens if before is None else before.followed_by(tokens)
     return list(by_choice.items())

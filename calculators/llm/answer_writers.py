@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from calculators.llm.openai.chat_request import ChatRequest
-from calculators.llm.openai.chat_response import ChatChoice, ChatStreamWriter, chat_completion
+from calculators.llm.openai.chat_response import ChatStreamWriter, chat_completion
 from calculators.llm.openai.completion_request import CompletionRequest
 from calculators.llm.openai.completion_response import (
-    CompletionChoice,
     CompletionStreamWriter,
     completion,
 )
 from calculators.llm.openai.finish_reason import FinishReason
-from calculators.llm.openai.response import ResponseHead, new_response_id
+from calculators.llm.openai.response import AnswerChoice, ResponseHead, new_response_id
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
-
-
-@dataclass(slots=True)
-class Choice:
-    """One finished answer."""
-
-    text: str = ""
-    finish_reason: FinishReason = FinishReason.STOP
-    logprobs: list[TokenLogprob] = field(default_factory=list)
 
 
 class AnswerWriter(Protocol):
@@ -34,7 +23,7 @@ class AnswerWriter(Protocol):
 
     wants_logprobs: bool
 
-    def whole(self, choices: Sequence[Choice], usage: Usage) -> str:
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         """The body of a unary answer."""
 
     def begin(self, index: int) -> str:
@@ -65,14 +54,8 @@ class ChatAnswerWriter:
             self.finish = events.finish
             self.usage = events.usage
 
-    def whole(self, choices: Sequence[Choice], usage: Usage) -> str:
-        written = [
-            ChatChoice(
-                choice.text, choice.finish_reason, choice.logprobs if self.wants_logprobs else None
-            )
-            for choice in choices
-        ]
-        return chat_completion(self._head, written, usage)
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        return chat_completion(self._head, choices, usage)
 
 
 class CompletionAnswerWriter:
@@ -98,11 +81,5 @@ class CompletionAnswerWriter:
     def begin(self, index: int) -> str:
         return ""
 
-    def whole(self, choices: Sequence[Choice], usage: Usage) -> str:
-        written = [
-            CompletionChoice(
-                choice.text, choice.finish_reason, choice.logprobs if self.wants_logprobs else None
-            )
-            for choice in choices
-        ]
-        return completion(self._head, written, usage, top_logprobs=self._top_logprobs)
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        return completion(self._head, choices, usage, top_logprobs=self._top_logprobs)

@@ -8,43 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from tests.calculators.llm.graph_texts import DEMO_GRAPH
 from tests.process.server_process import DEMO
 
 #: As its demos had it by hand: commas, colons, single quotes, a space in the type's name.
-BY_HAND: Final = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-
-node: {
-  name: "LLMExecutor"
-  calculator: "HttpLLMCalculator"
-  input_stream: "LOOPBACK:loopback"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_side_packet: "LLM_NODE_RESOURCES:llm"
-  output_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  input_stream_info: {
-    tag_index: 'LOOPBACK:0',
-    back_edge: true
-  }
-  node_options: {
-      [type.googleapis.com / mediapipe.LLMCalculatorOptions]: {
-          models_path: "%s",
-          cache_size: 1
-      }
-  }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler",
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
-        sync_set {
-          tag_index: "LOOPBACK:0"
-        }
-      }
-    }
-  }
-}
-"""
+BY_HAND: Final = DEMO_GRAPH.replace('"./"', '"%s"')
 
 #: As its export tools write it now: the queue's comment, execution contexts, every option.
 EXPORTED: Final = """\

@@ -113,9 +113,7 @@ class ChatTemplate:
                 code = environment.compile(source.text, source.file, source.file)
                 return Template.from_code(environment, code, environment.make_globals(None))
         except TemplateSyntaxError as error:
-            raise _not_compiled(
-                f"{error.name}:{error.lineno}: {clean(str(error.message))}"
-            ) from error
+            raise _syntax_error(error) from error
         except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
             # From Python's compiler, which has its own limits.
             raise _not_compiled(f"{source.file}: the template is too complex") from error
@@ -132,9 +130,7 @@ class ChatTemplate:
         except ChatTemplateError:
             raise
         except TemplateSyntaxError as error:
-            raise _not_compiled(
-                f"{error.name}:{error.lineno}: {clean(str(error.message))}"
-            ) from error
+            raise _syntax_error(error) from error
         except TemplateNotFound as error:
             raise _not_compiled(
                 f"the chat template includes {clean(str(error.name))!r}, which is no file of the"

@@ -71,6 +71,14 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
     logprobs: list[float] = []
     finish_reason: FinishReason | None = None
 
+    def followed_by(self, after: Tokens) -> Tokens:
+        """These and the next ones of the same sequence as one."""
+        return msgspec.structs.replace(
+            after,
+            token_ids=self.token_ids + after.token_ids,
+            logprobs=self.logprobs + after.logprobs,
+        )
+
 
 class Failed(msgspec.Struct, frozen=True, array_like=True):
     """A request that the engine refused; the others go on. ``reason`` has no internals."""

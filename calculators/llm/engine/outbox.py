@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from calculators.llm.engine.messages import Tokens
 
 #: To bring a stream's new tokens to its client costs the server tens of microseconds, however many
@@ -48,7 +46,7 @@ class Outbox:
             key = (tokens.request_id, tokens.sequence)
             before = self._held.pop(key, None)
             if before is not None:
-                tokens = _joined(before, tokens)
+                tokens = before.followed_by(tokens)
             if tokens.finish_reason is not None:
                 self._streams.discard(key)
                 leaving.append(tokens)
@@ -70,11 +68,3 @@ class Outbox:
         for key in [key for key in self._streams if key[0] == request_id]:
             self._streams.discard(key)
             self._held.pop(key, None)
-
-
-def _joined(before: Tokens, after: Tokens) -> Tokens:
-    return msgspec.structs.replace(
-        after,
-        token_ids=before.token_ids + after.token_ids,
-        logprobs=before.logprobs + after.logprobs,
-    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from calculators.llm.child.supervisor import Supervisor
+from calculators.llm.child.supervisor import ChildState, Supervisor
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import (
@@ -22,8 +21,6 @@ from calculators.llm.engine.messages import (
     from_engine_decoder,
 )
 from calculators.llm.engine.requests import Requests
-
-log = logging.getLogger("graphrt.engine")
 
 #: A step of a large model over a long prompt can take many seconds; a hung one never ends.
 HANG_SECONDS: Final = 120.0
@@ -88,7 +85,7 @@ class ProcessEngine:
         return len(self._requests)
 
     def submit(self, parts: Sequence[Part]) -> Generation:
-        if self._child.state != "READY":
+        if self._child.state is not ChildState.READY:
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
         if not len(self._requests):
             self._child.expect_answer()

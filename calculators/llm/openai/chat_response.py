@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from calculators.llm.openai.finish_reason import FinishReason
 from calculators.llm.openai.json_text import quote
-from calculators.llm.openai.response import EventFrame, ResponseHead
+from calculators.llm.openai.response import AnswerChoice, EventFrame, ResponseHead
 from calculators.llm.openai.token_logprob import TokenLogprob, chat_logprobs_json
 from calculators.llm.openai.usage import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class ChatChoice:
-    """One answer. ``logprobs`` None is not asked for."""
-
-    content: str
-    finish_reason: FinishReason
-    logprobs: Sequence[TokenLogprob] | None = None
-
-
-def chat_completion(head: ResponseHead, choices: Sequence[ChatChoice], usage: Usage) -> str:
+def chat_completion(head: ResponseHead, choices: Sequence[AnswerChoice], usage: Usage) -> str:
     """The body of a unary answer. The content is a string also when it is empty."""
     written = ",".join(
-        f'{{"index":{index},"message":{{"role":"assistant","content":{quote(choice.content)}'
+        f'{{"index":{index},"message":{{"role":"assistant","content":{quote(choice.text)}'
         f',"refusal":null}},"logprobs":{_logprobs(choice.logprobs)}'
         f',"finish_reason":"{choice.finish_reason}"}}'
         for index, choice in enumerate(choices)

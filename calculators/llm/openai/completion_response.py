@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from calculators.llm.openai.finish_reason import FinishReason
 from calculators.llm.openai.json_text import quote
-from calculators.llm.openai.response import EventFrame, ResponseHead
+from calculators.llm.openai.response import AnswerChoice, EventFrame, ResponseHead
 from calculators.llm.openai.token_logprob import (
     TokenLogprob,
     characters_started,
@@ -19,18 +18,9 @@ from calculators.llm.openai.usage import Usage
 _OBJECT = "text_completion"
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionChoice:
-    """One answer, with its prompt when that is echoed. ``logprobs`` None is not asked for."""
-
-    text: str
-    finish_reason: FinishReason
-    logprobs: Sequence[TokenLogprob] | None = None
-
-
 def completion(
     head: ResponseHead,
-    choices: Sequence[CompletionChoice],
+    choices: Sequence[AnswerChoice],
     usage: Usage,
     *,
     top_logprobs: bool = False,

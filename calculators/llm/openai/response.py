@@ -7,7 +7,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from calculators.llm.openai.finish_reason import FinishReason
 from calculators.llm.openai.json_text import quote
+from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
 
 #: The last event of every stream.
@@ -42,6 +44,18 @@ class ResponseHead:
             f'"id":{quote(self.id)},"object":"{kind}","created":{self.created}'
             f',"model":{quote(self.model)},"system_fingerprint":{fingerprint}'
         )
+
+
+@dataclass(slots=True)
+class AnswerChoice:
+    """One answer of a whole response, with its prompt when that is echoed.
+
+    ``logprobs`` None is not asked for.
+    """
+
+    text: str
+    finish_reason: FinishReason
+    logprobs: list[TokenLogprob] | None = None
 
 
 class EventFrame:

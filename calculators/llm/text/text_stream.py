@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
-from calculators.llm.text.token_table import TokenTable
 from calculators.llm.text.utf8 import REPLACEMENT, decode_certain
 
 
@@ -97,8 +96,3 @@ class DecodedText:
             before = await self._decode(self._ids[self._start : self._read])
         after = await self._decode(self._ids[self._start :])
         return after[len(before) :]
-
-
-def table_text(table: TokenTable, pieces: Sequence[bytes]) -> TableText:
-    """A stream over a table whose `TokenTable.visible` was computed once."""
-    return TableText(pieces, strips_space=table.strips_space)

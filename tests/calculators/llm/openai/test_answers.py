@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.openai.chat_response import ChatChoice, ChatStreamWriter, chat_completion
+from calculators.llm.openai.chat_response import ChatStreamWriter, chat_completion
 from calculators.llm.openai.completion_response import (
-    CompletionChoice,
     CompletionStreamWriter,
     completion,
 )
 from calculators.llm.openai.finish_reason import FinishReason, finish_reason
-from calculators.llm.openai.response import DONE, ResponseHead, new_response_id
+from calculators.llm.openai.response import DONE, AnswerChoice, ResponseHead, new_response_id
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
 
@@ -39,8 +38,8 @@ def event(text: str) -> dict[str, Any]:
 
 def test_a_chat_answer() -> None:
     choices = [
-        ChatChoice("Hello", FinishReason.STOP),
-        ChatChoice("", FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
+        AnswerChoice("Hello", FinishReason.STOP),
+        AnswerChoice("", FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
     ]
     assert json.loads(chat_completion(HEAD, choices, USAGE)) == {
         "id": "chatcmpl-1",
@@ -71,7 +70,7 @@ def test_a_chat_answer() -> None:
 
 def test_a_completion_answer() -> None:
     head = ResponseHead("cmpl-1", "m", 123, "fp")
-    choices = [CompletionChoice("Hello", FinishReason.STOP)]
+    choices = [AnswerChoice("Hello", FinishReason.STOP)]
     assert json.loads(completion(head, choices, Usage(3, 4, 2))) == {
         "id": "cmpl-1",
         "object": "text_completion",
@@ -149,7 +148,7 @@ def test_any_text_arrives_as_it_was() -> None:
             "content": text
         }
         assert event(CompletionStreamWriter(HEAD).text(0, text))["choices"][0]["text"] == text
-    whole = chat_completion(HEAD, [ChatChoice(TRICKY, FinishReason.STOP)], USAGE)
+    whole = chat_completion(HEAD, [AnswerChoice(TRICKY, FinishReason.STOP)], USAGE)
     assert json.loads(whole.encode())["choices"][0]["message"]["content"] == TRICKY
 
 
@@ -195,7 +194,7 @@ class TestLogprobs:
         assert all(token["top_logprobs"] == [] for token in content)
 
     def test_of_a_completion_are_null_where_there_is_none(self) -> None:
-        choice = CompletionChoice("aé漢x", FinishReason.STOP, self.TOKENS)
+        choice = AnswerChoice("aé漢x", FinishReason.STOP, list(self.TOKENS))
         plain, topped = (
             json.loads(completion(HEAD, [choice], USAGE, top_logprobs=top))["choices"][0][
                 "logprobs"
