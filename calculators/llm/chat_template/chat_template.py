@@ -13,15 +13,8 @@ from calculators.llm.chat_template.environment import TemplateEnvironment
 from calculators.llm.chat_template.errors import ChatTemplateError, clean
 from calculators.llm.chat_template.limits import RenderLimits
 from calculators.llm.chat_template.template_files import TemplateFiles, TemplateSource
+from calculators.llm.openai.template_arguments import RESERVED
 from graph_runtime.errors import Code
-
-#: What a request may not set through ``chat_template_kwargs``: the variables that the server
-#: itself gives to templates, and arguments of Hugging Face's ``apply_chat_template`` that change
-#: what is done with the template instead of what it sees.
-RESERVED = frozenset(
-    {"messages", "tools", "bos_token", "eos_token"}
-    | {"self", "tokenize", "chat_template", "conversation"}
-)
 
 
 class ChatTemplate:

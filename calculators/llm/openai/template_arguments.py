@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from calculators.llm.openai import fields
 
-#: Names that belong to whoever renders the template.
-_RESERVED: Final = frozenset(
-    ("messages", "tools", "self", "tokenize", "chat_template", "continue_final_message")
+#: What a request may not set through ``chat_template_kwargs``: the variables that the server
+#: itself gives to templates, and arguments of Hugging Face's ``apply_chat_template`` that change
+#: what is done with the template instead of what it sees.
+RESERVED: Final = frozenset(
+    {"messages", "tools", "bos_token", "eos_token"}
+    | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
 )
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -33,7 +36,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     """
     values = dict(fields.json_object(body, "chat_template_kwargs") or {})
     for name in values:
-        if name in _RESERVED:
+        if name in RESERVED:
             raise fields.invalid(f"chat_template_kwargs.{name}", "the name is reserved")
     add_generation_prompt = fields.boolean(
         values, "add_generation_prompt", "chat_template_kwargs.add_generation_prompt"
