@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -11,6 +12,7 @@ from calculators.llm.openai.finish_reason import FinishReason
 from calculators.llm.openai.json_text import quote
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
+from calculators.llm.output.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"
@@ -47,15 +49,39 @@ class ResponseHead:
 
 
 @dataclass(slots=True)
+class MadeCall:
+    """A call of a tool; ``arguments`` is the text of a JSON object, as far as the model got."""
+
+    call_id: str
+    name: str
+    arguments: str = ""
+
+
+@dataclass(slots=True)
 class AnswerChoice:
-    """One answer of a whole response, with its prompt when that is echoed.
+    """One answer of a whole response; ``content`` with the prompt when that is echoed.
 
     ``logprobs`` None is not asked for.
     """
 
-    text: str
-    finish_reason: FinishReason
+    content: str = ""
+    finish_reason: FinishReason = FinishReason.STOP
     logprobs: list[TokenLogprob] | None = None
+    reasoning: str = ""
+    tool_calls: list[MadeCall] = field(default_factory=list)
+
+    def add(self, events: Iterable[OutputEvent]) -> None:
+        """What parsers found next."""
+        for event in events:
+            match event:
+                case Content(text):
+                    self.content += text
+                case Reasoning(text):
+                    self.reasoning += text
+                case ToolCall(name, call_id):
+                    self.tool_calls.append(MadeCall(call_id, name))
+                case Arguments(text):
+                    self.tool_calls[-1].arguments += text
 
 
 class EventFrame:
