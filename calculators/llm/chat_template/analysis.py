@@ -1,18 +1,18 @@
 """`TemplateAnalysis`: what a chat template tells of its model.
 
-The markers, their order and the probe are those of OpenVINO Model Server
-(``llm/io_processing/chat_template/analyzer.cpp``): whoever moves over gets the same parsers.
+The markers and their order are those of OpenVINO Model Server
+(``llm/io_processing/chat_template/analyzer.cpp``): whoever moves over gets the same parsers. What
+messages have to look like is probed for every template that knows tool calls or reasoning, not
+only for those of the table.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from calculators.llm.chat_template.chat_template import ChatTemplate
-from calculators.llm.chat_template.errors import ChatTemplateError
+from calculators.llm.chat_template.probe import Probe
 
 Marker = Callable[[str], bool]
 
@@ -29,6 +29,7 @@ class TemplateAnalysis:
             the JSON text that OpenAI's clients send.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns where that is not ``reasoning_content``; else empty.
+        reasoning_excludes_content: it refuses a tool call with both a text and such reasoning.
     """
 
     tool_parser: str | None = None
@@ -36,6 +37,7 @@ class TemplateAnalysis:
     supports_tool_calls: bool = False
     requires_object_arguments: bool = False
     misnamed_reasoning_field: str = ""
+    reasoning_excludes_content: bool = False
 
 
 def _all(*words: str) -> Marker:
@@ -61,6 +63,9 @@ class _Family:
     reasons: Marker = _always
     reasoning_field: str = ""
 
+
+#: What reasoning is called by those who do not call it ``reasoning_content``.
+_OTHER_REASONING = "thinking"
 
 #: The first row whose marker is in the template counts.
 _FAMILIES = (
@@ -122,62 +127,31 @@ def analyze(template: ChatTemplate) -> TemplateAnalysis:
                 supports_tool_calls=True,
                 misnamed_reasoning_field=with_tools.misnamed_reasoning_field,
             )
-    return _probed(template, found) if found.supports_tool_calls else found
+    source = template.files.main.text + (tool_use.text if tool_use else "")
+    if "tool_calls" in source or _OTHER_REASONING in source or found.supports_tool_calls:
+        found = _probed(Probe(template), found, source)
+    return found
 
 
-# --- the probe -----------------------------------------------------------------------------------
-
-_NEEDLE = "probe_needle_xK9m"
-_PROBE_ARGUMENTS = {_NEEDLE: "value"}
-#: How a template that understands arguments writes one of this name.
-_NATIVE = (
-    f'"{_NEEDLE}": "',
-    f'"{_NEEDLE}":"',
-    f"<parameter={_NEEDLE}>",
-    f'<atem:parameter name="{_NEEDLE}">',
-    f'<param name="{_NEEDLE}">',
-    f"{_NEEDLE}:<|",
-    f"{_NEEDLE}=",
-)
-_RAW_DUMP = '"tool_calls": ['
-_PROBE_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "probe",
-        "parameters": {"type": "object", "properties": {_NEEDLE: {"type": "string"}}},
-    },
-}
-
-
-def _probed(template: ChatTemplate, found: TemplateAnalysis) -> TemplateAnalysis:
-    as_text = _probe(template, json.dumps(_PROBE_ARGUMENTS))
-    as_object = _probe(template, _PROBE_ARGUMENTS)
-    takes_object = _any(*_NATIVE)(as_object)
-    return TemplateAnalysis(
-        found.tool_parser,
-        found.reasoning_parser,
-        supports_tool_calls=_RAW_DUMP not in as_text and _RAW_DUMP not in as_object,
+def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnalysis:
+    if found.supports_tool_calls:
         # A template that takes both gets objects: they leave no doubt about quotes.
-        requires_object_arguments=takes_object,
-        misnamed_reasoning_field=found.misnamed_reasoning_field,
+        found = replace(
+            found,
+            supports_tool_calls=not probe.dumps_messages,
+            requires_object_arguments=probe.takes_objects,
+        )
+    else:
+        # OpenVINO Model Server leaves text to templates that it does not know.
+        takes_objects = probe.takes_objects and not probe.takes_text
+        found = replace(found, requires_object_arguments=takes_objects)
+    field = found.misnamed_reasoning_field or _OTHER_REASONING
+    if field not in source or probe.shows_reasoning("reasoning_content"):
+        return replace(found, misnamed_reasoning_field="")
+    if not found.misnamed_reasoning_field and not probe.shows_reasoning(field):
+        return found
+    return replace(
+        found,
+        misnamed_reasoning_field=field,
+        reasoning_excludes_content=probe.refuses_reasoning_with_content(field),
     )
-
-
-def _probe(template: ChatTemplate, arguments: Any) -> str:
-    """A chat with one tool call; empty where the template refuses it."""
-    call = {
-        "id": "probe0000",  # nine letters and digits, as Mistral's templates demand
-        "type": "function",
-        "function": {"name": "probe", "arguments": arguments},
-    }
-    messages: list[dict[str, Any]] = [
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-    ]
-    # Only a separate template for tools needs to be asked for by giving tools.
-    tools = [_PROBE_TOOL] if template.files.tool_use is not None else None
-    try:
-        return template.render(messages, tools=tools)
-    except ChatTemplateError:
-        return ""

@@ -12,6 +12,7 @@ from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
 from calculators.llm.chat_template.environment import TemplateEnvironment
 from calculators.llm.chat_template.errors import ChatTemplateError, clean
 from calculators.llm.chat_template.limits import RenderLimits
+from calculators.llm.chat_template.not_given import NOT_GIVEN
 from calculators.llm.chat_template.template_files import TemplateFiles, TemplateSource
 from calculators.llm.openai.template_arguments import RESERVED
 from graph_runtime.errors import Code
@@ -84,6 +85,8 @@ class ChatTemplate:
                 nothing of them; or ``template_kwargs`` has a reserved key.
         """
         variables: dict[str, Any] = {
+            **self.files.special_tokens,
+            **NOT_GIVEN,
             "add_generation_prompt": add_generation_prompt,
             **check_template_kwargs(template_kwargs),
             "messages": messages,

@@ -37,6 +37,7 @@ from calculators.llm.chat_template.functions import (
 from calculators.llm.chat_template.generation_block import GenerationBlock
 from calculators.llm.chat_template.limits import Budget, RenderLimits
 from calculators.llm.chat_template.model_directory import ModelDirectoryLoader
+from calculators.llm.chat_template.not_given import is_none
 
 T = TypeVar("T")
 
@@ -80,6 +81,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = self._to_json
         self.filters["join"] = self._join
         self.filters["sum"] = self._sum
+        self.tests["none"] = is_none
         for name in growth.SLOW_TESTS:
             test: Any = self.tests[name]
             self.tests[name] = self._guarded_test(test)

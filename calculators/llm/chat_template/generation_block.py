@@ -8,10 +8,11 @@ from jinja2.parser import Parser
 
 
 class GenerationBlock(Extension):
-    """The block is replaced by its content, so that names set inside live on behind it."""
+    """The block is its content. Names set inside end with it, as with Hugging Face's renderer."""
 
     tags = {"generation"}  # noqa: RUF012 - Jinja declares it as a set of the instance
 
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)

@@ -68,9 +68,15 @@ def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
     if analysis.requires_object_arguments and isinstance(calls, list):
         message = {**message, "tool_calls": [_with_object_arguments(call) for call in calls]}
     field = analysis.misnamed_reasoning_field
-    if field and "reasoning_content" in message:
+    if field and "reasoning_content" in message and not _excludes(analysis, message):
         message = {**message, field: message["reasoning_content"]}
     return message
+
+
+def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
+    """The template would refuse the reasoning because of the text beside it."""
+    has_both = bool(message.get("content")) and bool(message.get("tool_calls"))
+    return analysis.reasoning_excludes_content and has_both
 
 
 def _with_object_arguments(call: Any) -> Any:

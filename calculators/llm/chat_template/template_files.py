@@ -28,6 +28,8 @@ DEFAULT_SOURCE = (
 
 _JINJA_FILES = ("chat_template.jinja", "template.jinja")  # the second is that of old exports
 _JSON_FILES = ("chat_template.json", "processor_config.json", "tokenizer_config.json")
+#: Tokens that templates may name beside those of the beginning and the end, where there are any.
+_SPECIAL_TOKENS = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _NAMED_FOLDER = "additional_chat_templates"
 _TOKENIZER_MODEL = "openvino_tokenizer.xml"
 _MAIN = "default"
@@ -53,6 +55,8 @@ class TemplateFiles:
         named: further templates by name, as ``additional_chat_templates/NAME.jinja`` holds them.
         bos_token: text of the token at the beginning of sequences; empty where there is none.
         eos_token: text of the token at their end.
+        special_tokens: texts of further tokens by name, ``pad_token`` say; as Hugging Face's
+            tokenizers have them, ``extra_special_tokens`` too.
         directory: what ``{% include %}`` reads from; None: nothing.
     """
 
@@ -61,6 +65,7 @@ class TemplateFiles:
     named: Mapping[str, TemplateSource] = field(default_factory=dict)
     bos_token: str = ""
     eos_token: str = ""
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
 
     @property
@@ -100,6 +105,7 @@ class TemplateFiles:
             named=named,
             bos_token=_token_text(tokens, special, "bos_token"),
             eos_token=_token_text(tokens, special, "eos_token"),
+            special_tokens=_special_tokens(tokens, special),
             directory=directory,
         )
 
@@ -183,3 +189,12 @@ def _token_text(tokens: dict[str, Any], special: dict[str, Any], name: str) -> s
         if isinstance(content, str):
             return content
     return ""
+
+
+def _special_tokens(tokens: dict[str, Any], special: dict[str, Any]) -> dict[str, str]:
+    extra = tokens.get("extra_special_tokens")
+    if not isinstance(extra, dict):  # some files have a list of texts, without names
+        extra = {}
+    names = (*_SPECIAL_TOKENS, *extra)
+    texts = {name: _token_text({**extra, **tokens}, special, name) for name in names}
+    return {name: text for name, text in texts.items() if text}

@@ -80,3 +80,12 @@ def test_reasoning_is_copied_to_where_the_template_looks() -> None:
     after = prepared(message, misnamed_reasoning_field="thinking")
     assert after == {**message, "thinking": "b"}
     assert prepared(message) == message
+
+
+def test_reasoning_stays_out_where_the_template_refuses_it_beside_a_text() -> None:
+    refuses = {"misnamed_reasoning_field": "thinking", "reasoning_excludes_content": True}
+    message = {**call("{}"), "reasoning_content": "b"}
+    assert prepared({**message, "content": "a"}, **refuses) == {**message, "content": "a"}
+    assert prepared({**message, "content": ""}, **refuses)["thinking"] == "b"
+    answer = {"role": "assistant", "content": "a", "reasoning_content": "b"}
+    assert prepared(answer, **refuses)["thinking"] == "b", "only calls are refused"

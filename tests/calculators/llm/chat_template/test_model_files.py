@@ -179,3 +179,38 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"ab\xff")
     with pytest.raises(ChatTemplateError, match=r"chat_template\.jinja: is not UTF-8 at byte 2"):
         ChatTemplate.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "special", "expected"),
+    [
+        ({}, {}, "|False|"),
+        ({"pad_token": "<pad>", "unk_token": {"content": "<unk>"}}, {}, "<pad>|True|<unk>"),
+        ({"pad_token": None}, {"pad_token": {"content": "<p>"}, "unk_token": ""}, "<p>|True|"),
+        ({"extra_special_tokens": {"image_token": "<i>"}}, {}, "|False|<i>"),
+        ({"extra_special_tokens": ["<i>"], "pad_token": 3}, {}, "|False|"),
+    ],
+)
+def test_further_special_tokens_are_there_where_the_model_has_them(
+    tmp_path: Path, config: dict[str, object], special: dict[str, object], expected: str
+) -> None:
+    make_model(
+        tmp_path,
+        chat_template__jinja=(
+            "{{ pad_token }}|{{ pad_token is defined }}|{{ unk_token }}{{ image_token }}"
+        ),
+        tokenizer_config__json=config,
+        special_tokens_map__json=special,
+    )
+    assert ChatTemplate.load(tmp_path).render(HELLO) == expected
+
+
+def test_a_request_can_name_another_special_token(tmp_path: Path) -> None:
+    """As with Hugging Face: only those of the beginning and the end are the server's."""
+    make_model(
+        tmp_path,
+        chat_template__jinja="{{ pad_token }}",
+        tokenizer_config__json={"pad_token": "<pad>"},
+    )
+    template = ChatTemplate.load(tmp_path)
+    assert template.render(HELLO, template_kwargs={"pad_token": "<x>"}) == "<x>"

@@ -27,6 +27,30 @@ def test_the_variables_of_a_chat() -> None:
     assert render(source, tools=[]) == "<s>user</s>TrueFalse"
 
 
+@pytest.mark.parametrize("name", ["tools", "documents"])
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ X is none }} {{ X is not none }} {{ X == none }} {{ X != none }}", "True False" * 2),
+        ("{{ X is defined }} {{ X is undefined }}", "FalseTrue"),
+        ("{% if X %}any{% endif %}{% if not X %}no{% endif %}", "no"),
+        ("{% for each in X %}each{% else %}no{% endfor %}", "no"),
+        ("{{ X | length }}{{ X | default([]) }}{{ X or 'no' }}", "0[]no"),
+        ("{% macro m(x=1) %}{{ x is none }}{% endmacro %}{{ m(X) }}", "True"),
+        ("{% set X = X if X is not none else [1] %}{{ X }}", "[1]"),
+    ],
+)
+def test_no_tools_are_undefined_and_none(name: str, source: str, expected: str) -> None:
+    """OpenVINO Model Server leaves the variable out, Hugging Face's renderer sets it to None."""
+    rendered = render(source.replace("X", name))
+    assert rendered.replace(" ", "") == expected.replace(" ", "")
+
+
+def test_documents_among_the_kwargs() -> None:
+    source = "{% for each in documents %}{{ each.text }}{% endfor %}{{ documents is none }}"
+    assert render(source, documents=[{"text": "a"}]) == "aFalse"
+
+
 def test_blocks_leave_no_lines_behind() -> None:
     source = (
         "{% for message in messages %}\n  {% if true %}\n{{ message.content }}\n  {% endif %}\n"
@@ -45,7 +69,7 @@ def test_break_and_continue() -> None:
 
 def test_generation_blocks_are_transparent() -> None:
     source = "a{% generation %}{% set x = 1 %}b{{ messages[0].content }}{% endgeneration %}c{{ x }}"
-    assert render(source) == "abHelloc1"
+    assert render(source) == "abHelloc", "names end with the block, as with Hugging Face"
     source = (
         "{% for m in messages %}{% generation %}{{ loop.index }}{% endgeneration %}{% endfor %}"
     )
