@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from bench.serving_metrics import Outcome
 
-_LAST_CHUNK: Final = b"0\r\n\r\n"
+#: With the end of the line before it: a head may end like it (``max=100``).
+_LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 
 

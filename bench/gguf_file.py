@@ -16,13 +16,17 @@ _VERSION: Final = 3
 _ALIGNMENT: Final = 32
 # Type numbers of metadata values and of tensors.
 _UINT32, _INT32, _FLOAT32, _STRING, _ARRAY = 4, 5, 6, 8, 9
-_TENSOR_TYPES: Final = {np.dtype(np.float32): 0, np.dtype(np.float16): 1}
+# Numpy has no bfloat16: its bits come as uint16 (see bfloat16).
+_TENSOR_TYPES: Final = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 30}
 
 
 def write_gguf(
     path: Path, metadata: Mapping[str, Value], tensors: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write ``metadata`` and ``tensors`` (float32 or float16, C order; matrices (out, in))."""
+    """Write ``metadata`` and ``tensors``, in C order, matrices (out, in).
+
+    Their types are float32, float16, or uint16 for what `bfloat16` made.
+    """
     with path.open("wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", _VERSION, len(tensors), len(metadata)))
         for key, value in metadata.items():
@@ -38,6 +42,12 @@ def write_gguf(
             _pad(file)
             file.write(np.ascontiguousarray(array).data)
         _pad(file)
+
+
+def bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:
+    """The bits of the nearest bfloat16 values (of two, the even one); ``values`` are finite."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def _pad(file: BinaryIO) -> None:

@@ -29,29 +29,46 @@ _T = TypeVar("_T")
 
 
 async def run_load(
-    address: Address, model: str, requests: list[Request], *, concurrency: int, warm_up: int
+    address: Address,
+    model: str,
+    requests: list[Request],
+    *,
+    concurrency: int,
+    warm_up: int,
+    reconnect: bool = False,
 ) -> Summary:
-    """Send all requests, never more than ``concurrency`` at once."""
+    """Send all requests, never more than ``concurrency`` at once.
+
+    With ``reconnect`` each one on a connection of its own, which is there before its time counts.
+    """
     bodies = [chat_body(model, each.text, each.output_tokens) for each in requests]
     connections = [await connect(address) for _ in range(min(concurrency, len(bodies)))]
     try:
         for number in range(warm_up):
             await connections[0].ask(chat_body(model, f"warm up {number}", 8))
-        return await _measure(address, connections, bodies, concurrency)
+            if reconnect:
+                connections[0].close()
+                connections[0] = await connect(address)
+        return await _measure(address, connections, bodies, concurrency, reconnect)
     finally:
         for connection in connections:
             connection.close()
 
 
 async def _measure(
-    address: Address, connections: list[Connection], bodies: list[bytes], concurrency: int
+    address: Address,
+    connections: list[Connection],
+    bodies: list[bytes],
+    concurrency: int,
+    reconnect: bool,
 ) -> Summary:
     waiting = iter(bodies)
     answers: list[tuple[float, list[tuple[float, bytes]]]] = []
 
     async def client(number: int) -> None:
         for body in waiting:
-            if not connections[number].is_open:
+            if reconnect or not connections[number].is_open:
+                connections[number].close()
                 connections[number] = await connect(address)
             answers.append(await connections[number].ask(body))
 
@@ -111,6 +128,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--model", required=True)
+    parser.add_argument(
+        "--reconnect",
+        action="store_true",
+        help="for every request: some servers close connections and do not say so",
+    )
     add_load_arguments(parser)
     arguments = parser.parse_args()
     before = process_time()
@@ -121,6 +143,7 @@ def main() -> int:
             workload_of(arguments),
             concurrency=arguments.concurrency,
             warm_up=arguments.warm_up,
+            reconnect=arguments.reconnect,
         )
     )
     cpu_seconds = process_time() - before

@@ -118,11 +118,10 @@ def run_part(module: str, *arguments: str) -> dict[str, Any]:
 
 def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repetitions: int) -> str:
     """All tables as Markdown."""
-    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     lines = [
         "# The server against its engine",
         "",
-        f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions}. "
+        f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions()}. "
         f"Medians of {repetitions}, engine and server in turns; the clients share the "
         "machine with the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), "
         "greedy, no common prefixes; plugin options as in the graphs: the defaults.",
@@ -140,6 +139,11 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repet
             f"{'yes' if gained < 100 else 'no'} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def versions() -> str:
+    """Of what runs here, in a line."""
+    return ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
 
 
 def _version(package: str) -> str:

@@ -35,12 +35,14 @@ class ResourceSettings:
         cache_dir: where compiled models may be kept; "" is nowhere.
         model_name: under which the graph is served, for messages and logs.
         request_queue_limit: how many requests a resource may have at a time, waiting ones included.
+        verbose_response: answers show what a model was given, and the raw text it wrote.
     """
 
     directory: Path
     cache_dir: str = ""
     model_name: str = ""
     request_queue_limit: int = 2048
+    verbose_response: bool = False
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from graph_runtime.errors import reason_of
 from graph_runtime.states import next_state
 from servers.config import GraphEntry
 from servers.graph_states import GRAPH_TRANSITIONS, SHOWN, GraphEvent, GraphState
-from servers.loaded_graph import REQUEST_LIMIT, LoadedGraph, load_graph
+from servers.loaded_graph import GraphSettings, LoadedGraph, load_graph
 
 _log: Final = logging.getLogger(__name__)
 
@@ -47,18 +47,14 @@ class GraphDefinition:
     def state(self) -> GraphState:
         return self._state
 
-    async def load(
-        self, registry: Registry, *, cache_dir: str = "", request_limit: int = REQUEST_LIMIT
-    ) -> None:
+    async def load(self, registry: Registry, settings: GraphSettings | None = None) -> None:
         """Load it. A failure is logged and kept as `reason`, not raised."""
         self._move(GraphEvent.LOAD)
         self.reason = ""
         _log.info("%s: loading", self.name)
         start = time.monotonic()
         try:
-            self.graph = await load_graph(
-                self.entry, registry, cache_dir=cache_dir, request_limit=request_limit
-            )
+            self.graph = await load_graph(self.entry, registry, settings)
         except Exception as error:
             self._fail(error)
             return

@@ -12,7 +12,7 @@ from servers.config import GraphEntry
 from servers.data_plane import ModelDescription
 from servers.graph_definition import GraphDefinition
 from servers.graph_states import GraphState
-from servers.loaded_graph import REQUEST_LIMIT, Emit
+from servers.loaded_graph import Emit, GraphSettings
 
 #: Longer names are of no graph, and looking for near ones would take long.
 _LONGEST_NAME = 256
@@ -25,14 +25,11 @@ class GraphRepository:
         self,
         entries: Iterable[GraphEntry],
         registry: Registry,
-        *,
-        cache_dir: str = "",
-        request_limit: int = REQUEST_LIMIT,
+        settings: GraphSettings | None = None,
     ) -> None:
         self._definitions = {entry.name: GraphDefinition(entry) for entry in entries}
         self._registry = registry
-        self._cache_dir = cache_dir
-        self._request_limit = request_limit
+        self._settings = settings
         self._loading: list[asyncio.Task[None]] = []
         self._was_loaded = False
         self._is_draining = False
@@ -43,12 +40,7 @@ class GraphRepository:
         """Load every graph, all at the same time. Failures are logged and kept."""
         self._loading = [
             asyncio.create_task(
-                definition.load(
-                    self._registry,
-                    cache_dir=self._cache_dir,
-                    request_limit=self._request_limit,
-                ),
-                name=f"load {definition.name}",
+                definition.load(self._registry, self._settings), name=f"load {definition.name}"
             )
             for definition in self._definitions.values()
         ]

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from graph_runtime import REGISTRY, Code, GraphError, Registry
 from servers.config import GraphEntry
 from servers.graph_repository import GraphRepository
-from servers.loaded_graph import REQUEST_LIMIT
+from servers.loaded_graph import GraphSettings
 from servers.openai_http import HttpFront, HttpSettings, start_front
 
 T = TypeVar("T")
@@ -41,16 +41,14 @@ class ServerSettings:
         graphs: what to serve (`servers.config`).
         http: where to listen, and limits.
         registry: where graphs find their calculators and the makers of their resources.
-        cache_dir: where compiled models may be kept; "" is nowhere.
-        request_limit: requests of one graph in flight; more get 429.
+        graph_settings: of all graphs.
         drain_seconds: how long requests in flight may go on after the signal to stop.
     """
 
     graphs: tuple[GraphEntry, ...]
     http: HttpSettings
     registry: Registry = field(default=REGISTRY)
-    cache_dir: str = ""
-    request_limit: int = REQUEST_LIMIT
+    graph_settings: GraphSettings = field(default_factory=GraphSettings)
     drain_seconds: float = 30.0
 
 
@@ -60,10 +58,7 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.repository = GraphRepository(
-            settings.graphs,
-            settings.registry,
-            cache_dir=settings.cache_dir,
-            request_limit=settings.request_limit,
+            settings.graphs, settings.registry, settings.graph_settings
         )
         self._front: HttpFront | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -32,17 +33,27 @@ RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 REQUEST_NAME: Final = "input"
 RESPONSE_NAME: Final = "output"
 
-
 #: Requests of one graph in flight, those that wait inside it included.
 REQUEST_LIMIT: Final = 2048
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """What the server says about all its graphs.
+
+    Attributes:
+        cache_dir: where compiled models may be kept; "" is nowhere.
+        request_limit: requests of one graph in flight; more get 429.
+        verbose_response: answers show what the model was given, and the raw text it wrote.
+    """
+
+    cache_dir: str = ""
+    request_limit: int = REQUEST_LIMIT
+    verbose_response: bool = False
+
+
 async def load_graph(
-    entry: GraphEntry,
-    registry: Registry,
-    *,
-    cache_dir: str = "",
-    request_limit: int = REQUEST_LIMIT,
+    entry: GraphEntry, registry: Registry, settings: GraphSettings | None = None
 ) -> LoadedGraph:
     """Check the graph and make its resources.
 
@@ -53,8 +64,15 @@ async def load_graph(
     source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
     plan = source.validate()
-    settings = ResourceSettings(entry.directory, cache_dir, entry.name, request_limit)
-    resources = await make_resources(plan, settings, source.registry)
+    settings = settings or GraphSettings()
+    resource_settings = ResourceSettings(
+        entry.directory,
+        settings.cache_dir,
+        entry.name,
+        settings.request_limit,
+        settings.verbose_response,
+    )
+    resources = await make_resources(plan, resource_settings, source.registry)
     missing = [
         name
         for name, (_, is_optional) in plan.side_packet_types.items()
@@ -67,7 +85,7 @@ async def load_graph(
             f"the graph needs the input side packet {names}, and nothing provides it: a server "
             f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES"
         )
-    return LoadedGraph(entry.name, plan, source.registry, resources, request_limit)
+    return LoadedGraph(entry.name, plan, source.registry, resources, settings.request_limit)
 
 
 class LoadedGraph:

@@ -7,11 +7,13 @@ Names, defaults and the graph's form are OpenVINO Model Server's (``graph_export
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.llm.node_options import REASONING_PARSERS, TOOL_PARSERS, read_plugin_config
+from calculators.llm.node_options import read_plugin_config
+from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import GraphConfigError, ResourceError
 from graph_runtime.errors import did_you_mean
 
@@ -88,8 +90,8 @@ class TextGeneration:
         Raises:
             TaskError: a parser that is not known, or properties that cannot be.
         """
-        _check_parser("reasoning_parser", self.reasoning_parser, REASONING_PARSERS)
-        _check_parser("tool_parser", self.tool_parser, TOOL_PARSERS)
+        _check_parser("reasoning_parser", self.reasoning_parser, reasoning_parser_names())
+        _check_parser("tool_parser", self.tool_parser, tool_parser_names())
         options: dict[str, str] = {"max_num_seqs": str(self.max_num_seqs)}
         if self.target_device:
             options["device"] = _quoted("target_device", self.target_device)
@@ -147,7 +149,7 @@ def holds_model(directory: Path) -> bool:
     return all((directory / name).is_file() for name in _MODEL_FILES)
 
 
-def _check_parser(option: str, name: str, known: tuple[str, ...]) -> None:
+def _check_parser(option: str, name: str, known: Sequence[str]) -> None:
     names = (*known, "none")
     if name and name not in names:
         near = did_you_mean(name, names)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from calculators.llm.answer_writers import AnswerWriter
+from calculators.http_payload import RequestError
+from calculators.llm.answer_writer import AnswerWriter
+from calculators.llm.choice_output import ChoiceOutput, Gain
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.openai.finish_reason import FinishReason, finish_reason
 from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.response import DONE, AnswerChoice
+from calculators.llm.openai.response import AnswerChoice
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
-from calculators.llm.servable import LlmServable
-from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
-from calculators.llm.text.stop_strings import StopStrings
+from calculators.llm.text.choice_text import ScoredToken
 
 _SEED_RANGE = 2**32
 
@@ -26,42 +26,41 @@ class Answer:
     """The choices of one request as their tokens come.
 
     Args:
-        prompt_tokens: of each prompt, in order.
-        parts: per prompt what the engine was given, see `parts_of`.
+        outputs: per choice that the engine makes, prompt by prompt.
+        pieces: the bytes of each token, for log-probabilities.
+        prompt_tokens: of all prompts.
     """
 
     def __init__(
         self,
         request: GenerationRequest,
-        servable: LlmServable,
         writer: AnswerWriter,
         generation: Generation,
-        prompt_tokens: Sequence[int],
+        outputs: Sequence[ChoiceOutput],
+        *,
+        pieces: Sequence[bytes],
+        prompt_tokens: int,
     ) -> None:
-        self._request = request
-        self._servable = servable
         self._writer = writer
         self._generation = generation
-        self._prompt_tokens = sum(prompt_tokens)
-        made = _made_per_prompt(request)
-        #: Per choice of the engine the choices of the answer: several where all would be equal.
+        self._outputs = outputs
+        self._pieces = pieces
+        self._prompt_tokens = prompt_tokens
+        # Where all choices of a prompt would be equal the engine makes one for them.
+        copies = request.n // request.settings.num_return_sequences
+        #: Per choice of the engine the choices of the answer.
         self._targets = [
-            list(range(first, first + request.n // made))
-            for first in range(0, request.n * len(prompt_tokens), request.n // made)
+            list(range(number * copies, (number + 1) * copies)) for number in range(len(outputs))
         ]
-        settings = request.settings
-        self._texts = [
-            ChoiceText(
-                servable.text_stream(skip_special_tokens=request.skip_special_tokens),
-                StopStrings(settings.stop_strings, include=request.include_stop_str_in_output),
-                echoed=prompt_tokens[number // made] if settings.echo else 0,
-            )
-            for number in range(made * len(prompt_tokens))
-        ]
-        self._open = set(range(len(self._texts)))
+        self._open = set(range(len(outputs)))
         self._has_begun = False
         #: One choice without probabilities, as nearly all requests are.
-        self._is_plain = self._targets == [[0]] and not writer.wants_logprobs and not settings.echo
+        self._is_plain = (
+            self._targets == [[0]]
+            and not writer.wants_logprobs
+            and not request.settings.echo
+            and outputs[0].is_plain
+        )
 
     @property
     def is_finished(self) -> bool:
@@ -75,78 +74,94 @@ class Answer:
     async def whole(self) -> str:
         """The body of a unary answer."""
         choices = [
-            AnswerChoice("", FinishReason.STOP, [] if self._writer.wants_logprobs else None)
+            AnswerChoice(logprobs=[] if self._writer.wants_logprobs else None)
             for targets in self._targets
             for _ in targets
         ]
         while self._open:
             for number, tokens in _merged(await self._generation.read()):
-                piece, reason = await self._take(number, tokens)
-                logprobs = self._logprobs(piece.tokens)
+                gain, reason = await self._take(number, tokens)
+                logprobs = self._logprobs(gain.tokens)
                 for target in self._targets[number]:
                     choice = choices[target]
-                    choice.text += piece.text
+                    choice.events += gain.events
                     if choice.logprobs is not None and logprobs is not None:
                         choice.logprobs += logprobs
                     if reason is not None:
-                        choice.finish_reason = finish_reason(reason)
+                        choice.finish_reason = reason
+                        choice.stop_string = self._outputs[number].stop_string
         return self._writer.whole(choices, self._usage())
 
     async def events(self) -> str:
-        """The events of what is new, as text; waits for it. "" when there is nothing to show."""
-        gained = await self._generation.read()
+        """The events of what is new, as text; waits for it. "" when there is nothing to show.
+
+        Raises:
+            RequestError: what the endpoint has no events of its own for.
+        """
         writer = self._writer
+        try:
+            gained = await self._generation.read()
+        except RequestError as error:
+            ending = writer.failure(error) if self._has_begun else ""
+            if not ending:
+                raise
+            self._open.clear()
+            return ending
         if self._is_plain and self._has_begun and len(gained) == 1:
             tokens = gained[0][1]
-            if tokens.finish_reason is None and not self._texts[0].has_stops:
-                text = await self._texts[0].feed_plain(tokens.token_ids)
-                return writer.more(0, text, None) if text else ""
+            if tokens.finish_reason is None and 0 in self._open:
+                events = await self._outputs[0].feed_plain(tokens.token_ids)
+                return writer.more(0, events, None) if events else ""
         written: list[str] = []
         if not self._has_begun:
             self._has_begun = True
+            written.append(writer.start(self._usage()))
             written += [writer.begin(target) for targets in self._targets for target in targets]
         for number, tokens in gained if len(gained) == 1 else _merged(gained):
-            piece, reason = await self._take(number, tokens)
-            if piece.text or piece.tokens:
-                logprobs = self._logprobs(piece.tokens)
+            gain, reason = await self._take(number, tokens)
+            if gain.events or gain.tokens:
+                logprobs = self._logprobs(gain.tokens)
                 for target in self._targets[number]:
-                    written.append(writer.more(target, piece.text, logprobs))
+                    written.append(writer.more(target, gain.events, logprobs))
             if reason is not None:
+                stop_string = self._outputs[number].stop_string
                 for target in self._targets[number]:
-                    written.append(writer.finish(target, finish_reason(reason)))
+                    written.append(writer.finish(target, reason, stop_string))
         if not self._open:
-            if self._request.include_usage:
-                written.append(writer.usage(self._usage()))
-            written.append(DONE)
+            written.append(writer.end(self._usage()))
         return "".join(written)
 
-    async def _take(self, number: int, tokens: Tokens) -> tuple[Piece, str | None]:
+    async def _take(self, number: int, tokens: Tokens) -> tuple[Gain, FinishReason | None]:
         """What tokens of a choice make, and why it ended if it did."""
         if number not in self._open:
-            return Piece(""), None
-        text = self._texts[number]
+            return Gain(()), None
+        output = self._outputs[number]
         scores = tokens.logprobs if self._writer.wants_logprobs else ()
-        piece = await text.feed(tokens.token_ids, scores)
-        reason: str | None = tokens.finish_reason
-        if text.is_stopped:
-            reason = "stop"
-        elif reason is not None:
-            rest = await text.finish()
-            piece = Piece(piece.text + rest.text, piece.tokens + rest.tokens)
-        if reason is not None:
-            self._open.discard(number)
-            if tokens.finish_reason is None:
-                # A stop string, of which the engine does not know.
-                self._generation.cancel_choice(number)
-        return piece, reason
+        gain = await output.feed(tokens.token_ids, scores)
+        ended: str | None = tokens.finish_reason
+        if output.is_stopped:
+            ended = "stop"
+        elif ended is not None:
+            rest = await output.finish()
+            gain = Gain([*gain.events, *rest.events], [*gain.tokens, *rest.tokens])
+        if ended is None:
+            return gain, None
+        self._open.discard(number)
+        if tokens.finish_reason is None:
+            # A stop string, of which the engine does not know.
+            self._generation.cancel_choice(number)
+        reason = finish_reason(ended)
+        if reason is FinishReason.STOP and output.calls:
+            reason = FinishReason.TOOL_CALLS
+        return gain, reason
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
         if not self._writer.wants_logprobs:
             return None
-        pieces = self._servable.tokens.pieces
         scored: list[TokenLogprob] = []
         for token in tokens:
-            piece = pieces[token.token_id] if token.token_id < len(pieces) else b""
+            known = token.token_id < len(self._pieces)
+            piece = self._pieces[token.token_id] if known else b""
             scored.append(TokenLogprob(piece.decode(errors="replace"), piece, token.logprob))
         return scored
 
@@ -154,15 +169,10 @@ class Answer:
         return Usage(
             self._prompt_tokens,
             sum(
-                text.completion_tokens * len(targets)
-                for text, targets in zip(self._texts, self._targets, strict=True)
+                output.completion_tokens * len(targets)
+                for output, targets in zip(self._outputs, self._targets, strict=True)
             ),
         )
-
-
-def _made_per_prompt(request: GenerationRequest) -> int:
-    """How many choices the engine makes of each prompt."""
-    return request.settings.num_return_sequences
 
 
 def parts_of(input_ids: bytes, settings: GenerationSettings) -> list[Part]:

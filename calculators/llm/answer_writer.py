@@ -40,8 +40,11 @@ class AnswerWriter(Protocol):
         Every `calculators.llm.output.events.ToolCall` has its ``call_id``.
         """
 
-    def finish(self, index: int, reason: FinishReason) -> str:
-        """The end of a choice; ``reason`` is "tool_calls" where it stopped to call tools."""
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        """The end of a choice; ``reason`` is "tool_calls" where it stopped to call tools.
+
+        ``stop_string``: the one that ended it, if one did.
+        """
 
     def end(self, usage: Usage) -> str:
         """What follows the last choice, with ``[DONE]`` where the endpoint has it."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from calculators.http_payload import HttpPayload, RequestError
 from calculators.llm.answer import Answer, parts_of
-from calculators.llm.answer_writers import AnswerWriter, ChatAnswerWriter, CompletionAnswerWriter
+from calculators.llm.anthropic.messages_request import (
+    count_tokens_response,
+    parse_count_tokens_request,
+)
+from calculators.llm.choice_output import ChoiceOutput
+from calculators.llm.endpoints import GENERATING, GeneratingEndpoint
 from calculators.llm.engine.engine import Part
-from calculators.llm.openai.chat_request import ChatRequest, parse_chat_request
-from calculators.llm.openai.completion_request import CompletionRequest, parse_completion_request
+from calculators.llm.openai.chat_request import ChatRequest
+from calculators.llm.openai.completion_request import CompletionRequest
 from calculators.llm.openai.endpoint import Endpoint, endpoint_of
 from calculators.llm.openai.generation_request import GenerationRequest
 from calculators.llm.openai.model_length import fit_to_model
+from calculators.llm.openai.response import Verbose
+from calculators.llm.openai.tokenize_request import parse_tokenize_request, tokenize_response
 from calculators.llm.servable import LlmServable
 from graph_runtime import (
     Calculator,
@@ -84,7 +91,13 @@ class HttpLLMCalculator(Calculator):
         if not cc.is_empty(self.request):
             payload = cc.get(self.request)
             self._client = payload.client
-            request, self._answer = await self._start(payload)
+            endpoint = endpoint_of(payload.uri)
+            if payload.parsed_json is None:
+                raise RequestError("the body must be JSON, with Content-Type: application/json")
+            if endpoint not in GENERATING:
+                cc.emit(self.response, await self._count(endpoint, payload.parsed_json))
+                return
+            request, self._answer = await self._start(GENERATING[endpoint], payload)
             if not request.stream:
                 cc.emit(self.response, await self._answer.whole(), at=self._time)
                 self._end_turn()
@@ -109,51 +122,99 @@ class HttpLLMCalculator(Calculator):
     def _end_turn(self) -> None:
         self._time = max(time.time_ns() // 1000, self._time + 1)
 
-    async def _start(self, payload: HttpPayload) -> tuple[GenerationRequest, Answer]:
+    async def _count(self, endpoint: Endpoint, body: object) -> str:
+        """Answer what only wants tokens, or their number."""
+        servable = self._servable
+        limits = servable.limits.request
+        if endpoint is Endpoint.COUNT_TOKENS:
+            asked = parse_count_tokens_request(body, limits)
+            prompt = await servable.prompts.chat(
+                asked.messages, asked.tools.items or None, asked.template.all_values
+            )
+            return count_tokens_response(prompt.token_count)
+        request = parse_tokenize_request(body, limits)
+        texts = [
+            await servable.prompts.tokenize(
+                text,
+                add_special_tokens=request.add_special_tokens,
+                max_length=request.max_length,
+                pads=request.pad_to_max_length,
+                padding_side=request.padding_side,
+            )
+            for text in request.texts
+        ]
+        return tokenize_response([text.ids for text in texts])
+
+    async def _start(
+        self, endpoint: GeneratingEndpoint, payload: HttpPayload
+    ) -> tuple[GenerationRequest, Answer]:
         """Parse, template, tokenize, schedule."""
         servable = self._servable
-        endpoint = endpoint_of(payload.uri)
-        if payload.parsed_json is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
-        request: ChatRequest | CompletionRequest
-        writer: AnswerWriter
         limits = servable.limits.request
-        if endpoint is Endpoint.CHAT_COMPLETIONS:
-            request = parse_chat_request(payload.parsed_json, limits, servable.defaults)
-            writer = ChatAnswerWriter(request, servable.fingerprint)
-        else:
-            request = parse_completion_request(payload.parsed_json, limits, servable.defaults)
-            writer = CompletionAnswerWriter(request, servable.fingerprint)
+        request = endpoint.parse(payload.parsed_json, limits, servable.defaults)
         servable.check_room()
+        prompts = await self._prompts(request, endpoint.prompt_field)
+        verbose = Verbose(prompts[0].text) if servable.verbose_response else None
+        writer = endpoint.writer(request, servable.fingerprint, verbose)
         parts: list[Part] = []
-        counts: list[int] = []
-        for input_ids, param in await self._prompts(request):
-            count = servable.check_prompt(input_ids, param=param)
-            settings = fit_to_model(request.settings, count, limits.max_model_length, param=param)
-            counts.append(count)
-            parts += parts_of(input_ids, settings)
+        outputs: list[ChoiceOutput] = []
+        prompt_tokens = 0
+        for prompt in prompts:
+            count = servable.check_prompt(prompt.input_ids, param=prompt.param)
+            settings = fit_to_model(
+                request.settings, count, limits.max_model_length, param=prompt.param
+            )
+            settings = await servable.with_grammar(settings, request, prompt.text)
+            prompt_tokens += count
+            parts += parts_of(prompt.input_ids, settings)
+            for _ in range(settings.num_return_sequences):
+                # What is shown beside the answer is of the first choice.
+                outputs.append(
+                    servable.output(
+                        request,
+                        prompt.text,
+                        count,
+                        has_form=settings.grammar is not None,
+                        verbose=verbose,
+                    )
+                )
+                verbose = None
         if payload.client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)
         payload.client.on_disconnect(generation.cancel)
-        return request, Answer(request, servable, writer, generation, counts)
+        answer = Answer(
+            request,
+            writer,
+            generation,
+            outputs,
+            pieces=servable.tokens.pieces,
+            prompt_tokens=prompt_tokens,
+        )
+        return request, answer
 
-    async def _prompts(self, request: ChatRequest | CompletionRequest) -> list[tuple[bytes, str]]:
-        """The token ids of every prompt, and the field each came from."""
-        prompts = self._servable.prompts
+    async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
+        servable = self._servable
         if isinstance(request, ChatRequest):
-            arguments = {
-                **request.template.values,
-                "add_generation_prompt": request.template.add_generation_prompt,
-            }
-            tools = list(request.tools.items) or None
-            prompt = await prompts.chat(request.messages, tools, arguments)
-            return [(prompt.input_ids, "messages")]
-        made: list[tuple[bytes, str]] = []
+            prompt = await servable.prompts.chat(
+                request.messages, request.tools.items or None, request.template.all_values
+            )
+            return [_Prompt(prompt.input_ids, prompt.text, field)]
+        assert isinstance(request, CompletionRequest)
+        made: list[_Prompt] = []
         for number, text in enumerate(request.prompts):
-            param = "prompt" if len(request.prompts) == 1 else f"prompt[{number}]"
+            param = field if len(request.prompts) == 1 else f"{field}[{number}]"
             if isinstance(text, str):
-                made.append(((await prompts.encode(text)).input_ids, param))
+                made.append(_Prompt((await servable.prompts.encode(text)).input_ids, text, param))
             else:
-                made.append((self._servable.token_ids(text, param=param), param))
+                shown = servable.tokens.decode(text, skip_special_tokens=False)
+                made.append(_Prompt(servable.token_ids(text, param=param), shown, param))
         return made
+
+
+class _Prompt(NamedTuple):
+    """A prompt, and the member of the request that it came from."""
+
+    input_ids: bytes
+    text: str
+    param: str

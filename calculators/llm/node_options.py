@@ -7,6 +7,7 @@ Names, defaults and what is refused are OpenVINO Model Server's (``llm/servable_
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,24 +20,11 @@ from calculators.llm.engine.engine_settings import (
     PluginValue,
     SparseAttention,
 )
+from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
 
 OPTIONS_TYPE: Final = "mediapipe.LLMCalculatorOptions"
 
-TOOL_PARSERS: Final = (
-    "llama3",
-    "hermes3",
-    "phi4",
-    "mistral",
-    "gptoss",
-    "qwen3coder",
-    "devstral",
-    "lfm2",
-    "gemma4",
-    "onyx",
-    "minicpm5",
-)
-REASONING_PARSERS: Final = ("qwen3", "gemma4", "gptoss", "onyx", "minicpm5", "lfm2")
 _NO_PARSER: Final = "none"
 
 #: Options of the draft model that only mean something with ``draft_models_path``.
@@ -94,8 +82,8 @@ def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
     options = find_options(node.config, OPTIONS_TYPE)
     path = _model_path(options, settings.directory)
     _check_pipeline_type(options, path)
-    _check_parser("tool_parser", options.tool_parser, TOOL_PARSERS)
-    _check_parser("reasoning_parser", options.reasoning_parser, REASONING_PARSERS)
+    _check_parser("tool_parser", options.tool_parser, tool_parser_names())
+    _check_parser("reasoning_parser", options.reasoning_parser, reasoning_parser_names())
     for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
         if getattr(options, name) == 0:
             raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
@@ -164,7 +152,7 @@ def _check_pipeline_type(options: Any, path: Path) -> None:
         )
 
 
-def _check_parser(field: str, name: str, known: tuple[str, ...]) -> None:
+def _check_parser(field: str, name: str, known: Sequence[str]) -> None:
     if name not in ("", _NO_PARSER, *known):
         raise ResourceError(f'{field}: "{name}" is not known; known are: {", ".join(known)}, none')
 

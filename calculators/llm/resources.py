@@ -31,6 +31,7 @@ class LlmResourceInitializer:
                 options,
                 name=settings.model_name or node.config.name,
                 queue=settings.request_queue_limit,
+                verbose_response=settings.verbose_response,
             )
         except ResourceError as error:
             raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None

@@ -5,29 +5,47 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from calculators.http_payload import RequestError
 from calculators.llm.child.supervisor import LoadError
+from calculators.llm.choice_output import ChoiceOutput, Parser, RawText
 from calculators.llm.engine.engine import Engine
+from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.gguf import read_gguf_length
 from calculators.llm.node_options import NodeOptions
+from calculators.llm.openai.chat_request import ChatRequest
+from calculators.llm.openai.generation_request import GenerationRequest
 from calculators.llm.openai.model_defaults import ModelDefaults, read_generation_defaults
 from calculators.llm.openai.model_length import read_model_length
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.response import Verbose
+from calculators.llm.openai.structured_output import refuse_settings
+from calculators.llm.openai.tools import Tools
+from calculators.llm.output.output_parsers import OutputParsers
+from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.output.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Prompt
+from calculators.llm.prompt.messages import Ready as PromptsReady
+from calculators.llm.structured.client import GrammarChecker, Grammars
+from calculators.llm.structured.request_grammar import request_grammar
+from calculators.llm.text.choice_text import ChoiceText
+from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
 from graph_runtime import Code, ResourceError
 
 log = logging.getLogger("graphrt.llm")
+_NO_PARSERS: Final = OutputParsers(None, None)
 
 
 class Prompts(Protocol):
@@ -44,6 +62,8 @@ class Prompts(Protocol):
     ) -> Prompt: ...
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt: ...
+
+    async def tokenize(self, text: str, **options: Any) -> Prompt: ...
 
     async def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str: ...
 
@@ -66,6 +86,11 @@ class ServingLimits:
     batch_without_split: int | None = None
 
 
+class _VisibleTokens(NamedTuple):
+    hidden: frozenset[int]
+    pieces: Sequence[bytes]
+
+
 class LlmServable:
     """Everything that answers the requests of one LLM node. See `NodeResource`."""
 
@@ -77,7 +102,11 @@ class LlmServable:
         tokens: TokenTable,
         defaults: ModelDefaults,
         limits: ServingLimits,
+        grammars: Grammars,
+        parsers: OutputParsers | None = None,
+        guides_tools: bool = False,
         fingerprint: str | None = None,
+        verbose_response: bool = False,
     ) -> None:
         self.engine = engine
         self.prompts = prompts
@@ -86,14 +115,20 @@ class LlmServable:
         self.limits = limits
         #: OpenAI's ``system_fingerprint``: engine and model as they are now.
         self.fingerprint = fingerprint
-        self._visible = tokens.visible()
+        self.grammars = grammars
+        self.guides_tools = guides_tools
+        self.parsers = parsers or _NO_PARSERS
+        self._without_tools = OutputParsers(None, self.parsers.reasoning)
+        self.verbose_response = verbose_response
+        #: Tokens by the special ones that are shown, None is all: the ids hidden, the bytes of all.
+        self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
     @property
     def unavailable_reason(self) -> str:
         return self.engine.unavailable_reason or self.prompts.unavailable_reason
 
     async def close(self) -> None:
-        await asyncio.gather(self.engine.close(), self.prompts.close())
+        await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
 
     def check_room(self) -> None:
         """Refuse a request when too many are waiting.
@@ -144,18 +179,93 @@ class LlmServable:
             )
         return array.tobytes()
 
-    def text_stream(self, *, skip_special_tokens: bool) -> TextStream:
-        """What makes the text of one sequence."""
+    def output(
+        self,
+        request: GenerationRequest,
+        prompt: str,
+        prompt_tokens: int,
+        *,
+        has_form: bool,
+        verbose: Verbose | None,
+    ) -> ChoiceOutput:
+        """What makes one choice of a prompt from its tokens.
+
+        ``has_form``: it follows a grammar. ``verbose`` is told the raw text.
+        """
+        shown: frozenset[str] = frozenset()
+        parser: Parser | None = None
+        max_calls: int | None = None
+        if isinstance(request, ChatRequest):
+            schemas = request.tools.schemas if request.tools.items else None
+            parsers = self.parsers if schemas is not None else self._without_tools
+            if parsers != _NO_PARSERS:
+                stream = parsers.start(tools=schemas, prompt=prompt)
+                parser = TrimmedStream(stream) if has_form else stream
+                shown = parsers.special_tokens
+            max_calls = None if request.parallel_tool_calls or schemas is None else 1
+        return ChoiceOutput(
+            ChoiceText(
+                self.text_stream(skip_special_tokens=request.skip_special_tokens, shown=shown),
+                StopStrings(
+                    request.settings.stop_strings, include=request.include_stop_str_in_output
+                ),
+                echoed=prompt_tokens if request.settings.echo else 0,
+            ),
+            parser,
+            max_calls=max_calls,
+            raw=None
+            if verbose is None
+            else RawText(self.text_stream(skip_special_tokens=False), verbose),
+        )
+
+    async def with_grammar(
+        self, settings: GenerationSettings, request: GenerationRequest, prompt: str
+    ) -> GenerationSettings:
+        """The settings with the grammar that the answer has to follow, if there is one.
+
+        Raises:
+            RequestError: it cannot be honoured.
+        """
+        is_chat = isinstance(request, ChatRequest)
+        tools = request.tools if isinstance(request, ChatRequest) else Tools()
+        form = request_grammar(
+            request.structured,
+            tools,
+            tool_parser=self.parsers.tool,
+            reasoning_parser=self.parsers.reasoning if is_chat else None,
+            reasoning_is_open=is_chat and self.parsers.reasoning_is_open(prompt),
+            guides_tools=self.guides_tools,
+            parallel=not isinstance(request, ChatRequest) or request.parallel_tool_calls,
+        )
+        if form is None:
+            return settings
+        param = "tools" if request.structured is None else request.structured.param
+        refuse_settings(settings, param)
+        return msgspec.structs.replace(settings, grammar=await self.grammars.check(form, param))
+
+    def text_stream(
+        self, *, skip_special_tokens: bool, shown: frozenset[str] = frozenset()
+    ) -> TextStream:
+        """What makes the text of one sequence. ``shown``: special tokens that are not skipped."""
+        key = shown if skip_special_tokens else None
+        table = self._tables.get(key)
+        if table is None:
+            hidden = frozenset[int]() if key is None else self.tokens.hidden(key)
+            table = self._tables[key] = _VisibleTokens(hidden, self.tokens.visible(hidden))
         if self.tokens.is_exact:
-            pieces = self._visible if skip_special_tokens else self.tokens.pieces
-            return TableText(pieces, strips_space=self.tokens.strips_space)
-        return DecodedText(partial(self._decode, skip_special_tokens))
+            return TableText(table.pieces, strips_space=self.tokens.strips_space)
+        return DecodedText(partial(self._decode, table.hidden))
 
-    async def _decode(self, skip_special_tokens: bool, ids: Any) -> str:
-        return await self.prompts.decode(list(ids), skip_special_tokens=skip_special_tokens)
+    async def _decode(self, hidden: frozenset[int], ids: Sequence[int]) -> str:
+        if len(hidden) == len(self.tokens.special):
+            return await self.prompts.decode(list(ids), skip_special_tokens=True)
+        shown = [each for each in ids if each not in hidden]
+        return await self.prompts.decode(shown, skip_special_tokens=False) if shown else ""
 
 
-async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmServable:
+async def load_servable(
+    options: NodeOptions, *, name: str, queue: int, verbose_response: bool = False
+) -> LlmServable:
     """Start the processes of a node and load its model.
 
     Raises:
@@ -171,6 +281,7 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
     prompts = PromptProcess(str(options.model_path), name=name, max_tokens=length)
     try:
         ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
+        parsers = _parsers(options, prompts_ready, name)
     except BaseException as error:
         await asyncio.gather(engine.close(), prompts.close())
         if isinstance(error, LoadError):
@@ -199,8 +310,30 @@ async def load_servable(options: NodeOptions, *, name: str, queue: int) -> LlmSe
             if options.engine.dynamic_split_fuse
             else options.engine.max_num_batched_tokens,
         ),
+        grammars=GrammarChecker(str(options.model_path), name=name),
+        parsers=parsers,
+        guides_tools=options.enable_tool_guided_generation,
         fingerprint=_fingerprint(ready, options),
+        verbose_response=verbose_response,
     )
+
+
+def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputParsers:
+    """Those of the options; what they leave open is as the chat template looks like.
+
+    Raises:
+        ResourceError: a package that offers one is broken.
+    """
+    tool = options.tool_parser or prompts.tool_parser or "none"
+    reasoning = options.reasoning_parser or prompts.reasoning_parser or "none"
+    log.info("%s: tool parser %s, reasoning parser %s", name, tool, reasoning)
+    try:
+        return OutputParsers(
+            None if tool == "none" else tool_parser(tool),
+            None if reasoning == "none" else reasoning_parser(reasoning),
+        )
+    except UnknownParser as error:
+        raise ResourceError(str(error)) from None
 
 
 def _fingerprint(ready: Ready, options: NodeOptions) -> str:

@@ -90,6 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_calculators(commands)
     _add_run(commands)
     _add_render_prompt(commands)
+    _add_parse_output(commands)
     _add_serve(commands)
     return parser
 
@@ -266,6 +267,48 @@ def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
         "model_dir",
         metavar="MODEL_DIR",
         help="the directory with the model's chat template, or with a graph.pbtxt that names it",
+    )
+
+
+def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "parse-output",
+        "print what a model's text means: content, reasoning, tool calls",
+        "Reads the text from standard input, as the tokenizer gives it, and prints one JSON\n"
+        'object: {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]}.',
+    )
+    command.add_argument(
+        "--tool-parser",
+        metavar="NAME",
+        default="none",
+        help="hermes3, llama3, phi4, mistral, devstral, qwen3coder, gptoss, lfm2, gemma4, onyx,"
+        " minicpm5, one of an installed package, or none (the default)",
+    )
+    command.add_argument(
+        "--reasoning-parser",
+        metavar="NAME",
+        default="none",
+        help="qwen3, gptoss, lfm2, gemma4, onyx, minicpm5, one of an installed package, or none"
+        " (the default)",
+    )
+    command.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="the tools of the request: a JSON array as in a request, or an object with the schema"
+        " of the parameters by name. An empty one is a request without tools, where calls are"
+        " text; without FILE there are tools that nothing is known of",
+    )
+    command.add_argument(
+        "--prompt",
+        metavar="FILE",
+        help="what the model was given; it may end inside the reasoning",
+    )
+    command.add_argument(
+        "--stream",
+        action="store_true",
+        help="standard input is JSON lines, each a string, a chunk of the text; prints for each"
+        " the delta it makes as JSON, or null, and one line more for the end",
     )
 
 

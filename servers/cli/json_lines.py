@@ -20,8 +20,8 @@ class JsonLines:
         self._stream = stream
         self.is_broken = False
 
-    def write(self, fields: dict[str, Any]) -> None:
-        """One line. UTF-8, but for strings that UTF-8 cannot hold (lone surrogates)."""
+    def write(self, fields: dict[str, Any] | None) -> None:
+        """One line, null for None. UTF-8, but for strings that it cannot hold (lone surrogates)."""
         if self.is_broken:
             return
         try:

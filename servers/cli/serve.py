@@ -22,6 +22,7 @@ from servers.config import ConfigError, GraphEntry, ServerConfig, find_graph, re
 from servers.config.entry import GRAPH_FILE
 from servers.graph_definition import GraphDefinition
 from servers.lifecycle import ListenError, Server, ServerSettings, serve
+from servers.loaded_graph import GraphSettings
 from servers.openai_http import HttpSettings
 from servers.task_graph import TaskError, TextGeneration, holds_model
 
@@ -48,8 +49,11 @@ def execute(args: argparse.Namespace) -> int:
         graphs=_graphs(args),
         http=_http(args),
         registry=make_registry(args),
-        cache_dir=args.cache_dir,
-        request_limit=args.request_queue_limit,
+        graph_settings=GraphSettings(
+            cache_dir=args.cache_dir,
+            request_limit=args.request_queue_limit,
+            verbose_response=args.verbose_response,
+        ),
         drain_seconds=args.drain_seconds,
     )
     try:

@@ -32,7 +32,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "metrics_enable": _METRICS,
     "metrics_list": _METRICS,
     "trace_path": "the server does not write traces yet; `graphrt run --trace` does",
-    "verbose_response": "`__verbose` is not added to responses yet",
     "allowed_media_domains": _MEDIA,
     "allowed_local_media_path": _MEDIA,
     "allowed_methods": _CORS,
@@ -121,6 +120,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=argument_types.seconds,
         default=30.0,
         help="after SIGTERM or Ctrl-C, how long requests in flight may go on; default 30",
+    )
+    running.add_argument(
+        "--verbose_response",
+        metavar="BOOL",
+        type=argument_types.switch,
+        default=False,
+        help="answers show the prompt as the model got it, and the raw text it wrote",
     )
     running.add_argument("--cache_dir", metavar="DIR", default="", help="keep compiled models here")
     running.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ class Client:
         return not self._connection.writing_paused or self.is_disconnected
 
     async def writable(self) -> None:
+        # Whoever sends without end gives the loop a turn: else nobody learns that the client is
+        # gone, or gets an answer.
+        await asyncio.sleep(0)
         while not self.is_writable:
             await self._connection.room.wait()
 

@@ -26,6 +26,7 @@ from graph_runtime.errors import (
 )
 from graph_runtime.resources import ResourceError
 from servers.openai_http.error_text import clean
+from servers.openai_http.routes import ErrorForm
 
 STATUS: Mapping[Code, int] = MappingProxyType(
     {
@@ -49,6 +50,15 @@ STATUS: Mapping[Code, int] = MappingProxyType(
 )
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
 _CODES = {429: "rate_limit_exceeded", 503: "service_unavailable", 504: "timeout"}
 # What the runtime says of a graph, not of a request.
 _MISUSE = (
@@ -95,6 +105,16 @@ class HttpError(Exception):
             return "server_error"
         return _TYPES.get(self.status, "invalid_request_error")
 
+    def body(self, form: ErrorForm, request_id: str) -> bytes:
+        """JSON as the clients of a path know it."""
+        match form:
+            case ErrorForm.OPENAI:
+                return self.openai_body()
+            case ErrorForm.KSERVE:
+                return self.kserve_body()
+            case ErrorForm.ANTHROPIC:
+                return self.anthropic_body(request_id)
+
     def openai_body(self) -> bytes:
         """``{"error": {"message", "type", "param", "code"}}``."""
         error = {
@@ -108,6 +128,12 @@ class HttpError(Exception):
     def kserve_body(self) -> bytes:
         """``{"error": text}``, as KServe's v2 protocol has it."""
         return json.dumps({"error": self.message}).encode()
+
+    def anthropic_body(self, request_id: str) -> bytes:
+        """``{"type": "error", "error": {"type", "message"}, "request_id"}``."""
+        kind = "api_error" if self.status >= 500 else "invalid_request_error"
+        error = {"type": _ANTHROPIC_TYPES.get(self.status, kind), "message": self.message}
+        return json.dumps({"type": "error", "error": error, "request_id": request_id}).encode()
 
 
 def http_error(error: BaseException, request_id: str) -> HttpError:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from servers.openai_http.errors import HttpError
+from servers.openai_http.routes import ErrorForm
 
 if TYPE_CHECKING:
     from servers.openai_http.exchange import Exchange
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
+# Anthropic's streams end with one of these instead.
+_LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
 
 
 class EventStream:
@@ -27,10 +30,23 @@ class EventStream:
     terminal event (``end`` or ``fail``), and when the client is gone, nothing is written.
     """
 
-    __slots__ = ("_connection", "_ended", "_head", "_is_chunked", "_last", "_loop", "_written_at")
+    __slots__ = (
+        "_connection",
+        "_ended",
+        "_form",
+        "_head",
+        "_is_chunked",
+        "_last",
+        "_loop",
+        "_request_id",
+        "_written_at",
+    )
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, form: ErrorForm = ErrorForm.OPENAI) -> None:
+        """``form``: of an error, and so of the event that ends the stream."""
         request = exchange.request
+        self._form = form
+        self._request_id = exchange.request_id
         self._connection = exchange.connection
         self._loop = exchange.connection.loop
         self._is_chunked = request.version >= (1, 1)
@@ -74,16 +90,27 @@ class EventStream:
             self._connection.send(b"0\r\n\r\n")
 
     def fail(self, error: HttpError) -> None:
-        """One error event and ``[DONE]``, unless the graph had sent its terminal event."""
-        if not self._ended and not self._last.endswith(DONE):
+        """One error event and what ends a stream, unless the graph had ended it."""
+        if not self._ended and not self._has_terminal_event():
             cut = self._last and not self._last.endswith(b"\n\n")
-            start = b"\n\ndata: " if cut else b"data: "
-            self._send(start + error.openai_body() + b"\n\n" + DONE)
+            body = error.body(self._form, self._request_id)
+            if self._form is ErrorForm.ANTHROPIC:
+                event = b"event: error\ndata: " + body + b"\n\n"
+            else:
+                event = b"data: " + body + b"\n\n" + DONE
+            self._send(b"\n\n" + event if cut else event)
         self.end()
 
     def drop(self) -> None:
         """The client is gone."""
         self._ended = True
+
+    def _has_terminal_event(self) -> bool:
+        if self._form is not ErrorForm.ANTHROPIC:
+            return self._last.endswith(DONE)
+        events, ending, rest = self._last.rpartition(b"\n\n")
+        last = events.rpartition(b"\n\n")[2]
+        return bool(ending) and not rest and last.startswith(_LAST_EVENTS)
 
     def _send(self, data: bytes) -> None:
         if self._is_chunked:

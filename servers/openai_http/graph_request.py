@@ -14,7 +14,7 @@ from servers.openai_http.body import read_json
 from servers.openai_http.errors import HttpError, http_error
 from servers.openai_http.event_stream import EventStream, SentResponse
 from servers.openai_http.exchange import Exchange
-from servers.openai_http.routes import may_stream
+from servers.openai_http.routes import ErrorForm, error_form, may_stream
 from servers.openai_http.settings import HttpSettings
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ async def answer_graph_request(
     headers["x-request-id"] = exchange.request_id
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
     if is_stream:
-        return await _stream(exchange, data_plane, model, payload)
+        return await _stream(exchange, data_plane, model, payload, error_form(path))
     return await _unary(exchange, data_plane, model, payload)
 
 
@@ -80,9 +80,9 @@ async def _unary(
 
 
 async def _stream(
-    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
+    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
 ) -> web.StreamResponse:
-    stream = exchange.stream = EventStream(exchange)
+    stream = exchange.stream = EventStream(exchange, form)
     try:
         try:
             await data_plane.answer(model, payload, stream.emit)

@@ -18,11 +18,14 @@ from servers.openai_http.errors import HttpError, http_error
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.graph_request import answer_graph_request, log_cause
 from servers.openai_http.request_id import request_id_of
-from servers.openai_http.routes import Endpoint, Route, find_route, speaks_kserve
+from servers.openai_http.routes import Endpoint, ErrorForm, Route, error_form, find_route
 from servers.openai_http.settings import HttpSettings
 
 _access_log = logging.getLogger("servers.openai_http.access")
 _PREFLIGHT_SECONDS = "600"
+_CROSS_ORIGIN_HEADERS = (
+    "authorization, content-type, x-request-id, x-api-key, anthropic-version, anthropic-beta"
+)
 
 
 class Handler:
@@ -43,6 +46,8 @@ class Handler:
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         exchange = Exchange(request, connection, request_id, task)
         path = request.raw_path.partition("?")[0]
+        if error_form(path) is ErrorForm.ANTHROPIC:
+            exchange.headers["Request-Id"] = request_id  # where Anthropic's clients look for it
         started = connection.loop.time()
         status = 499  # nginx's word for a client that went before its answer
         connection.begin(exchange)
@@ -137,7 +142,7 @@ def _options(exchange: Exchange, route: Route) -> web.Response:
     headers = {**exchange.headers, "Allow": _allowed(route)}
     if "Access-Control-Allow-Origin" in headers:
         headers["Access-Control-Allow-Methods"] = _allowed(route)
-        headers["Access-Control-Allow-Headers"] = "authorization, content-type, x-request-id"
+        headers["Access-Control-Allow-Headers"] = _CROSS_ORIGIN_HEADERS
         headers["Access-Control-Max-Age"] = _PREFLIGHT_SECONDS
     return web.Response(status=204, headers=headers)
 
@@ -151,10 +156,9 @@ def _json(exchange: Exchange, value: object) -> web.Response:
 
 
 def _error_response(exchange: Exchange, path: str, error: HttpError) -> web.Response:
-    body = error.kserve_body() if speaks_kserve(path) else error.openai_body()
     return web.Response(
         status=error.status,
-        body=body,
+        body=error.body(error_form(path), exchange.request_id),
         content_type="application/json",
         headers={**exchange.headers, **error.headers},
     )

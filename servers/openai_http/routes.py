@@ -7,6 +7,14 @@ from enum import Enum, auto
 from urllib.parse import unquote_to_bytes
 
 
+class ErrorForm(Enum):
+    """The form in which errors are told under a path."""
+
+    OPENAI = auto()
+    KSERVE = auto()
+    ANTHROPIC = auto()
+
+
 class Endpoint(Enum):
     """What the front answers."""
 
@@ -45,6 +53,8 @@ _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, ("POST",))
 # Words in a path whose answers may be streams (OpenVINO Model Server reads `stream` only there).
 _STREAMING = ("completions", "responses", "messages")
+_COUNT_TOKENS = "/messages/count_tokens"
+_ANTHROPIC = ("/messages", _COUNT_TOKENS)
 
 
 def find_route(path: str) -> Route | None:
@@ -64,12 +74,16 @@ def find_route(path: str) -> Route | None:
 
 def may_stream(path: str) -> bool:
     """Does ``"stream": true`` mean anything to this path?"""
-    return any(word in path for word in _STREAMING)
+    return any(word in path for word in _STREAMING) and not path.endswith(_COUNT_TOKENS)
 
 
-def speaks_kserve(path: str) -> bool:
-    """Are errors under this path KServe's ``{"error": text}`` instead of OpenAI's object?"""
-    return path == "/v1/config" or path == "/v2" or path.startswith("/v2/")
+def error_form(path: str) -> ErrorForm:
+    """Whose clients call this path, as far as errors go."""
+    if path in ("/v1/config", "/v2") or path.startswith("/v2/"):
+        return ErrorForm.KSERVE
+    if path.endswith(_ANTHROPIC) and path.startswith(_GRAPH_PREFIXES):
+        return ErrorForm.ANTHROPIC
+    return ErrorForm.OPENAI
 
 
 def _has_dot_segment(path: str) -> bool:

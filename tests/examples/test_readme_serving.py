@@ -8,24 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.servers.cli.serving import Serving
-
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8000"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """`examples/config.json` served, as `make serve` does; where."""
-    with Serving(ROOT, "examples/config.json", calculators=()) as server:
-        server.wait_until_serving()
-        yield f"http://127.0.0.1:{server.port}"
 
 
 def block(language: str, containing: str) -> str:

@@ -13,6 +13,7 @@ from calculators.http_payload import HttpPayload, RequestError
 from graph_runtime import Code, NotFoundError, RunError, UnavailableError
 from servers.config import GraphEntry
 from servers.graph_repository import GraphRepository
+from servers.loaded_graph import GraphSettings
 from tests.servers.served_graphs import (
     COUNT_GRAPH,
     TELL_GRAPH,
@@ -32,7 +33,7 @@ def serving(
     """Run a scenario on a repository that has loaded everything, and close it."""
 
     async def run() -> None:
-        repository = GraphRepository(entries, make_registry(*resources), **settings)
+        repository = GraphRepository(entries, make_registry(*resources), GraphSettings(**settings))
         await repository.load_all()
         try:
             await scenario(repository)

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
 from calculators.llm.engine.outbox import Outbox
+from calculators.llm.structured.grammar import Grammar
 
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
+_COMPILING_SECONDS: Final = 0.02
+"""For a look at what has arrived, while there is nothing to do but to wait for a grammar."""
 
 
 class Refused(Exception):
@@ -41,6 +45,15 @@ class Pipeline(Protocol):
     def metrics(self) -> Metrics:
         """How it fares now; ``steps`` is filled in by the core."""
 
+    def is_compiled(self, grammar: Grammar) -> bool:
+        """Would a request with this grammar begin without holding up a step?"""
+
+    def make_room(self) -> None:
+        """Called before `compile`, between steps: forget grammars if there are too many."""
+
+    def compile(self, grammar: Grammar) -> None:
+        """See to that; in another thread, while steps go on. Any exception is the grammar's."""
+
 
 class EngineCore:
     """Runs a pipeline: applies messages, steps, says when metrics are due.
@@ -51,6 +64,7 @@ class EngineCore:
     def __init__(self, pipeline: Pipeline, seconds_per_stream: float = 0.0) -> None:
         self._pipeline = pipeline
         self._outbox = Outbox(seconds_per_stream)
+        self._guided = GuidedRequests(pipeline)
         self._refused: list[Failed] = []
         self._steps = 0
         self._next_metrics = 0.0
@@ -59,24 +73,40 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Would a step do or say anything?"""
-        return bool(self._refused) or self._owes_metrics or self._pipeline.has_work
+        return (
+            bool(self._refused)
+            or self._owes_metrics
+            or self._pipeline.has_work
+            or self._guided.is_waiting
+        )
 
     def handle(self, message: Add | Cancel) -> None:
         """Apply a message; what comes of it is in the next step."""
         if isinstance(message, Cancel):
             self._pipeline.cancel(message.request_id)
+            self._guided.forget(message.request_id)
             self._outbox.forget(message.request_id)
             self._owes_metrics = True
             return
+        grammar = message.settings.grammar
+        if grammar is None:
+            self._add(message)
+        else:
+            self._guided.put(message, grammar)
+
+    def _add(self, message: Add) -> None:
         try:
             self._pipeline.add(message.request_id, message.input_ids, message.settings)
         except Refused as error:
+            self._guided.forget(message.request_id)
             self._refused.append(Failed(message.request_id, str(error)))
 
     def step(self) -> Iterable[Step | Metrics]:
         """One step, if there is something to tell, and metrics when they are due."""
+        self._begin_guided()
         refused, self._refused = self._refused, []
         gained = self._pipeline.step() if self._pipeline.has_work else []
+        self._guided.note(gained)
         self._steps += 1
         tokens = self._outbox.take(gained)
         if tokens or refused or not gained:
@@ -93,3 +123,11 @@ class EngineCore:
                 cache_bytes=metrics.cache_bytes,
                 steps=self._steps,
             )
+
+    def _begin_guided(self) -> None:
+        ready, failed = self._guided.take()
+        self._refused += failed
+        for message in ready:
+            self._add(message)
+        if self._guided.is_waiting and not self._pipeline.has_work:
+            self._guided.wait(_COMPILING_SECONDS)

@@ -12,8 +12,11 @@ import openvino_genai as genai
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.grammar_cache import GrammarCache, vocabulary_size
 from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.engine.messages import VERSION, FinishReason, Metrics, Ready, Tokens
+from calculators.llm.structured.grammar import Grammar
+from calculators.llm.structured.tiny_pipeline import structured_output
 
 _DIRECT = (
     "ignore_eos",
@@ -53,6 +56,8 @@ class GenaiPipeline:
             self.device,
             dict(settings.plugin_config),
         )
+        self._model_path = settings.model_path
+        self._grammars: GrammarCache | None = None
         self._handles: dict[int, Any] = {}
         self._settings: dict[int, GenerationSettings] = {}
         self._started: set[int] = set()
@@ -88,6 +93,22 @@ class GenaiPipeline:
             self._settings[request_id] = settings
         except RuntimeError as error:
             raise Refused(library_reason(error)) from None
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return self._grammars is not None and self._grammars.has(grammar)
+
+    def make_room(self) -> None:
+        if self._grammars is not None:
+            self._grammars.make_room()
+
+    def compile(self, grammar: Grammar) -> None:
+        if self._grammars is None:
+            tokenizer = self._pipeline.get_tokenizer()
+            size = vocabulary_size(self._model_path, tokenizer)
+            if size is None or not self._pipeline.get_config().stop_token_ids:
+                raise RuntimeError("this model does not tell its vocabulary, or how it ends")
+            self._grammars = GrammarCache(tokenizer, size)
+        self._grammars.compile(grammar)
 
     def cancel(self, request_id: int) -> None:
         handle = self._forget(request_id)
@@ -197,6 +218,8 @@ def generation_config(settings: GenerationSettings) -> Any:
         config.stop_token_ids = set(settings.stop_token_ids)
     if settings.logprobs:
         config.logprobs = 1
+    if settings.grammar is not None:
+        config.structured_output_config = structured_output(settings.grammar)
     return config
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from calculators.llm.structured.grammar import Grammar
+
 
 class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resolved sampling of one request: request over ``generation_config.json`` over default.
@@ -19,6 +21,8 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
         logprobs: return the log-probability of each chosen token.
         echo: let the prompt's tokens come first, with their log-probabilities when asked for.
         stop_token_ids: None is the model's own end tokens; else all that end the generation.
+        grammar: what the answer has to be; proven, see `calculators.llm.structured`. Not with
+            beams, ``ignore_eos`` or ``min_new_tokens``: the engine would leave it.
     """
 
     max_new_tokens: int | None = None
@@ -40,3 +44,4 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     num_return_sequences: int = 1
     logprobs: bool = False
     echo: bool = False
+    grammar: Grammar | None = None

@@ -18,7 +18,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 
 #: Raised with every change of a message. Both sides come from one installation, so it differs
 #: only when the files under a running server were replaced.
-VERSION: Final = 1
+VERSION: Final = 2
 
 #: Why a sequence ended: "stop" by an end token or stop string, "length" by a limit of tokens,
 #: "cache" because the cache had no room left, "cancelled" on request.

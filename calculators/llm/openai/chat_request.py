@@ -6,23 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.llm.openai import fields
-from calculators.llm.openai.choices import read_choices
 from calculators.llm.openai.endpoint import Endpoint
-from calculators.llm.openai.generation_request import (
-    GenerationRequest,
-    read_body,
-    read_include_stop_string,
-    read_model,
-    read_skip_special_tokens,
-)
+from calculators.llm.openai.generation_request import GenerationRequest, read_body, read_generation
 from calculators.llm.openai.messages import normalise_messages
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.sampling import read_chat_logprobs, read_sampling
-from calculators.llm.openai.streaming_options import read_streaming_options
+from calculators.llm.openai.sampling import read_chat_logprobs
 from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
 from calculators.llm.openai.tools import Tools, read_tools
-from calculators.llm.openai.unsupported import refuse_unsupported
 
 _MEDIA: Final = {"image_url": "images", "input_audio": "audio"}
 
@@ -55,25 +46,13 @@ def parse_chat_request(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value)
-    model = read_model(body)
-    streaming = read_streaming_options(body)
-    settings = read_sampling(body, Endpoint.CHAT_COMPLETIONS, defaults, limits)
-    refuse_unsupported(body)
-    tools = read_tools(body, limits)
-    parallel_tool_calls = fields.boolean(body, "parallel_tool_calls")
     return ChatRequest(
-        model=model,
-        stream=streaming.stream,
-        include_usage=streaming.include_usage,
-        n=read_choices(body, limits).n,
-        settings=settings,
-        include_stop_str_in_output=read_include_stop_string(body, defaults),
-        skip_special_tokens=read_skip_special_tokens(body),
+        **read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits),
+        tools=read_tools(body, limits),
+        parallel_tool_calls=fields.boolean(body, "parallel_tool_calls") is not False,
         messages=_read_messages(body.get("messages"), limits),
-        tools=tools,
         template=read_template_arguments(body),
         logprobs=read_chat_logprobs(body),
-        parallel_tool_calls=parallel_tool_calls is not False,
     )
 
 

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from calculators.llm.openai import fields
-from calculators.llm.openai.choices import read_choices
 from calculators.llm.openai.endpoint import Endpoint
-from calculators.llm.openai.generation_request import (
-    GenerationRequest,
-    read_body,
-    read_include_stop_string,
-    read_model,
-    read_skip_special_tokens,
-)
+from calculators.llm.openai.generation_request import GenerationRequest, read_body, read_generation
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.sampling import read_completion_logprobs, read_sampling
+from calculators.llm.openai.sampling import read_completion_logprobs
 from calculators.llm.openai.stop_conditions import check_token_id
-from calculators.llm.openai.streaming_options import read_streaming_options
-from calculators.llm.openai.unsupported import refuse_unsupported
 
 #: Text, or the ids of its tokens. None is empty.
 Prompt = str | tuple[int, ...]
@@ -56,18 +47,8 @@ def parse_completion_request(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value)
-    model = read_model(body)
-    streaming = read_streaming_options(body)
-    settings = read_sampling(body, Endpoint.COMPLETIONS, defaults, limits)
-    refuse_unsupported(body)
     return CompletionRequest(
-        model=model,
-        stream=streaming.stream,
-        include_usage=streaming.include_usage,
-        n=read_choices(body, limits).n,
-        settings=settings,
-        include_stop_str_in_output=read_include_stop_string(body, defaults),
-        skip_special_tokens=read_skip_special_tokens(body),
+        **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
         prompts=_read_prompts(body, limits),
         logprobs=read_completion_logprobs(body),
     )

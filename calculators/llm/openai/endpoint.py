@@ -1,4 +1,4 @@
-"""Which of OpenAI's endpoints a request is for."""
+"""Which endpoint a request is for: one of OpenAI's, of Anthropic's, or OpenVINO Model Server's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ class Endpoint(StrEnum):
 
     CHAT_COMPLETIONS = "/chat/completions"
     COMPLETIONS = "/completions"
+    RESPONSES = "/responses"
+    MESSAGES = "/messages"
+    COUNT_TOKENS = "/messages/count_tokens"
+    TOKENIZE = "/tokenize"
 
 
 #: OpenVINO Model Server's own prefix first; its clients use /v3, those of OpenAI /v1.
@@ -33,8 +37,9 @@ def endpoint_of(uri: str) -> Endpoint:
     if endpoint is None:
         # A path may be as long as a request line; its end says enough.
         shown = path if len(path) <= 100 else "..." + path[-100:]
-        paths = ", ".join(f"/v3{endpoint}, /v1{endpoint}" for endpoint in Endpoint)
         raise RequestError(
-            f'A language model does not answer "{shown}"; it answers {paths}', code=Code.NOT_FOUND
+            f'A language model does not answer "{shown}"; under /v3 and /v1 it answers '
+            f"{', '.join(Endpoint)}",
+            code=Code.NOT_FOUND,
         )
     return endpoint

@@ -1,15 +1,22 @@
-"""What chat and completion requests have in common."""
+"""What the requests of all endpoints that generate have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
+from calculators.llm.openai.choices import read_choices
+from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.model_defaults import ModelDefaults
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.sampling import read_sampling
+from calculators.llm.openai.streaming_options import read_streaming_options
+from calculators.llm.openai.structured_output import StructuredOutput, read_structured_output
+from calculators.llm.openai.unsupported import refuse_unsupported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +32,7 @@ class GenerationRequest:
         settings: for the engine.
         include_stop_str_in_output: leave the stop string that ended an answer in its text.
         skip_special_tokens: leave out the text of special tokens.
+        structured: what the answer has to be; None is any text.
     """
 
     model: str
@@ -34,6 +42,7 @@ class GenerationRequest:
     settings: GenerationSettings
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
+    structured: StructuredOutput | None = None
 
 
 def read_body(value: object) -> Mapping[str, Any]:
@@ -51,12 +60,41 @@ def read_model(body: Mapping[str, Any]) -> str:
     return model
 
 
-def read_include_stop_string(body: Mapping[str, Any], defaults: ModelDefaults) -> bool:
-    """``include_stop_str_in_output``; false unless the request or the model says otherwise."""
-    asked = fields.boolean(body, "include_stop_str_in_output")
-    return bool(defaults.include_stop_str_in_output if asked is None else asked)
+class GenerationMembers(TypedDict):
+    """The members of `GenerationRequest`, as keyword arguments of its subclasses."""
+
+    model: str
+    stream: bool
+    include_usage: bool
+    n: int
+    settings: GenerationSettings
+    include_stop_str_in_output: bool
+    skip_special_tokens: bool
+    structured: StructuredOutput | None
 
 
-def read_skip_special_tokens(body: Mapping[str, Any]) -> bool:
-    """``skip_special_tokens``; true unless the request says otherwise."""
-    return fields.boolean(body, "skip_special_tokens") is not False
+def read_generation(
+    body: Mapping[str, Any], endpoint: Endpoint, defaults: ModelDefaults, limits: RequestLimits
+) -> GenerationMembers:
+    """Read what all endpoints share, and refuse what none of them can honour.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    model = read_model(body)
+    streaming = read_streaming_options(body)
+    settings = read_sampling(body, endpoint, defaults, limits)
+    refuse_unsupported(body)
+    include_stop = fields.boolean(body, "include_stop_str_in_output")
+    if include_stop is None:
+        include_stop = bool(defaults.include_stop_str_in_output)
+    return {
+        "model": model,
+        "stream": streaming.stream,
+        "include_usage": streaming.include_usage,
+        "n": read_choices(body, limits).n,
+        "settings": settings,
+        "include_stop_str_in_output": include_stop,
+        "skip_special_tokens": fields.boolean(body, "skip_special_tokens") is not False,
+        "structured": read_structured_output(body),
+    }

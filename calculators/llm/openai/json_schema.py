@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from calculators.llm.openai import fields
+from calculators.llm.structured.regular_expression import RegexError, parse_regex
+from calculators.llm.structured.schema_combining import target_of
+from calculators.llm.structured.schema_error import SchemaError
+from calculators.llm.structured.schema_keywords import assertions
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -24,12 +27,11 @@ _LIST: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions")
 
 MAX_DEPTH: Final = 64
-
-_REPETITION: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+MAX_PATTERN: Final = 4096
 
 
 def check_schema(schema: object, path: str) -> None:
-    """Refuse what is no JSON schema: unknown types, patterns that are no regular expression.
+    """Refuse what is no JSON schema, or has keywords that an answer could not be held to.
 
     Raises:
         RequestError: with the place inside the schema as its param.
@@ -45,7 +47,29 @@ def check_schema(schema: object, path: str) -> None:
             raise fields.invalid(path, f"the schema is nested deeper than {MAX_DEPTH}")
         _check_type(here.get("type"), f"{place}.type")
         _check_pattern(here.get("pattern"), f"{place}.pattern")
+        _check_keywords(schema, here, place)
         waiting += [(each, where, depth + 1) for each, where in _inner(here, place)]
+
+
+def _check_keywords(root: object, schema: dict[str, Any], place: str) -> None:
+    """What rules cannot say; more of that is found when they are made."""
+    try:
+        assertions(schema, place)
+        if "$ref" in schema:
+            target_of(root, schema["$ref"], f"{place}.$ref")
+    except SchemaError as error:
+        raise fields.invalid(error.place, str(error)) from None
+    if schema.get("enum") == []:
+        raise fields.invalid(f"{place}.enum", "it has no values")
+    names = schema.get("required")
+    if names is not None and not (
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+    ):
+        raise fields.wrong_type(f"{place}.required", "an array of names", names)
+    for pattern in (
+        fields.json_object(schema, "patternProperties", f"{place}.patternProperties") or {}
+    ):
+        _check_pattern(pattern, f"{place}.patternProperties")
 
 
 def _inner(schema: dict[str, Any], place: str) -> list[tuple[object, str]]:
@@ -84,42 +108,11 @@ def _check_pattern(value: object, path: str) -> None:
         return
     if not isinstance(value, str):
         raise fields.wrong_type(path, "a regular expression", value)
+    if len(value) > MAX_PATTERN:
+        raise fields.invalid(
+            path, f"its {len(value)} characters are more than the maximum {MAX_PATTERN}"
+        )
     try:
-        re.compile(value)
-    except (re.error, RecursionError, OverflowError) as error:
+        parse_regex(value)
+    except RegexError as error:
         raise fields.invalid(path, f"not a regular expression: {error}") from None
-    if _has_stray_brace(value):
-        # Python reads it as text, JSON Schema's expressions (ECMA 262) do not.
-        raise fields.invalid(path, "not a regular expression: a brace that repeats nothing")
-
-
-def _has_stray_brace(pattern: str) -> bool:
-    """Is there a brace, not escaped and outside of character classes, that repeats nothing?"""
-    place, in_class, repeats = 0, False, False
-    while place < len(pattern):
-        letter = pattern[place]
-        if letter == "\\":
-            place += 2
-            repeats = True
-            continue
-        if in_class:
-            in_class = letter != "]"
-            repeats = not in_class
-        elif letter == "[":
-            in_class = True
-            if pattern[place + 1 : place + 2] == "^":
-                place += 1
-            if pattern[place + 1 : place + 2] == "]":
-                place += 1
-        elif letter == "{":
-            found = _REPETITION.match(pattern, place)
-            if found is None or not repeats:
-                return True
-            place = found.end()
-            continue
-        elif letter == "}":
-            return True
-        else:
-            repeats = letter not in "(|^"
-        place += 1
-    return False

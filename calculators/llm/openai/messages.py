@@ -53,6 +53,9 @@ def _message(value: object, path: str) -> dict[str, Any]:
     if "content" not in value and message["role"] != "assistant":
         # Only an assistant can have called tools instead of saying something.
         raise missing(f"{path}.content")
+    if isinstance(value.get("reasoning"), str):
+        # What newer clients of vLLM send back.
+        message.setdefault("reasoning_content", value["reasoning"])
     message.setdefault("content", "")
     return message
 

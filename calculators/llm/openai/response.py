@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,6 +15,7 @@ from calculators.llm.output.events import Arguments, Content, OutputEvent, Reaso
 
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"
+_END: Final = "}\n\n"
 
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
@@ -59,29 +59,55 @@ class MadeCall:
 
 @dataclass(slots=True)
 class AnswerChoice:
-    """One answer of a whole response; ``content`` with the prompt when that is echoed.
+    """One answer of a whole response.
 
-    ``logprobs`` None is not asked for.
+    Attributes:
+        events: what it consists of, in order; with the prompt when that is echoed.
+        logprobs: None is not asked for.
+        stop_string: the one that ended it, if one did.
     """
 
-    content: str = ""
+    events: list[OutputEvent] = field(default_factory=list)
     finish_reason: FinishReason = FinishReason.STOP
     logprobs: list[TokenLogprob] | None = None
-    reasoning: str = ""
-    tool_calls: list[MadeCall] = field(default_factory=list)
+    stop_string: str | None = None
 
-    def add(self, events: Iterable[OutputEvent]) -> None:
-        """What parsers found next."""
-        for event in events:
-            match event:
-                case Content(text):
-                    self.content += text
-                case Reasoning(text):
-                    self.reasoning += text
-                case ToolCall(name, call_id):
-                    self.tool_calls.append(MadeCall(call_id, name))
-                case Arguments(text):
-                    self.tool_calls[-1].arguments += text
+    @property
+    def content(self) -> str:
+        """All that is said to the user."""
+        return "".join([event.text for event in self.events if isinstance(event, Content)])
+
+    @property
+    def reasoning(self) -> str:
+        """All that was thought."""
+        return "".join([event.text for event in self.events if isinstance(event, Reasoning)])
+
+    @property
+    def tool_calls(self) -> list[MadeCall]:
+        """The calls, in order."""
+        calls: list[MadeCall] = []
+        for event in self.events:
+            if isinstance(event, ToolCall):
+                calls.append(MadeCall(event.call_id, event.name))
+            elif isinstance(event, Arguments):
+                calls[-1].arguments += event.text
+        return calls
+
+
+@dataclass(slots=True)
+class Verbose:
+    """What ``--verbose_response`` shows: the prompt as the model got it, and the raw text it wrote.
+
+    ``content``: of the first choice, special tokens included; complete when that has ended.
+    """
+
+    prompt: str
+    content: str = ""
+
+    @property
+    def json(self) -> str:
+        """The member ``__verbose`` after others."""
+        return f',"__verbose":{{"prompt":{quote(self.prompt)},"content":{quote(self.content)}}}'
 
 
 class EventFrame:
@@ -98,7 +124,11 @@ class EventFrame:
     def __init__(self, head: ResponseHead, kind: str, *, include_usage: bool) -> None:
         self._head = head.json(kind)
         self.opening = f'data: {{{self._head},"choices":[{{"index":'
-        self.closing = '}],"usage":null}\n\n' if include_usage else "}]}\n\n"
+        self.closing = ('}],"usage":null' if include_usage else "}]") + _END
+
+    def closing_with(self, verbose: Verbose) -> str:
+        """`closing` of the event that shows prompt and raw text."""
+        return f"{self.closing.removesuffix(_END)}{verbose.json}{_END}"
 
     def usage(self, usage: Usage) -> str:
         """The event with the usage; it has no choices."""

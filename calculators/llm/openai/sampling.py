@@ -17,6 +17,16 @@ from calculators.llm.openai.stop_conditions import read_stop_strings, read_stop_
 #: Where neither the request nor the model limits the tokens that a sample is taken from.
 DEFAULT_TOP_K: Final = 40
 
+#: What the most tokens of an answer are called; the last one that is there counts.
+_MAX_TOKENS_NAMES: Final = {
+    Endpoint.CHAT_COMPLETIONS: ("max_tokens", "max_completion_tokens"),
+    Endpoint.RESPONSES: ("max_output_tokens",),
+}
+_STOP_NAMES: Final = {Endpoint.MESSAGES: "stop_sequences"}
+
+#: What asks for log-probabilities in ``include`` of a responses request.
+_INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"
+
 
 def read_sampling(
     body: Mapping[str, Any],
@@ -64,7 +74,9 @@ def read_sampling(
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         ignore_eos=ignore_eos,
-        stop_strings=read_stop_strings(body, defaults, limits),
+        stop_strings=read_stop_strings(
+            body, defaults, limits, name=_STOP_NAMES.get(endpoint, "stop")
+        ),
         stop_token_ids=read_stop_token_ids(body, defaults, limits),
         do_sample=do_sample,
         temperature=temperature if do_sample else None,
@@ -99,12 +111,9 @@ def _read_max_new_tokens(
     *,
     echo: bool,
 ) -> int | None:
-    names = ["max_tokens"]
-    if endpoint is Endpoint.CHAT_COMPLETIONS:
-        names.append("max_completion_tokens")
     limit = limits.max_tokens_limit
     value = None
-    for name in names:
+    for name in _MAX_TOKENS_NAMES.get(endpoint, ("max_tokens",)):
         asked = fields.integer(body, name, maximum=fields.UINT32_MAX if limit is None else limit)
         if asked == 0 and not echo:
             hint = " unless echo is set" if endpoint is Endpoint.COMPLETIONS else ""
@@ -112,6 +121,8 @@ def _read_max_new_tokens(
         value = value if asked is None else asked
     if value is not None:
         return value
+    if endpoint is Endpoint.MESSAGES:
+        raise fields.missing("max_tokens", "how many tokens the answer may have")
     return limit if limit is not None else defaults.max_new_tokens
 
 
@@ -179,9 +190,15 @@ def _read_top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
 
 
 def _read_wants_logprobs(body: Mapping[str, Any], endpoint: Endpoint) -> bool:
-    if endpoint is Endpoint.CHAT_COMPLETIONS:
-        return read_chat_logprobs(body)
-    return read_completion_logprobs(body) is not None
+    match endpoint:
+        case Endpoint.CHAT_COMPLETIONS:
+            return read_chat_logprobs(body)
+        case Endpoint.COMPLETIONS:
+            return read_completion_logprobs(body) is not None
+        case Endpoint.RESPONSES:
+            return read_responses_logprobs(body)
+        case _:
+            return False
 
 
 def read_chat_logprobs(body: Mapping[str, Any]) -> bool:
@@ -195,6 +212,17 @@ def read_chat_logprobs(body: Mapping[str, Any]) -> bool:
             "top_logprobs", f"{top} is not supported: only the chosen token's is known; use 0"
         )
     return wanted
+
+
+def read_responses_logprobs(body: Mapping[str, Any]) -> bool:
+    """Does ``include``, or ``logprobs`` as in a chat request, ask for log-probabilities?"""
+    included = fields.array(body, "include") or []
+    for i, name in enumerate(included):
+        if not isinstance(name, str):
+            raise fields.wrong_type(f"include[{i}]", "a string", name)
+    if _INCLUDED_LOGPROBS in included:
+        body = {**body, "logprobs": True}
+    return read_chat_logprobs(body)
 
 
 def read_completion_logprobs(body: Mapping[str, Any]) -> int | None:

@@ -11,26 +11,30 @@ from calculators.llm.openai.request_limits import RequestLimits
 
 
 def read_stop_strings(
-    body: Mapping[str, Any], defaults: ModelDefaults, limits: RequestLimits
+    body: Mapping[str, Any],
+    defaults: ModelDefaults,
+    limits: RequestLimits,
+    *,
+    name: str = "stop",
 ) -> tuple[str, ...]:
     """``stop``, a string or an array of them, each once; an empty array is as good as none.
 
-    The request's strings replace those of the model.
+    The request's strings replace those of the model. ``name`` is what the member is called.
     """
-    value = body.get("stop")
+    value = body.get(name)
     if value is None:
         return defaults.stop_strings
     if isinstance(value, str):
-        _check_stop_string("stop", value, limits)
+        _check_stop_string(name, value, limits)
         return (value,)
     if not isinstance(value, list):
-        raise fields.wrong_type("stop", "a string or an array of strings", value)
+        raise fields.wrong_type(name, "a string or an array of strings", value)
     if len(value) > limits.max_stop_strings:
         raise fields.invalid(
-            "stop", f"{len(value)} strings are more than the maximum {limits.max_stop_strings}"
+            name, f"{len(value)} strings are more than the maximum {limits.max_stop_strings}"
         )
     for i, text in enumerate(value):
-        _check_stop_string(f"stop[{i}]", text, limits)
+        _check_stop_string(f"{name}[{i}]", text, limits)
     return tuple(dict.fromkeys(value)) or defaults.stop_strings
 
 

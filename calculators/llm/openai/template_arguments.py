@@ -27,6 +27,11 @@ class TemplateArguments:
     values: dict[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
 
+    @property
+    def all_values(self) -> dict[str, Any]:
+        """Everything, for the template."""
+        return {**self.values, "add_generation_prompt": self.add_generation_prompt}
+
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     """Read ``chat_template_kwargs``, ``enable_thinking`` and ``reasoning_effort``.

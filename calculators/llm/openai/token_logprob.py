@@ -26,13 +26,17 @@ class TokenLogprob:
 
 
 def chat_logprobs_json(tokens: Sequence[TokenLogprob]) -> str:
-    """The ``logprobs`` member of a chat choice. The form has no place for an unknown one."""
-    items = ",".join(
+    """The ``logprobs`` member of a chat choice."""
+    return f'{{"content":[{logprob_items_json(tokens)}],"refusal":null}}'
+
+
+def logprob_items_json(tokens: Sequence[TokenLogprob]) -> str:
+    """Tokens as chat choices and responses list them. There is no place for an unknown one."""
+    return ",".join(
         f'{{"token":{quote(token.token)},"logprob":{_printed(token.logprob) or IMPOSSIBLE}'
         f',"bytes":[{",".join(map(str, token.bytes))}],"top_logprobs":[]}}'
         for token in tokens
     )
-    return f'{{"content":[{items}],"refusal":null}}'
 
 
 def completion_logprobs_json(

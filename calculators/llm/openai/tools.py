@@ -27,6 +27,12 @@ class Tools:
     items: list[dict[str, Any]] = field(default_factory=list)
     choice: Literal["none", "auto", "required", "named"] = "none"
 
+    @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """The JSON schema of the parameters by name; an empty one where a tool has none."""
+        functions = [tool.get("function") or tool for tool in self.items]
+        return {each["name"]: each.get("parameters") or {} for each in functions}
+
 
 def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
     """Read ``tools`` and ``tool_choice``.

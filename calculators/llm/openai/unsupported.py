@@ -18,11 +18,6 @@ _REFUSED: Final = {
     "bad_words": "is not supported",
     "allowed_token_ids": "is not supported",
     "use_beam_search": "is not supported; use best_of",
-    "structured_outputs": "is not supported by this version",
-    "guided_json": "is not supported by this version",
-    "guided_regex": "is not supported by this version",
-    "guided_choice": "is not supported by this version",
-    "guided_grammar": "is not supported by this version",
 }
 
 
@@ -35,22 +30,7 @@ def refuse_unsupported(body: Mapping[str, Any]) -> None:
         raise fields.invalid("logit_bias", "the member is not supported by this engine")
     # Ignored, but a caller who sends another type has made a mistake.
     fields.string(body, "user")
-    _check_response_format(body)
     _check_audio_output(body)
-
-
-def _check_response_format(body: Mapping[str, Any]) -> None:
-    response_format = fields.json_object(body, "response_format")
-    if response_format is None:
-        return
-    kind = fields.string(response_format, "type", "response_format.type")
-    if kind is None:
-        raise fields.missing("response_format.type", 'only "text" is supported by this version')
-    if kind != "text":
-        raise fields.invalid(
-            "response_format",
-            f'{fields.describe(kind)} is not supported by this version; only "text" is',
-        )
 
 
 def _check_audio_output(body: Mapping[str, Any]) -> None:

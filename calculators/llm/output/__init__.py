@@ -1,1 +1,1 @@
-"""What a model's text means: reasoning, content, tool calls. Pure and incremental: text in, events out."""
+"""What a model's text means: reasoning, content, tool calls. Text in, events out."""

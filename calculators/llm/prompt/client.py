@@ -20,6 +20,7 @@ from calculators.llm.prompt.messages import (
     Ready,
     Refused,
     Text,
+    Tokenize,
     from_prompt_decoder,
 )
 from graph_runtime import Code
@@ -112,12 +113,17 @@ class PromptProcess:
         prompt: Prompt = await self._ask(Encode(next(self._ids), text, add_special_tokens))
         return prompt
 
+    async def tokenize(self, text: str, **options: Any) -> Prompt:
+        """The tokens of a text of any length; ``options`` are those of `Tokenize`."""
+        prompt: Prompt = await self._ask(Tokenize(next(self._ids), text, **options))
+        return prompt
+
     async def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
         """The text of tokens, by the tokenizer itself."""
         text: Text = await self._ask(Decode(next(self._ids), ids, skip_special_tokens))
         return text.text
 
-    async def _ask(self, message: Chat | Encode | Decode) -> Any:
+    async def _ask(self, message: Chat | Encode | Tokenize | Decode) -> Any:
         if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
             raise RequestError(self._child.unavailable_reason, code=Code.UNAVAILABLE)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -128,7 +134,7 @@ class PromptProcess:
         self._child.send(entry.body)
         return await answer
 
-    def _body(self, message: Chat | Encode | Decode) -> bytes:
+    def _body(self, message: Chat | Encode | Tokenize | Decode) -> bytes:
         try:
             return self._encode(message)
         except (UnicodeEncodeError, OverflowError, RecursionError):

@@ -18,7 +18,16 @@ from calculators.llm.chat_template import (
     prepare_history,
 )
 from calculators.llm.engine.library_errors import library_reason
-from calculators.llm.prompt.messages import Chat, Decode, Encode, Prompt, Ready, Refused, Text
+from calculators.llm.prompt.messages import (
+    Chat,
+    Decode,
+    Encode,
+    Prompt,
+    Ready,
+    Refused,
+    Text,
+    Tokenize,
+)
 from calculators.llm.text.token_table import TokenTable, make_token_table
 from graph_runtime import Code
 
@@ -86,7 +95,7 @@ class PromptMaker:
             reasoning_parser=(analysis.reasoning_parser or "") if analysis else "",
         )
 
-    def answer(self, message: Chat | Encode | Decode) -> Prompt | Text | Refused:
+    def answer(self, message: Chat | Encode | Tokenize | Decode) -> Prompt | Text | Refused:
         """What comes of one request. Errors of the request are `Refused`."""
         try:
             match message:
@@ -96,6 +105,8 @@ class PromptMaker:
                 case Encode():
                     ids = self.encode(message.text, special=message.add_special_tokens)
                     return Prompt(message.request_id, ids, message.text)
+                case Tokenize():
+                    return Prompt(message.request_id, self.tokenize(message), "")
                 case Decode():
                     return Text(
                         message.request_id, self.decode(message.ids, message.skip_special_tokens)
@@ -146,6 +157,26 @@ class PromptMaker:
             )
         encoded = self._tokenizer.encode(text, add_special_tokens=special)
         return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
+
+    def tokenize(self, message: Tokenize) -> bytes:
+        """Token ids, int64 in native byte order, cut and padded.
+
+        Here, since what the library does with a length depends on how the tokenizer was converted
+        (openvino-genai 2026.4: many do not cut).
+        """
+        encoded = self._tokenizer.encode(
+            message.text, add_special_tokens=message.add_special_tokens
+        )
+        ids = np.asarray(encoded.input_ids.data, dtype=np.int64).reshape(-1)
+        length = message.max_length
+        if length is not None:
+            ids = ids[:length]
+            if message.pads:
+                missing = length - len(ids)
+                sides = (missing, 0) if message.padding_side == "left" else (0, missing)
+                padding = max(0, self._tokenizer.get_pad_token_id())
+                ids = np.pad(ids, sides, constant_values=padding)
+        return ids.tobytes()
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,11 +34,28 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
-    """Tokenize text as it is."""
+    """Tokenize text as it is, to be a prompt."""
 
     request_id: int
     text: str
     add_special_tokens: bool = True
+
+
+class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
+    """Tokenize text for its tokens' sake, however long it is.
+
+    Attributes:
+        max_length: the rest is cut off; None is no limit.
+        pads: fill up to ``max_length``.
+        padding_side: "left" or "right".
+    """
+
+    request_id: int
+    text: str
+    add_special_tokens: bool = True
+    max_length: int | None = None
+    pads: bool = False
+    padding_side: str = "right"
 
 
 class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
@@ -70,6 +88,16 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
     input_ids: bytes
     text: str
 
+    @property
+    def ids(self) -> Sequence[int]:
+        """The token ids as numbers."""
+        return memoryview(self.input_ids).cast("q").tolist()
+
+    @property
+    def token_count(self) -> int:
+        """How many there are."""
+        return len(self.input_ids) // 8
+
 
 class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
     """The answer to `Decode`."""
@@ -87,7 +115,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     code: str = "INVALID_ARGUMENT"
 
 
-ToPrompt = Load | Chat | Encode | Decode | Stop
+ToPrompt = Load | Chat | Encode | Tokenize | Decode | Stop
 FromPrompt = Ready | LoadFailed | Prompt | Text | Refused
 
 to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)

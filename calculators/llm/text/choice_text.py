@@ -54,6 +54,11 @@ class ChoiceText:
         return self._stops.is_stopped
 
     @property
+    def stop_string(self) -> str | None:
+        """The stop string that was seen."""
+        return self._stops.matched
+
+    @property
     def has_stops(self) -> bool:
         """Does anything end or hold back the text, beside the tokens themselves?"""
         return self._stops.is_active

@@ -13,13 +13,19 @@ class StopStrings:
     With ``include`` the stop string that ended the text belongs to it.
     """
 
-    __slots__ = ("_held", "_include", "_stops", "is_stopped")
+    __slots__ = ("_held", "_include", "_stops", "matched")
 
     def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
         self._stops = tuple(stop for stop in stops if stop)
         self._include = include
         self._held = ""
-        self.is_stopped = False
+        #: The one that ended the text.
+        self.matched: str | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Has one ended the text?"""
+        return self.matched is not None
 
     @property
     def is_active(self) -> bool:
@@ -30,7 +36,7 @@ class StopStrings:
         """What may be shown now. Nothing after a stop string was seen (`is_stopped`)."""
         if not self._stops:
             return text
-        if self.is_stopped:
+        if self.matched is not None:
             return ""
         text = self._held + text
         places = [(text.find(stop), len(stop)) for stop in self._stops]
@@ -38,9 +44,9 @@ class StopStrings:
             ((place + length, place) for place, length in places if place >= 0), default=None
         )
         if found is not None:
-            self.is_stopped = True
-            self._held = ""
             end, place = found
+            self.matched = text[place:end]
+            self._held = ""
             return text[:end] if self._include else text[:place]
         keep = max(_overlap(text, stop) for stop in self._stops)
         self._held = text[len(text) - keep :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -32,16 +32,21 @@ class TokenTable(msgspec.Struct, frozen=True):
     strips_space: bool = False
     is_exact: bool = True
 
-    def visible(self) -> list[bytes]:
-        """The pieces with nothing for special tokens."""
+    def hidden(self, shown: Collection[str] = ()) -> frozenset[int]:
+        """The ids of the special tokens, but for those of the texts ``shown``."""
+        exempt = {text.encode() for text in shown}
+        return frozenset(each for each in self.special if self.pieces[each] not in exempt)
+
+    def visible(self, hidden: Iterable[int]) -> list[bytes]:
+        """The pieces with nothing for the tokens ``hidden``."""
         pieces = list(self.pieces)
-        for token_id in self.special:
+        for token_id in hidden:
             pieces[token_id] = b""
         return pieces
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """The text of whole ids, as the tokenizer decodes them."""
-        pieces = self.visible() if skip_special_tokens else self.pieces
+        pieces = self.visible(self.special) if skip_special_tokens else self.pieces
         data = b"".join(pieces[each] for each in ids if 0 <= each < len(pieces))
         if self.strips_space:
             data = data.removeprefix(b" ")

@@ -61,16 +61,29 @@ def test_a_reader_that_is_slow_but_reads_stays(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(pour=pour)
         async with (
-            serving(plane, stall_seconds=0.2) as front,
+            serving(plane, stall_seconds=1.0) as front,
             connected(front, receive_buffer=SMALL) as client,
         ):
             client.send(chat_bytes("pour", stream=True))
             await client.head()
             loop = asyncio.get_running_loop()
-            until = loop.time() + 0.8
+            until = loop.time() + 2.0
             while loop.time() < until:
                 assert await client.chunk() == PACKET
             assert plane.running == 1
+
+    run(scenario())
+
+
+def test_a_graph_that_sends_to_a_client_that_is_gone_holds_up_nobody(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane(pour=pour)
+        async with serving(plane) as front, connected(front) as other:
+            async with connected(front) as leaving:
+                leaving.send(chat_bytes("pour", stream=True))
+                await leaving.head()
+            await plane.ended.wait()
+            assert (await other.ask(chat_bytes())).status == 200
 
     run(scenario())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Metrics, Tokens
+from calculators.llm.structured.grammar import Grammar
 from tests.calculators.llm.demo_model import ids_of
 
 #: A request of this one token is refused; of that one, it breaks the pipeline at its first step.
@@ -19,6 +20,7 @@ class ScriptedPipeline:
         self.running: dict[int, tuple[int, GenerationSettings]] = {}
         self.cancelled: list[int] = []
         self.steps = 0
+        self.compiled: list[Grammar] = []
         self._is_broken = False
 
     @property
@@ -53,3 +55,12 @@ class ScriptedPipeline:
 
     def metrics(self) -> Metrics:
         return Metrics(running=len(self.running), cache_usage=0.1 * len(self.running))
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return grammar in self.compiled
+
+    def make_room(self) -> None:
+        pass
+
+    def compile(self, grammar: Grammar) -> None:
+        self.compiled.append(grammar)

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.openai.chat_response import ChatStreamWriter, chat_completion
-from calculators.llm.openai.completion_response import (
-    CompletionStreamWriter,
-    completion,
-)
+from calculators.llm.openai.chat_writer import ChatAnswerWriter
+from calculators.llm.openai.completion_writer import CompletionAnswerWriter
 from calculators.llm.openai.finish_reason import FinishReason, finish_reason
-from calculators.llm.openai.response import DONE, AnswerChoice, ResponseHead, new_response_id
+from calculators.llm.openai.response import (
+    DONE,
+    AnswerChoice,
+    ResponseHead,
+    Verbose,
+    new_response_id,
+)
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
+from calculators.llm.output.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 HEAD = ResponseHead("chatcmpl-1", 'a "model"', 123)
 USAGE = Usage(3, 4)
@@ -38,10 +42,10 @@ def event(text: str) -> dict[str, Any]:
 
 def test_a_chat_answer() -> None:
     choices = [
-        AnswerChoice("Hello", FinishReason.STOP),
-        AnswerChoice("", FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
+        AnswerChoice([Content("Hello")]),
+        AnswerChoice([], FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
     ]
-    assert json.loads(chat_completion(HEAD, choices, USAGE)) == {
+    assert json.loads(ChatAnswerWriter(HEAD).whole(choices, USAGE)) == {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 123,
@@ -50,13 +54,18 @@ def test_a_chat_answer() -> None:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "Hello", "refusal": None},
+                "message": {
+                    "role": "assistant",
+                    "content": "Hello",
+                    "refusal": None,
+                    "tool_calls": [],
+                },
                 "logprobs": None,
                 "finish_reason": "stop",
             },
             {
                 "index": 1,
-                "message": {"role": "assistant", "content": "", "refusal": None},
+                "message": {"role": "assistant", "content": "", "refusal": None, "tool_calls": []},
                 "logprobs": {
                     "content": [{"token": "H", "logprob": -0.5, "bytes": [72], "top_logprobs": []}],
                     "refusal": None,
@@ -70,8 +79,8 @@ def test_a_chat_answer() -> None:
 
 def test_a_completion_answer() -> None:
     head = ResponseHead("cmpl-1", "m", 123, "fp")
-    choices = [AnswerChoice("Hello", FinishReason.STOP)]
-    assert json.loads(completion(head, choices, Usage(3, 4, 2))) == {
+    choices = [AnswerChoice([Content("Hello")])]
+    assert json.loads(CompletionAnswerWriter(head).whole(choices, Usage(3, 4, 2))) == {
         "id": "cmpl-1",
         "object": "text_completion",
         "created": 123,
@@ -88,7 +97,7 @@ def test_a_completion_answer() -> None:
 
 
 def test_the_events_of_a_chat() -> None:
-    writer = ChatStreamWriter(HEAD, n=2)
+    writer = ChatAnswerWriter(HEAD, n=2)
     common = {
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
@@ -101,10 +110,13 @@ def test_the_events_of_a_chat() -> None:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
         return {**common, "choices": [choice]}
 
-    assert event(writer.role(0)) == chunk(0, {"role": "assistant", "content": ""})
-    assert event(writer.content(1, "Hi")) == chunk(1, {"content": "Hi"})
+    assert event(writer.begin(0)) == chunk(0, {"role": "assistant", "content": ""})
+    assert event(writer.more(1, [Content("Hi")], None)) == chunk(1, {"content": "Hi"})
     assert event(writer.finish(1, FinishReason.LENGTH)) == chunk(1, {}, "length")
-    assert event(writer.usage(USAGE)) == {
+    assert writer.end(USAGE) == DONE
+    usage = ChatAnswerWriter(HEAD, include_usage=True).end(USAGE)
+    assert usage.endswith(DONE)
+    assert event(usage.removesuffix(DONE)) == {
         **common,
         "choices": [],
         "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
@@ -112,29 +124,107 @@ def test_the_events_of_a_chat() -> None:
     assert DONE == "data: [DONE]\n\n"
 
 
+def chunks(text: str) -> list[dict[str, Any]]:
+    """The one choice of each of several events."""
+    return [event(each + "\n\n")["choices"][0] for each in text.split("\n\n")[:-1]]
+
+
+def test_calls_and_reasoning_of_a_whole_chat() -> None:
+    call: list[OutputEvent] = [ToolCall("f", "a1b2c3d4e"), Arguments('{"x"'), Arguments(":1}")]
+    choice = AnswerChoice([Reasoning("hm"), *call], FinishReason.TOOL_CALLS)
+    (written,) = json.loads(ChatAnswerWriter(HEAD).whole([choice], USAGE))["choices"]
+    assert written["message"] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "hm",
+        "refusal": None,
+        "tool_calls": [
+            {
+                "id": "a1b2c3d4e",
+                "type": "function",
+                "function": {"name": "f", "arguments": '{"x":1}'},
+            }
+        ],
+    }
+    assert written["finish_reason"] == "tool_calls"
+
+
+def test_id_and_name_of_a_call_come_once_and_arguments_follow() -> None:
+    writer = ChatAnswerWriter(HEAD, n=2)
+    events: list[OutputEvent] = [
+        Reasoning("hm"),
+        ToolCall("f", "id1"),
+        Arguments('{"x"'),
+        Arguments(":1}"),
+        ToolCall("g", "id2"),
+        Arguments("{}"),
+    ]
+
+    def begun(index: int, name: str, call_id: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": ""}
+        call = {"index": index, "id": call_id, "type": "function", "function": function}
+        return {"tool_calls": [call]}
+
+    def more(index: int, text: str) -> dict[str, Any]:
+        return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+
+    assert [each["delta"] for each in chunks(writer.more(1, events, None))] == [
+        {"reasoning_content": "hm"},
+        begun(0, "f", "id1"),
+        more(0, '{"x"'),
+        more(0, ":1}"),
+        begun(1, "g", "id2"),
+        more(1, "{}"),
+    ]
+    # Every choice counts its own.
+    (first,) = chunks(writer.more(0, [ToolCall("f", "id3")], None))
+    assert first["delta"] == begun(0, "f", "id3")
+
+
+def test_log_probabilities_of_tokens_are_shown_once_and_also_where_they_made_no_text() -> None:
+    writer = ChatAnswerWriter(HEAD)
+    tokens = [TokenLogprob("a", b"a", -0.5)]
+    alone = chunks(writer.more(0, [], tokens))
+    both = chunks(writer.more(0, [ToolCall("f", "id"), Arguments("{")], tokens))
+    assert [bool(each["logprobs"]) for each in alone] == [True]
+    assert [bool(each["logprobs"]) for each in both] == [True, False]
+
+
+@pytest.mark.parametrize("include_usage", [False, True])
+def test_prompt_and_raw_text_stand_beside_the_answer_when_asked_for(include_usage: bool) -> None:
+    verbose = Verbose("<prompt>", "raw<|end|>")
+    shown = {"prompt": "<prompt>", "content": "raw<|end|>"}
+    chat = ChatAnswerWriter(HEAD, include_usage=include_usage, verbose=verbose)
+    text = CompletionAnswerWriter(HEAD, include_usage=include_usage, verbose=verbose)
+    for writer in (chat, text):
+        assert json.loads(writer.whole([AnswerChoice([Content("x")])], USAGE))["__verbose"] == shown
+        assert event(writer.finish(0, FinishReason.STOP))["__verbose"] == shown
+        assert "__verbose" not in event(writer.more(0, [Content("x")], None))
+
+
 def test_the_events_of_a_completion() -> None:
-    writer = CompletionStreamWriter(HEAD, choices=2)
-    body = event(writer.text(1, "Hi"))
+    writer = CompletionAnswerWriter(HEAD, choices=2)
+    body = event(writer.more(1, [Content("Hi")], None))
     assert body["object"] == "text_completion"
     assert body["choices"] == [{"index": 1, "text": "Hi", "logprobs": None, "finish_reason": None}]
     assert event(writer.finish(0, FinishReason.STOP))["choices"] == [
         {"index": 0, "text": "", "logprobs": None, "finish_reason": "stop"}
     ]
-    assert event(writer.usage(USAGE))["choices"] == []
+    assert writer.end(USAGE) == DONE
 
 
 @pytest.mark.parametrize("include_usage", [False, True])
 def test_usage_is_null_in_every_event_of_a_stream_that_ends_with_it(include_usage: bool) -> None:
-    chat = ChatStreamWriter(HEAD, include_usage=include_usage)
-    text = CompletionStreamWriter(HEAD, include_usage=include_usage)
+    chat = ChatAnswerWriter(HEAD, include_usage=include_usage)
+    text = CompletionAnswerWriter(HEAD, include_usage=include_usage)
     logprobs = [TokenLogprob("a", b"a", -1.0)]
     for written in (
-        chat.role(0),
-        chat.content(0, "a"),
-        chat.content(0, "a", logprobs),
+        chat.begin(0),
+        chat.more(0, [Content("a")], None),
+        chat.more(0, [Content("a")], logprobs),
         chat.finish(0, FinishReason.STOP),
-        text.text(0, "a"),
-        text.text(0, "a", logprobs),
+        text.more(0, [Content("a")], None),
+        text.more(0, [Content("a")], logprobs),
         text.finish(0, FinishReason.STOP),
     ):
         body = event(written)
@@ -144,16 +234,19 @@ def test_usage_is_null_in_every_event_of_a_stream_that_ends_with_it(include_usag
 
 def test_any_text_arrives_as_it_was() -> None:
     for text in (TRICKY, *map(chr, range(0x100)), "\ud7ff\ue000\uffff"):
-        assert event(ChatStreamWriter(HEAD).content(0, text))["choices"][0]["delta"] == {
-            "content": text
-        }
-        assert event(CompletionStreamWriter(HEAD).text(0, text))["choices"][0]["text"] == text
-    whole = chat_completion(HEAD, [AnswerChoice(TRICKY, FinishReason.STOP)], USAGE)
+        assert event(ChatAnswerWriter(HEAD).more(0, [Content(text)], None))["choices"][0][
+            "delta"
+        ] == {"content": text}
+        assert (
+            event(CompletionAnswerWriter(HEAD).more(0, [Content(text)], None))["choices"][0]["text"]
+            == text
+        )
+    whole = ChatAnswerWriter(HEAD).whole([AnswerChoice([Content(TRICKY)])], USAGE)
     assert json.loads(whole.encode())["choices"][0]["message"]["content"] == TRICKY
 
 
 def test_half_a_surrogate_pair_is_replaced() -> None:
-    written = ChatStreamWriter(HEAD).content(0, "a\ud800b")
+    written = ChatAnswerWriter(HEAD).more(0, [Content("a\ud800b")], None)
     assert event(written)["choices"][0]["delta"]["content"] == "a\ufffdb"
 
 
@@ -181,7 +274,7 @@ class TestLogprobs:
     )
 
     def test_of_a_chat_are_always_numbers(self) -> None:
-        written = ChatStreamWriter(HEAD).content(0, "aé漢x", self.TOKENS)
+        written = ChatAnswerWriter(HEAD).more(0, [Content("aé漢x")], self.TOKENS)
         content = event(written)["choices"][0]["logprobs"]["content"]
         assert [token["logprob"] for token in content] == [-0.25, -9999, -9999, -9999, 0]
         assert [token["bytes"] for token in content] == [
@@ -194,12 +287,12 @@ class TestLogprobs:
         assert all(token["top_logprobs"] == [] for token in content)
 
     def test_of_a_completion_are_null_where_there_is_none(self) -> None:
-        choice = AnswerChoice("aé漢x", FinishReason.STOP, list(self.TOKENS))
+        choice = AnswerChoice([Content("aé漢x")], FinishReason.STOP, list(self.TOKENS))
         plain, topped = (
-            json.loads(completion(HEAD, [choice], USAGE, top_logprobs=top))["choices"][0][
-                "logprobs"
-            ]
-            for top in (False, True)
+            json.loads(CompletionAnswerWriter(HEAD, logprobs=top).whole([choice], USAGE))[
+                "choices"
+            ][0]["logprobs"]
+            for top in (0, 1)
         )
         assert plain == {
             "tokens": ["a", "\ufffd", "\ufffd", "漢x", ""],
@@ -212,9 +305,9 @@ class TestLogprobs:
         assert topped == {**plain, "top_logprobs": tops}
 
     def test_offsets_go_on_from_event_to_event(self) -> None:
-        writer = CompletionStreamWriter(HEAD, choices=2, top_logprobs=True)
+        writer = CompletionAnswerWriter(HEAD, choices=2, logprobs=1)
         offsets = [
-            event(writer.text(index, "", self.TOKENS))["choices"][0]["logprobs"]["text_offset"][0]
+            event(writer.more(index, [], self.TOKENS))["choices"][0]["logprobs"]["text_offset"][0]
             for index in (0, 0, 1, 0)
         ]
         assert offsets == [0, 4, 0, 8]

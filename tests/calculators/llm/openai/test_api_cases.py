@@ -21,6 +21,8 @@ from calculators.llm.openai.endpoint import Endpoint, endpoint_of
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.model_length import model_length
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.responses_request import ResponsesRequest, parse_responses_request
+from calculators.llm.openai.tokenize_request import TokenizeRequest, parse_tokenize_request
 from tests.calculators.llm.openai.bodies import settings
 
 CASES = Path(__file__).parents[5] / "shared" / "cases"
@@ -66,6 +68,11 @@ EXCEPTIONS = {
     "derived:chat/completions:stream_options.include_usage is not a boolean#2": _NULL,
     "derived:completions:stream_options.include_usage is not a boolean#2": _NULL,
     "derived:http:stream field is not a boolean#4": _NULL,
+    "derived:http:stream field is not a boolean#6": _NULL,
+    "derived:responses:stream_options is not supported in Responses API.#2": _NULL,
+    "derived:responses:best_of exceeds limit provided in graph config: 20": _INCLUSIVE,
+    "ParsingResponsesNUnaryIsAccepted": "a response is one answer: a second has no place in it",
+    "ParsingModalitiesWorksForResponsesEndpoint": _MODEL_SIDE,
     "derived:completions:n value cannot be greater than best_of": _N,
     "derived:chat/completions:n value cannot be greater than best_of#2": _N,
     "derived:chat/completions:max_tokens exceeds limit provided in graph config: 10": _INCLUSIVE,
@@ -77,18 +84,24 @@ EXCEPTIONS = {
 def is_parsing(case: dict[str, Any]) -> bool:
     endpoint = case.get("endpoint", "")
     return (
-        case["level"] in ("http", "handler")
-        and endpoint.endswith(("/chat/completions", "/completions"))
+        (case["level"] in ("http", "handler") or case.get("function") == "parse_tokenize_request")
+        and endpoint.endswith(("/completions", "/responses", "/tokenize"))
         and isinstance(case.get("body"), dict)
     )
 
 
 def parse(
     endpoint: Endpoint, body: object, limits: RequestLimits
-) -> ChatRequest | CompletionRequest:
-    if endpoint is Endpoint.CHAT_COMPLETIONS:
-        return parse_chat_request(body, limits, ModelDefaults())
-    return parse_completion_request(body, limits, ModelDefaults())
+) -> ChatRequest | CompletionRequest | ResponsesRequest | TokenizeRequest:
+    match endpoint:
+        case Endpoint.CHAT_COMPLETIONS:
+            return parse_chat_request(body, limits, ModelDefaults())
+        case Endpoint.RESPONSES:
+            return parse_responses_request(body, limits, ModelDefaults())
+        case Endpoint.TOKENIZE:
+            return parse_tokenize_request(body, limits)
+        case _:
+            return parse_completion_request(body, limits, ModelDefaults())
 
 
 def limits_of(case: dict[str, Any]) -> RequestLimits:
@@ -106,8 +119,9 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
 
 def expected_refusal(case: dict[str, Any]) -> bool:
     expect = case["expect"]
-    if "parse_ok" in expect:
-        return not expect["parse_ok"]
+    for name in ("parse_ok", "ok"):
+        if name in expect:
+            return not expect[name]
     return int(expect.get("http_status", 200)) >= 400
 
 
@@ -141,6 +155,32 @@ def test_what_is_accepted(case: dict[str, Any]) -> None:
 def test_an_exception_still_has_its_case(part: str) -> None:
     parsing = [case for case in API_CASES if is_parsing(case)]
     assert any(exception(case) == EXCEPTIONS[part] and part in case["id"] for case in parsing)
+
+
+def expected_messages(case: dict[str, Any]) -> Any:
+    """The messages for the template, where a case tells them all."""
+    checks = case["expect"].get("state_checks") or []
+    return next(
+        (check["value"] for check in checks if (check["path"], check["op"]) == MESSAGES), None
+    )
+
+
+MESSAGES = ("messages", "json_eq")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in API_CASES
+        if case.get("endpoint") == "/v3/responses" and expected_messages(case) is not None
+    ],
+    ids=lambda case: case["id"],
+)
+def test_input_items_become_messages(case: dict[str, Any]) -> None:
+    request = parse(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
+    assert isinstance(request, ResponsesRequest)
+    assert request.messages == expected_messages(case)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,10 @@ from graph_runtime import Code
 def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
     assert endpoint_of(f"{prefix}/chat/completions") is Endpoint.CHAT_COMPLETIONS
     assert endpoint_of(f"{prefix}/completions?api-version=1") is Endpoint.COMPLETIONS
+    assert endpoint_of(f"{prefix}/responses") is Endpoint.RESPONSES
+    assert endpoint_of(f"{prefix}/messages?beta=true") is Endpoint.MESSAGES
+    assert endpoint_of(f"{prefix}/messages/count_tokens") is Endpoint.COUNT_TOKENS
+    assert endpoint_of(f"{prefix}/tokenize") is Endpoint.TOKENIZE
 
 
 @pytest.mark.parametrize(
@@ -20,6 +24,8 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
     [
         "/v3/embeddings",
         "/v1/completions/",
+        "/v1/responses/resp_1",
+        "/v1/messages/batches",
         "/v2/completions",
         "/completions",
         "/v1/v3/completions",
@@ -28,7 +34,7 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
     ],
 )
 def test_others_are_not_found_and_the_right_ones_listed(uri: str) -> None:
-    with pytest.raises(RequestError, match="/v3/chat/completions, /v1/chat/completions") as raised:
+    with pytest.raises(RequestError, match="/chat/completions, /completions, /responses") as raised:
         endpoint_of(uri)
     assert raised.value.code is Code.NOT_FOUND
 

@@ -42,6 +42,14 @@ def test_kept_as_it_is_and_in_its_order(message: dict[str, Any]) -> None:
     ("message", "expected"),
     [
         ({"role": "user", "content": None}, {"role": "user", "content": ""}),
+        (
+            {"role": "assistant", "content": "x", "reasoning": "r"},
+            {"role": "assistant", "content": "x", "reasoning_content": "r"},
+        ),
+        (
+            {"role": "assistant", "content": "x", "reasoning_content": "a", "reasoning": "b"},
+            {"role": "assistant", "content": "x", "reasoning_content": "a"},
+        ),
         ({"content": None, "role": "assistant"}, {"content": "", "role": "assistant"}),
         (
             {"role": "assistant", "content": None, "tool_calls": [CALL]},

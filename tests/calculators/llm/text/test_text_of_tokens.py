@@ -31,7 +31,7 @@ SENTENCES = [
 
 def table_text(path: Path, *, skip: bool) -> TextStream:
     table = table_of(path)
-    pieces = table.visible() if skip else table.pieces
+    pieces = table.visible(table.special) if skip else table.pieces
     return TableText(pieces, strips_space=table.strips_space)
 
 

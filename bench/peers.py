@@ -1,0 +1,182 @@
+"""graphrt's server beside llama.cpp's and vLLM's (on CPU): the same models and the same load.
+
+    python -m bench.peers --llama-server PATH --vllm PATH [--write FILE] [--quick]
+
+``--llama-server`` and ``--vllm`` are executables; ``vllm`` is of an environment of its own. One
+server runs at a time, each with several settings (`bench.peer_servers`), all of them in turns; the
+load is that of `bench.serve_vs_engine`, and ``--write`` writes after every repetition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.engine_throughput import model_options, tokens_per_word
+from bench.machine import describe_machine
+from bench.peer_models import GGUF_TYPES, PeerModel, example_peer_model, random_peer_model
+from bench.peer_servers import STREAMS, Setting, graphrt, llama_cpp, vllm
+from bench.peer_tables import ModelRuns, Run, Way, aims, tables
+from bench.serve_vs_engine import Model, find_models, run_part, say, versions
+from calculators.llm.prompt.maker import PromptMaker
+
+CONCURRENCIES: Final = (1, 8, STREAMS)
+REPETITIONS: Final = 3
+#: Of no other load, which have their concurrency as seed.
+WARM_UP_SEED: Final = 1000
+NOTES: Final = (
+    "One server at a time, all settings in turns; the clients share the machine with the server. "
+    "Before it is measured a server answers as many requests as it can have streams. "
+    "Prompts of about 215 tokens, outputs of about 200 (log-normal), greedy, `ignore_eos`, no "
+    "common prefixes, no reuse of prompts.",
+    "graphrt serves the example as it is in `examples/models/demo` and the random model from a "
+    "GGUF file of float16. The peers have the same weights, tokens and chat templates, made by "
+    "`bench.peer_models`: llama.cpp GGUF files of the types named below, vLLM safetensors, "
+    "computed in bfloat16. Of the example model they lack the bias of the attention's output (4 "
+    "vectors of 256), for which their Qwen3 has no place. llama.cpp has 64 slots of 2,048 tokens, "
+    "and a new connection for every request, made before its time counts, as it closes them; vLLM "
+    "64 sequences, and the threads that it chooses leave a core for the rest of it.",
+)
+
+
+def settings_of(
+    model: Model, peer_model: PeerModel, scratch: Path, arguments: argparse.Namespace
+) -> list[Setting]:
+    """All ways to serve a model that were asked for."""
+    settings = graphrt(model.directory)
+    if arguments.llama_server:
+        settings += llama_cpp(arguments.llama_server, peer_model, arguments.llama_types)
+    if arguments.vllm:
+        settings += vllm(arguments.vllm, peer_model, scratch)
+    return settings
+
+
+def make_peer_model(model: Model, directory: Path) -> PeerModel:
+    if model.name == "small":
+        return example_peer_model(directory, model.directory)
+    return random_peer_model(directory)
+
+
+def word_length(model: Model) -> float:
+    """Tokens per word of the prompts."""
+    options = model_options(model.directory / "graph.pbtxt")
+    return tokens_per_word(PromptMaker(str(options.model_path)))
+
+
+def measure(model: Model, setting: Setting, tokens_per_word: float) -> Iterator[tuple[int, Run]]:
+    """Start the server and load it at each concurrency."""
+    with setting.start() as target:
+        common = [
+            *("--url", target.url, "--model", target.model),
+            *("--tokens_per_word", f"{tokens_per_word:.4f}"),
+            *(["--reconnect"] if setting.reconnect else []),
+        ]
+        load([*common, "--output_tokens", "16"], STREAMS, STREAMS, seed=WARM_UP_SEED)
+        for concurrency in CONCURRENCIES:
+            run = load(common, concurrency, model.requests[concurrency], seed=concurrency)
+            say(
+                f"{model.name}, {concurrency}: {setting.server}, {setting.words}: "
+                f"{run.throughput:.0f} tokens/s"
+            )
+            yield concurrency, run
+
+
+def load(common: Sequence[str], concurrency: int, requests: int, *, seed: int) -> Run:
+    """Run the load generator."""
+    arguments = (
+        *("--concurrency", str(concurrency), "--requests", str(requests)),
+        *("--seed", str(seed)),
+    )
+    return Run.of(run_part("bench.load_generator", *common, *arguments))
+
+
+def way_of(setting: Setting) -> Way:
+    return Way(setting.server, setting.words)
+
+
+def report(models: Sequence[ModelRuns], peers: Sequence[str], repetitions: int) -> str:
+    """All tables as Markdown."""
+    lines = [
+        "# Beside other servers",
+        "",
+        f"`python -m bench.peers` on {describe_machine()}; {', '.join((versions(), *peers))}. "
+        f"Medians of {repetitions}.",
+        "",
+        *(line for note in NOTES for line in (note, "")),
+    ]
+    for model in models:
+        lines += tables(model)
+    lines += ["## Aims", "", "| aim | measured | reached |", "|---|---|---|"]
+    lines += [row for model in models for row in aims(model)]
+    return "\n".join(lines) + "\n"
+
+
+def peer_versions(arguments: argparse.Namespace) -> list[str]:
+    """What the peers say that they are, in a line each."""
+    programs = {"llama.cpp": arguments.llama_server, "vLLM": arguments.vllm}
+    return [
+        f"{name} {_version(program)}" for name, program in programs.items() if program is not None
+    ]
+
+
+def _version(program: Path) -> str:
+    done = subprocess.run(
+        [program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("version")]
+    return (named or lines or ["of an unknown version"])[-1].removeprefix("version:").strip()
+
+
+def run(arguments: argparse.Namespace, place: Path) -> str:
+    """Measure everything; the report."""
+    peers = peer_versions(arguments)
+    models = list(find_models(arguments.models, place / "large", quick=arguments.quick))
+    results = [ModelRuns(model.name, model.words, CONCURRENCIES) for model in models]
+    ways: list[list[Setting]] = []
+    for model in models:
+        peer_model = make_peer_model(model, place / f"{model.name}_for_peers")
+        ways.append(settings_of(model, peer_model, place / "scratch", arguments))
+    lengths = [word_length(model) for model in models]
+    text = ""
+    for repetition in range(arguments.repetitions):
+        for model, result, settings, length in zip(models, results, ways, lengths, strict=True):
+            # Who comes first changes, so that a machine that slows down is no one's fault.
+            first = repetition % len(settings)
+            for setting in settings[first:] + settings[:first]:
+                for concurrency, figures in measure(model, setting, length):
+                    result.add(way_of(setting), concurrency, figures)
+        text = report(results, peers, repetition + 1)
+        if arguments.write:
+            arguments.write.write_text(text, encoding="utf-8")
+    return text
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--llama-server", metavar="PATH", type=Path)
+    parser.add_argument(
+        "--llama-types",
+        nargs="+",
+        choices=GGUF_TYPES,
+        default=["bf16"],
+        help="of matrices; bf16 is the faster one where the processor multiplies it",
+    )
+    parser.add_argument("--vllm", metavar="PATH", type=Path)
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    parser.add_argument("--quick", action="store_true", help="fewer requests")
+    parser.add_argument(
+        "--models", nargs="+", choices=("small", "large"), default=("small", "large")
+    )
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    with tempfile.TemporaryDirectory() as place:
+        print(run(parser.parse_args(), Path(place)))
+
+
+if __name__ == "__main__":
+    main()

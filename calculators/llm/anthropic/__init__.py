@@ -1,0 +1,1 @@
+"""Anthropic's wire format: request bodies in, response bodies and events out. No transport."""

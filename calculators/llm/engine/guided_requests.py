@@ -1,0 +1,105 @@
+"""`GuidedRequests`: requests with a grammar, held back until that is compiled.
+
+Left to the engine's library, a grammar is compiled in the middle of a step, and everybody waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Thread
+from typing import Protocol
+
+from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.engine.messages import Add, Failed, Tokens
+from calculators.llm.structured.grammar import Grammar
+
+
+class GrammarCompiler(Protocol):
+    """What compiles grammars; see `Pipeline`."""
+
+    def is_compiled(self, grammar: Grammar) -> bool: ...
+
+    def make_room(self) -> None: ...
+
+    def compile(self, grammar: Grammar) -> None: ...
+
+
+class GuidedRequests:
+    """Compiles one grammar after the other in a thread of its own, while steps go on.
+
+    The library keeps a list of how long compiling took, which is not safe when two threads add to
+    it, and the first step of a request with a grammar does. So nothing is compiled while such a
+    request has not begun, and none begins while something is compiled.
+    """
+
+    def __init__(self, compiler: GrammarCompiler) -> None:
+        self._compiler = compiler
+        self._waiting: deque[tuple[Add, Grammar]] = deque()
+        self._beginning: set[int] = set()
+        self._thread: Thread | None = None
+        self._failure: tuple[Grammar, str] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is a request held back?"""
+        return bool(self._waiting)
+
+    def put(self, request: Add, grammar: Grammar) -> None:
+        """Hold back a request."""
+        self._waiting.append((request, grammar))
+
+    def forget(self, request_id: int) -> None:
+        """It was cancelled."""
+        self._beginning.discard(request_id)
+        self._waiting = deque(entry for entry in self._waiting if entry[0].request_id != request_id)
+
+    def note(self, gained: list[Tokens]) -> None:
+        """What a step brought: who has tokens has begun."""
+        for tokens in gained:
+            self._beginning.discard(tokens.request_id)
+
+    def take(self) -> tuple[list[Add], list[Failed]]:
+        """The requests that can begin now, and those whose grammar could not be compiled."""
+        if self._thread is not None:
+            if self._thread.is_alive():
+                return [], []
+            self._thread = None
+        failed = self._failed()
+        ready: list[Add] = []
+        while self._waiting:
+            request, grammar = self._waiting[0]
+            if self._compiler.is_compiled(grammar):
+                self._waiting.popleft()
+                self._beginning.add(request.request_id)
+                ready.append(request)
+                continue
+            if not self._beginning:
+                self._compiler.make_room()
+                self._thread = Thread(target=self._compile, args=(grammar,), daemon=True)
+                self._thread.start()
+            break
+        return ready, failed
+
+    def wait(self, seconds: float) -> None:
+        """Return when the grammar is compiled, or after some time."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _failed(self) -> list[Failed]:
+        if self._failure is None:
+            return []
+        (broken, reason), self._failure = self._failure, None
+        failed = [
+            Failed(request.request_id, f"the grammar cannot be used: {reason}")
+            for request, grammar in self._waiting
+            if grammar == broken
+        ]
+        for each in failed:
+            self.forget(each.request_id)
+        return failed
+
+    def _compile(self, grammar: Grammar) -> None:
+        try:
+            self._compiler.compile(grammar)
+        except Exception as error:
+            self._failure = grammar, library_reason(error)

@@ -1,0 +1,162 @@
+"""The body of a request to ``/responses``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.openai import fields
+from calculators.llm.openai.chat_request import ChatRequest
+from calculators.llm.openai.endpoint import Endpoint
+from calculators.llm.openai.generation_request import read_body, read_generation
+from calculators.llm.openai.model_defaults import ModelDefaults
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.responses_input import read_input
+from calculators.llm.openai.responses_tools import (
+    read_responses_tools,
+    shown_tool_choice,
+    shown_tools,
+)
+from calculators.llm.openai.structured_output import only_one, read_text_format
+from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
+from calculators.llm.openai.tools import Tools
+
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+#: Member to why it cannot be honoured. All need what OpenAI stores or runs.
+_REFUSED: Final = {
+    "previous_response_id": "no response is stored; send the earlier items as input",
+    "conversation": "no conversation is stored; send the earlier items as input",
+    "prompt": "no prompt template is stored; send instructions and input",
+    "background": "a response is not made in the background; use stream",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponsesRequest(ChatRequest):
+    """A checked responses request; beside what `ChatRequest` has:
+
+    Attributes:
+        echo: the members of the request that the answer repeats, by name, as JSON values.
+    """
+
+    echo: dict[str, Any]
+
+
+def parse_responses_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> ResponsesRequest:
+    """Check a parsed body. Members that do not change the answer are ignored.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    body = read_body(value)
+    _check_stream_options(body)
+    # What OpenAI allows there changes nothing that is said.
+    body = {name: member for name, member in body.items() if name != "stream_options"}
+    generation = read_generation(body, Endpoint.RESPONSES, defaults, limits)
+    if generation["n"] > 1:
+        raise fields.invalid("n", f"{generation['n']} is not supported: a response is one answer")
+    for name, why in _REFUSED.items():
+        if body.get(name) not in (None, False):
+            raise fields.invalid(name, why)
+    tools = read_responses_tools(body, limits)
+    text = fields.json_object(body, "text") or {}
+    generation["structured"] = only_one(
+        generation["structured"], read_text_format(text.get("format"), "text.format")
+    )
+    messages = read_input(body.get("input"), limits)
+    settings = generation["settings"]
+    return ResponsesRequest(
+        **generation,
+        tools=tools,
+        parallel_tool_calls=fields.boolean(body, "parallel_tool_calls") is not False,
+        messages=_with_instructions(fields.string(body, "instructions"), messages),
+        template=_read_template(body),
+        logprobs=settings.logprobs,
+        echo=_read_echo(body, settings, tools),
+    )
+
+
+def _check_stream_options(body: Mapping[str, Any]) -> None:
+    options = fields.json_object(body, "stream_options") or {}
+    for name in options:
+        if name != "include_obfuscation":
+            raise fields.invalid(
+                f"stream_options.{name}",
+                'responses have only "include_obfuscation"; the last event says the usage',
+            )
+
+
+def _with_instructions(
+    instructions: str | None, messages: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The messages after what the model is told first.
+
+    Many templates know one message of the system and refuse or overlook a second one, so the two
+    become one.
+    """
+    if not instructions:
+        return messages
+    first = messages[0]
+    if first["role"] not in ("system", "developer"):
+        return [{"role": "system", "content": instructions}, *messages]
+    content = first["content"]
+    if isinstance(content, str):
+        content = f"{instructions}\n\n{content}"
+    else:
+        content = [{"type": "text", "text": instructions}, *content]
+    return [{**first, "content": content}, *messages[1:]]
+
+
+def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
+    reasoning = fields.json_object(body, "reasoning") or {}
+    effort = fields.string(reasoning, "effort", "reasoning.effort")
+    if effort is None:
+        return read_template_arguments(body)
+    if effort not in _EFFORTS:
+        words = ", ".join(f'"{word}"' for word in _EFFORTS)
+        raise fields.invalid("reasoning.effort", f"{fields.describe(effort)} is none of {words}")
+    return read_template_arguments({**body, "reasoning_effort": effort})
+
+
+def _read_echo(
+    body: Mapping[str, Any], settings: GenerationSettings, tools: Tools
+) -> dict[str, Any]:
+    text = fields.json_object(body, "text") or {}
+    reasoning = fields.json_object(body, "reasoning") or {}
+    # Nothing runs here but the model, so neither of these two has an effect.
+    max_tool_calls = fields.integer(body, "max_tool_calls")
+    fields.one_of(body, "truncation", "auto", "disabled")
+    fields.boolean(body, "store")
+    return {
+        "background": False,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": settings.max_new_tokens,
+        "max_tool_calls": max_tool_calls,
+        "metadata": fields.json_object(body, "metadata") or {},
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "prompt_cache_key": fields.string(body, "prompt_cache_key"),
+        "reasoning": {
+            "effort": reasoning.get("effort"),
+            "summary": fields.string(reasoning, "summary", "reasoning.summary"),
+        },
+        "safety_identifier": fields.string(body, "safety_identifier"),
+        "service_tier": "default",
+        "store": False,
+        "temperature": settings.temperature if settings.do_sample else 0,
+        "text": {
+            "format": text.get("format") or {"type": "text"},
+            "verbosity": fields.string(text, "verbosity", "text.verbosity") or "medium",
+        },
+        "tool_choice": shown_tool_choice(body),
+        "tools": shown_tools(body, tools),
+        "top_logprobs": 0,
+        "top_p": 1 if settings.top_p is None else settings.top_p,
+        "truncation": "disabled",
+        "user": body.get("user"),
+    }

@@ -1,0 +1,224 @@
+"""`JsonScanner`: one JSON value, read as it grows and passed on compactly."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: The states: in a string or another scalar, then what may come next, then the ends. Plain numbers,
+#: because members of an enumeration cost as much as all the rest.
+_STRING: Final = 0
+_ESCAPE: Final = 1
+_HEX: Final = 2
+_NUMBER: Final = 3
+_LITERAL: Final = 4
+_VALUE: Final = 5
+_FIRST_ITEM: Final = 6
+_FIRST_KEY: Final = 7
+_KEY: Final = 8
+_COLON: Final = 9
+_NEXT: Final = 10
+_DONE: Final = 11
+_BROKEN: Final = 12
+
+BLANKS: Final = " \t\n\r"
+_BLANK_RUN: Final = re.compile(r"[ \t\n\r]*")
+_PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*')
+_LITERALS: Final = {"t": "rue", "f": "alse", "n": "ull"}
+
+_DIGITS: Final = "0123456789"
+
+
+def _row(**next_states: int) -> dict[str, int]:
+    signs = {"minus": "-", "zero": "0", "one_to_nine": "123456789", "digit": _DIGITS}
+    signs |= {"point": ".", "exponent": "eE", "sign": "+-"}
+    return {character: state for name, state in next_states.items() for character in signs[name]}
+
+
+#: By state of a number what may follow; a number may end in the states of `_NUMBER_ENDS`.
+_NUMBER_STEPS: Final = (
+    _row(minus=1, zero=2, one_to_nine=3),
+    _row(zero=2, one_to_nine=3),
+    _row(point=4, exponent=6),
+    _row(digit=3, point=4, exponent=6),
+    _row(digit=5),
+    _row(digit=5, exponent=6),
+    _row(sign=7, digit=8),
+    _row(digit=8),
+    _row(digit=8),
+)
+_NUMBER_ENDS: Final = frozenset((2, 3, 5, 8))
+
+
+def skip_blanks(text: str, place: int) -> int:
+    """The place of the first character from ``place`` on that is no JSON white space."""
+    if place < len(text) and text[place] not in BLANKS:
+        return place
+    run = _BLANK_RUN.match(text, place)
+    assert run is not None, "it matches nothing at all, too"
+    return run.end()
+
+
+class JsonScanner:
+    """Reads one JSON value by RFC 8259, in any number of pieces and to any depth.
+
+    What it passes on has no white space outside of strings. Strings stay as they are written, but
+    that control characters in them, which JSON forbids and models write, are escaped: so the text
+    of a value that is done is JSON. Everything is passed on as it comes; where the text is no JSON
+    the scanner stops.
+    """
+
+    __slots__ = ("_left", "_number", "_stack", "_state", "_string_is_key")
+
+    def __init__(self) -> None:
+        self._state = _VALUE
+        self._stack: list[str] = []
+        self._string_is_key = False
+        self._left = ""
+        self._number = 0
+
+    @property
+    def is_done(self) -> bool:
+        """The value is complete. A number alone is not before something follows that ends it."""
+        return self._state == _DONE
+
+    @property
+    def is_broken(self) -> bool:
+        """What stands at the place where `read` stopped is no JSON."""
+        return self._state == _BROKEN
+
+    def read(self, text: str, place: int, out: list[str]) -> int:
+        """Read ``text`` from ``place`` on, append to ``out`` what it passes on.
+
+        Returns the place where it stopped: the end of the text, that of the value, or where it
+        breaks.
+        """
+        size = len(text)
+        while place < size and self._state < _DONE:
+            if self._state == _STRING:
+                place = self._read_string(text, place, out)
+            elif self._state <= _LITERAL:
+                place = self._read_scalar(text, place, out)
+            elif text[place] in BLANKS:
+                place = skip_blanks(text, place)
+            else:
+                place = self._read_structure(text, place, out)
+        return place
+
+    def _read_string(self, text: str, place: int, out: list[str]) -> int:
+        run = _PLAIN_RUN.match(text, place)
+        assert run is not None, "it matches nothing at all, too"
+        end = run.end()
+        if end == len(text):
+            out.append(text[place:])
+            return end
+        character = text[end]
+        if character == '"':
+            out.append(text[place : end + 1])
+            if self._string_is_key:
+                self._state = _COLON
+            else:
+                self._end_value()
+        elif character == "\\":
+            out.append(text[place : end + 1])
+            self._state = _ESCAPE
+        else:
+            out += text[place:end], _escaped(character)
+        return end + 1
+
+    def _read_scalar(self, text: str, place: int, out: list[str]) -> int:
+        """What is left of an escape sequence, of a number, or of true, false and null."""
+        if self._state == _NUMBER:
+            return self._read_number(text, place, out)
+        character = text[place]
+        if self._state == _ESCAPE:
+            if character not in '"\\/bfnrtu':
+                return self._break(place)
+            self._left = "xxxx" if character == "u" else ""
+            self._state = _HEX if self._left else _STRING
+        elif self._state == _HEX:
+            if character not in "0123456789abcdefABCDEF":
+                return self._break(place)
+            self._left = self._left[1:]
+            if not self._left:
+                self._state = _STRING
+        else:
+            if character != self._left[0]:
+                return self._break(place)
+            self._left = self._left[1:]
+            if not self._left:
+                self._end_value()
+        out.append(character)
+        return place + 1
+
+    def _read_number(self, text: str, place: int, out: list[str]) -> int:
+        begin, size, number = place, len(text), self._number
+        while place < size:
+            following = _NUMBER_STEPS[number].get(text[place])
+            if following is None:
+                break
+            number = following
+            place += 1
+        self._number = number
+        if place > begin:
+            out.append(text[begin:place])
+        if place < size:
+            if number not in _NUMBER_ENDS:
+                return self._break(place)
+            self._end_value()
+        return place
+
+    def _read_structure(self, text: str, place: int, out: list[str]) -> int:
+        character, state = text[place], self._state
+        if state == _NEXT:
+            opened = self._stack[-1]
+            if character == ",":
+                self._state = _KEY if opened == "{" else _VALUE
+            elif character == ("}" if opened == "{" else "]"):
+                self._close()
+            else:
+                return self._break(place)
+        elif state == _COLON:
+            if character != ":":
+                return self._break(place)
+            self._state = _VALUE
+        elif character == '"':
+            self._string_is_key = state in (_KEY, _FIRST_KEY)
+            self._state = _STRING
+        elif state in (_KEY, _FIRST_KEY):
+            if character != "}" or state == _KEY:
+                return self._break(place)
+            self._close()
+        elif character in "{[":
+            self._stack.append(character)
+            self._state = _FIRST_KEY if character == "{" else _FIRST_ITEM
+        elif character == "]" and state == _FIRST_ITEM:
+            self._close()
+        elif character in _LITERALS:
+            self._left = _LITERALS[character]
+            self._state = _LITERAL
+        elif character == "-" or character in _DIGITS:
+            self._number = 0
+            self._state = _NUMBER
+            return place
+        else:
+            return self._break(place)
+        out.append(character)
+        return place + 1
+
+    def _close(self) -> None:
+        self._stack.pop()
+        self._end_value()
+
+    def _end_value(self) -> None:
+        self._state = _NEXT if self._stack else _DONE
+
+    def _break(self, place: int) -> int:
+        self._state = _BROKEN
+        return place
+
+
+def _escaped(character: str) -> str:
+    """A control character as it has to be written in a string."""
+    short = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return short.get(character) or f"\\u{ord(character):04x}"

@@ -1,0 +1,88 @@
+"""`TagScanner`: text that grows, read up to the next of some tags."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+class Tags:
+    """Tags to look for: fixed strings, none empty. Make it once for each state of a parser."""
+
+    __slots__ = ("_beginnings", "_first", "_longest", "_tags", "values")
+
+    def __init__(self, *tags: str) -> None:
+        if not tags or "" in tags:
+            raise ValueError(f"tags have to be strings that are not empty, not {tags!r}")
+        self.values: Final = tags
+        # Longest first: where two begin at one place the longer one counts.
+        longest_first = sorted(tags, key=len, reverse=True)
+        self._tags = re.compile("|".join(map(re.escape, longest_first)))
+        self._first = re.compile("|".join(re.escape(first) for first in {tag[0] for tag in tags}))
+        self._longest = len(longest_first[0])
+        self._beginnings = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
+
+    def find(self, text: str, start: int, *, more: bool) -> tuple[int, str | None]:
+        """Where the first tag in ``text`` from ``start`` on begins, and the tag.
+
+        ``more``: text may follow. Then (place, None) says that no tag is certain yet, and that
+        before ``place`` there is none, whatever follows. Without ``more`` that is the end.
+        """
+        first = self._first.search(text, start)
+        if first is None:
+            return len(text), None
+        found = self._tags.search(text, first.start())
+        place = found.start() if found is not None else len(text)
+        if more:
+            # What begins here may still become a tag, or a longer one than the one found.
+            for held in range(max(first.start(), len(text) - self._longest + 1), len(text)):
+                if held > place:
+                    break
+                if text[held:] in self._beginnings:
+                    return held, None
+        return place, None if found is None else found.group()
+
+
+class TagScanner:
+    """Reads growing text in pieces: what comes before a tag, the tag, what comes after.
+
+    What `take` returns in all does not depend on how the text was cut for `feed`. It holds back no
+    more than what may become a tag, and takes time in proportion to the text, however many tags
+    there are and however the text is cut.
+
+    Attributes:
+        text: with ``place``, for readers that look for something else than tags: what is left is
+            ``text[place:]``; who reads some of it moves ``place`` on.
+        more: may text follow?
+    """
+
+    __slots__ = ("more", "place", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.place = 0
+        self.more = True
+
+    def feed(self, text: str) -> None:
+        """Append ``text``."""
+        self.text = self.text[self.place :] + text
+        self.place = 0
+
+    def finish(self) -> None:
+        """Nothing follows: `take` holds nothing back any more."""
+        self.more = False
+
+    def take(self, tags: Tags) -> tuple[str, str | None]:
+        """Take the text before the next tag, and the tag, which the text does not contain.
+
+        None for the tag: none is complete yet; the text is what certainly comes before the next.
+        """
+        begin = self.place
+        end, tag = tags.find(self.text, begin, more=self.more)
+        self.place = end if tag is None else end + len(tag)
+        return self.text[begin:end], tag
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there nothing left, not even something held back?"""
+        return self.place >= len(self.text)

@@ -1,0 +1,35 @@
+"""Gemma 4: ``<|tool_call>call:NAME{key:value,...}<tool_call|>``, several calls in one block."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from calculators.llm.output.block_call import BlockCallParser
+from calculators.llm.output.gemma_arguments import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    MARK,
+    GemmaArguments,
+)
+
+_CALL: Final = re.compile(r"\s*call:\s*([^\s{}]+)\s*")
+
+
+class Gemma4ToolParser(BlockCallParser):
+    """Reads the calls that Gemma 4 writes."""
+
+    special_tokens = frozenset((BLOCK_BEGIN, BLOCK_END, MARK))
+    begin = BLOCK_BEGIN
+    end = BLOCK_END
+    bracket = "{"
+    first = _CALL
+    further = _CALL
+    last = re.compile(r"\s*")
+    erased = ("<turn|>", "<|tool_response>")
+
+    def read_arguments(self) -> GemmaArguments:
+        return GemmaArguments()
+
+
+PARSER: Final = Gemma4ToolParser

@@ -1,0 +1,27 @@
+"""MiniCPM 5: ``<function name="NAME"><param name="NAME">VALUE</param></function>``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.output.xml_call import XmlCallParser
+from calculators.llm.output.xml_form import XmlForm
+
+
+class MiniCpm5ToolParser(XmlCallParser):
+    """Reads the calls that MiniCPM 5 writes; values are as the schema of the tool says."""
+
+    form = XmlForm(
+        call_begin='<function name="',
+        call_end="</function>",
+        parameter_begin='<param name="',
+        parameter_end="</param>",
+        name_end='">',
+        trims_newlines=True,
+        allows_single_quotes=True,
+    )
+    erased = ("<s>", "<|im_end|>")
+    special_tokens = form.tags | {"<function", "<param"}
+
+
+PARSER: Final = MiniCpm5ToolParser

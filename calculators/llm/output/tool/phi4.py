@@ -1,0 +1,16 @@
+"""Calls as Phi-4 models write them: ``functools[{"name", "arguments"}, ...]``."""
+
+from __future__ import annotations
+
+from calculators.llm.output.tool.json_calls import JsonToolParser
+
+
+class Phi4ToolParser(JsonToolParser):
+    """The bracket at the end may be missing."""
+
+    start = "functools"
+    opening = "["
+    separator = ","
+
+
+PARSER = Phi4ToolParser

@@ -1,0 +1,88 @@
+"""From an answer's form to a grammar. Runs in the grammar process: forms can be hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from calculators.llm.structured.automaton import TooComplex
+from calculators.llm.structured.ebnf import GrammarError, parse_ebnf
+from calculators.llm.structured.grammar import AnswerForm, Grammar
+from calculators.llm.structured.regular_expression import Node, RegexError, parse_regex
+from calculators.llm.structured.rules import GrammarTooLarge, Rules
+from calculators.llm.structured.schema_error import SchemaError
+from calculators.llm.structured.schema_rules import schema_grammar
+
+
+#: Of the place in an error.
+_LONGEST_PATH: Final = 200
+
+
+class FormError(ValueError):
+    """The form cannot be made a grammar. ``path``: the client's member that is to blame."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+def grammar_of(form: AnswerForm) -> Grammar:
+    """The grammar of a form.
+
+    Raises:
+        FormError: see there.
+    """
+    made = _converted(json.loads(form.text))
+    if made["type"] == "grammar":
+        return Grammar("ebnf", made["grammar"])
+    tag = {"type": "structural_tag", "format": made}
+    return Grammar("structural_tag", json.dumps(tag, ensure_ascii=False))
+
+
+def _converted(part: dict[str, Any]) -> dict[str, Any]:
+    kind = part["type"]
+    if kind in _LEAVES:
+        return {"type": "grammar", "grammar": _LEAVES[kind](part)}
+    made = dict(part)
+    for name in ("elements", "tags"):
+        if name in made:
+            made[name] = [_converted(each) for each in made[name]]
+    if "content" in made:
+        made["content"] = _converted(made["content"])
+    return made
+
+
+def _schema(part: dict[str, Any]) -> str:
+    try:
+        return schema_grammar(part["json_schema"])
+    except SchemaError as error:
+        place = part["path"] + error.place
+        if len(place) > _LONGEST_PATH:
+            place = place[:_LONGEST_PATH] + "..."
+        raise FormError(place, str(error)) from None
+
+
+def _regex(part: dict[str, Any]) -> str:
+    return _expression(part["path"], parse_regex, part["pattern"])
+
+
+def _ebnf(part: dict[str, Any]) -> str:
+    return _expression(part["path"], parse_ebnf, part["grammar"])
+
+
+def _expression(path: str, parse: Callable[[str], Node], text: str) -> str:
+    rules = Rules()
+    try:
+        return rules.text(rules.add_expression(parse(text)))
+    except (RegexError, GrammarError, TooComplex, GrammarTooLarge) as error:
+        raise FormError(path, str(error)) from None
+    except RecursionError:
+        raise FormError(path, "it is nested too deeply") from None
+
+
+_LEAVES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "json_schema": _schema,
+    "regex": _regex,
+    "grammar": _ebnf,
+}

@@ -1,0 +1,53 @@
+"""The protocol between the server and a grammar process; encoded as MessagePack.
+
+One question at a time, each with one answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.llm.structured.grammar import AnswerForm, Grammar
+
+
+class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+    """The first message: the model whose tokenizer grammars are made for.
+
+    ``memory_limit``: bytes that the process may grow by when it has loaded.
+    """
+
+    model_path: str
+    memory_limit: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """The tokenizer is loaded."""
+
+
+class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
+    """Make the grammar of a form, and try it."""
+
+    form: AnswerForm
+
+
+class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
+    """The engine can be given this grammar."""
+
+    grammar: Grammar
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+    """It cannot be. ``reason`` is for the client; ``path``: the member to blame, "" if unknown."""
+
+    reason: str
+    path: str = ""
+
+
+ToChecker = Load | Check | Stop
+FromChecker = Ready | LoadFailed | Accepted | Refused
+
+to_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToChecker)
+from_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromChecker)

@@ -1,0 +1,118 @@
+"""Arguments of a call that are written one by one, not as a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.llm.openai import fields
+from calculators.llm.structured import formats
+from calculators.llm.structured.formats import Format
+
+#: Tools without required parameters are written out for every first one.
+_MAX_OPTIONAL: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterStyle:
+    """A parameter is ``begin``, with its name for ``NAME``, its value as JSON, and ``end``.
+
+    Attributes:
+        separator: between two of them.
+        text_end: what ends a string that is written as it is, after ``text_begin``; "" where
+            strings are JSON, too.
+    """
+
+    begin: str
+    end: str
+    separator: str = ""
+    text_begin: str = ""
+    text_end: str = ""
+
+
+def parameters(style: ParameterStyle, schema: Mapping[str, Any], path: str) -> Format:
+    """All required parameters, then the others, each or not.
+
+    Raises:
+        RequestError: the schema is not one of named parameters.
+    """
+    properties = _properties(schema, path)
+    required = [name for name in schema.get("required", ()) if name in properties]
+    optional = [name for name in properties if name not in required]
+    if len(optional) > _MAX_OPTIONAL:
+        raise fields.invalid(
+            path, f"more than {_MAX_OPTIONAL} optional parameters are not supported"
+        )
+    written = {
+        name: _parameter(style, name, inner, schema, f"{path}.properties.{name}")
+        for name, inner in properties.items()
+    }
+    between = [formats.const(style.separator)] if style.separator else []
+    if not between or required:
+        elements: list[Format] = []
+        for name in required:
+            elements += [*(between if elements else ()), written[name]]
+        elements += [_maybe(formats.sequence(*between, written[name])) for name in optional]
+        return formats.sequence(*elements) if elements else _nothing()
+    # Nothing is required: any of them may be the first.
+    starts = [
+        formats.sequence(
+            written[name],
+            *(_maybe(formats.sequence(*between, written[other])) for other in optional[i + 1 :]),
+        )
+        for i, name in enumerate(optional)
+    ]
+    return formats.one_of(*starts, _nothing())
+
+
+def _properties(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        raise fields.wrong_type(f"{path}.properties", "an object of JSON schemas", properties)
+    for name in ("$ref", "anyOf", "oneOf", "allOf"):
+        if name in schema:
+            raise fields.invalid(
+                f"{path}.{name}", "this model's calls need the parameters as plain properties"
+            )
+    for name in schema.get("required", ()):
+        if name not in properties:
+            raise fields.invalid(
+                f"{path}.required", f"{fields.describe(name)} is not among the properties"
+            )
+    for name in properties:
+        if not name or not all(letter.isalnum() or letter in "_.-" for letter in name):
+            raise fields.invalid(
+                f"{path}.properties", f"{fields.describe(name)} cannot be written in a call"
+            )
+    return properties
+
+
+def _parameter(
+    style: ParameterStyle, name: str, schema: Any, root: Mapping[str, Any], path: str
+) -> Format:
+    begin = style.begin.replace("NAME", name)
+    if style.text_end and _is_plain_text(schema):
+        return formats.tag(begin + style.text_begin, formats.any_text(), style.text_end)
+    if isinstance(schema, dict):
+        # References lead from the root of the tool's schema.
+        schema = {**{key: root[key] for key in ("$defs", "definitions") if key in root}, **schema}
+    return formats.tag(begin, formats.json_schema(schema, path), style.end)
+
+
+def _is_plain_text(schema: Any) -> bool:
+    """Any string: not one of some, or of a form, which is written as JSON."""
+    limits = ("enum", "const", "pattern", "format", "minLength", "maxLength", "anyOf", "$ref")
+    return (
+        isinstance(schema, dict)
+        and schema.get("type") == "string"
+        and not any(name in schema for name in (*limits, "oneOf", "allOf"))
+    )
+
+
+def _maybe(part: Format) -> Format:
+    return formats.one_of(part, _nothing())
+
+
+def _nothing() -> Format:
+    return formats.regex("")

@@ -1,0 +1,118 @@
+"""What form the answer to a request has to have."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from calculators.llm.openai import fields
+from calculators.llm.openai.structured_output import StructuredOutput
+from calculators.llm.openai.tools import Tools
+from calculators.llm.output.parser import ReasoningParser, ToolParser
+from calculators.llm.output.reasoning.gptoss import GptOssReasoningParser
+from calculators.llm.output.reasoning.onyx import OnyxReasoningParser
+from calculators.llm.structured import formats
+from calculators.llm.structured.call_shapes import CallShape, Tool, shape_of
+from calculators.llm.structured.formats import Format
+from calculators.llm.structured.grammar import AnswerForm
+
+#: What a model writes between its reasoning and the next message, and before an answer.
+_AFTER_REASONING: Final[dict[type[ReasoningParser], str]] = {
+    GptOssReasoningParser: "<|start|>assistant",
+    OnyxReasoningParser: "<|start|>assistant ",
+}
+_BEFORE_ANSWER: Final[dict[type[ReasoningParser], str]] = {
+    GptOssReasoningParser: "<|channel|>final<|message|>",
+    OnyxReasoningParser: "to=user<|message|>",
+}
+
+
+def request_grammar(
+    structured: StructuredOutput | None,
+    tools: Tools,
+    *,
+    tool_parser: type[ToolParser] | None,
+    reasoning_parser: type[ReasoningParser] | None,
+    reasoning_is_open: bool,
+    guides_tools: bool,
+    parallel: bool,
+) -> AnswerForm | None:
+    """The form; None when the model may write what it likes.
+
+    The form is that of the answer: reasoning may come before it. Where tools may be called, the
+    answer is calls or what ``structured`` says.
+
+    Args:
+        reasoning_is_open: the prompt has begun the reasoning.
+        guides_tools: calls have to be by the schemas even where the model is free to call; the
+            option ``enable_tool_guided_generation``.
+        parallel: several tools may be called.
+
+    Raises:
+        RequestError: a tool has to be called, and this model's calls have no known form.
+    """
+    must_call = tools.choice in ("required", "named")
+    is_guided = must_call or (tools.choice == "auto" and (guides_tools or structured is not None))
+    shape = shape_of(tool_parser) if tool_parser is not None and is_guided else None
+    if must_call and shape is None:
+        raise fields.invalid(
+            "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
+        )
+    only_one = not parallel or tools.choice == "named"
+    if shape is None:
+        if structured is None:
+            return None
+        rest = _answer(structured, reasoning_parser)
+    elif must_call:
+        rest = shape.calls(_tools(tools), only_one=only_one)
+    elif structured is None:
+        # Free text, so reasoning needs no mention.
+        return _form(shape.text_with_calls(_tools(tools), only_one=only_one))
+    else:
+        rest = _calls_or_answer(
+            shape, tools, _answer(structured, reasoning_parser), only_one=only_one
+        )
+    return _form(_after_reasoning(rest, reasoning_parser, is_open=reasoning_is_open))
+
+
+def _form(part: Format) -> AnswerForm:
+    return AnswerForm(json.dumps(part))
+
+
+def _tools(tools: Tools) -> list[Tool]:
+    return [
+        Tool(
+            name, schema or {"type": "object", "properties": {}}, f"tools[{i}].function.parameters"
+        )
+        for i, (name, schema) in enumerate(tools.schemas.items())
+    ]
+
+
+def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) -> Format:
+    before = _BEFORE_ANSWER.get(parser) if parser is not None else None
+    if before is None:
+        return structured.format
+    return formats.sequence(formats.const(before), structured.format)
+
+
+def _calls_or_answer(shape: CallShape, tools: Tools, answer: Format, *, only_one: bool) -> Format:
+    calls = shape.calls(_tools(tools), only_one=only_one)
+    # Alternatives have to be alike for the library: lists of tags, which could go on.
+    alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
+    if calls["type"] == "tag":
+        calls = formats.tags([calls], "", only_one=True)
+    return formats.one_of(calls, alone)
+
+
+def _after_reasoning(
+    rest: Format, parser: type[ReasoningParser] | None, *, is_open: bool
+) -> Format:
+    if parser is None or not parser.end_tag or not parser.start_tags:
+        return rest
+    after = _AFTER_REASONING.get(parser)
+    behind = (formats.const(after) if after else formats.regex(r"\s{0,4}"), rest)
+    if is_open:
+        ending = formats.tag("", formats.any_text(), parser.end_tag)
+        return formats.sequence(ending, *behind)
+    thoughts = formats.tag(parser.start_tags[0], formats.any_text(), parser.end_tag)
+    return formats.one_of(formats.sequence(thoughts, *behind), rest)

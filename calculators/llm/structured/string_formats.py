@@ -1,0 +1,53 @@
+"""The formats of strings in JSON schemas that an answer can be made to have.
+
+Source: JSON Schema 2020-12 validation, section 7.3, and the RFCs named there; local names and
+literal addresses are left out where a form has many ways to be written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_DATE: Final = r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])" + (
+    r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
+)
+_TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_LABEL: Final = r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*"
+_PATH: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
+
+PATTERNS: Final = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}T{_TIME}",
+    "duration": (
+        r"P(?:\d{1,9}W|(?:\d{1,9}Y(?:\d{1,9}M(?:\d{1,9}D)?)?|\d{1,9}M(?:\d{1,9}D)?|\d{1,9}D)"
+        r"(?:T(?:\d{1,9}H(?:\d{1,9}M(?:\d{1,9}S)?)?|\d{1,9}M(?:\d{1,9}S)?|\d{1,9}S))?"
+        r"|T(?:\d{1,9}H(?:\d{1,9}M(?:\d{1,9}S)?)?|\d{1,9}M(?:\d{1,9}S)?|\d{1,9}S))"
+    ),
+    "email": (
+        r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*\.[A-Za-z]{2,18}"
+    ),
+    "hostname": r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*",
+    "ipv4": rf"{_OCTET}(?:\.{_OCTET}){{3}}",
+    "ipv6": (
+        r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|::(?:[0-9A-Fa-f]{1,4}:){0,5}[0-9A-Fa-f]{1,4}|::"
+        r"|[0-9A-Fa-f]{1,4}::(?:[0-9A-Fa-f]{1,4}:){0,4}[0-9A-Fa-f]{1,4}"
+        r"|(?:[0-9A-Fa-f]{1,4}:){1}[0-9A-Fa-f]{1,4}::(?:[0-9A-Fa-f]{1,4}:){0,3}[0-9A-Fa-f]{1,4}"
+        r"|(?:[0-9A-Fa-f]{1,4}:){2}[0-9A-Fa-f]{1,4}::(?:[0-9A-Fa-f]{1,4}:){0,2}[0-9A-Fa-f]{1,4}"
+        r"|(?:[0-9A-Fa-f]{1,4}:){3}[0-9A-Fa-f]{1,4}::(?:[0-9A-Fa-f]{1,4}:){0,1}[0-9A-Fa-f]{1,4}"
+        r"|(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{1,4}::"
+    ),
+    "uuid": r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}",
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.-]*:(?://(?:{_LABEL})(?:\.{_LABEL})*(?::\d{{1,5}})?(?:/{_PATH})?"
+        rf"|[A-Za-z0-9._~-]{_PATH})(?:\?{_PATH})?(?:#{_PATH})?"
+    ),
+    "uri-reference": rf"(?:/|[A-Za-z0-9._~-]+/?){_PATH}(?:\?{_PATH})?(?:#{_PATH})?",
+    "json-pointer": r"(?:/(?:[^/~]|~[01])*)*",
+    "relative-json-pointer": r"(?:0|[1-9]\d{0,8})(?:#|(?:/(?:[^/~]|~[01])*)*)",
+}
+#: Those of the standard that are not; any other name only tells people something.
+MISSING: Final = frozenset(
+    {"idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "regex"}
+)

@@ -1,0 +1,168 @@
+"""`graphrt parse-output`: what a model's text means."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from calculators.http_payload import RequestError
+from calculators.llm.choice_output import new_call_id
+from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.tools import read_tools
+from calculators.llm.output.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.output.output_parsers import OutputParsers
+from calculators.llm.output.output_stream import OutputStream
+from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
+from servers.cli.json_lines import JsonLines, json_lines_output
+from servers.cli.messages import CommandFailed
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; the exit code."""
+    stream = _parsers(args.tool_parser, args.reasoning_parser).start(
+        tools={} if args.tools is None else _read_tools(Path(args.tools)) or None,
+        prompt="" if args.prompt is None else _read_text(Path(args.prompt)),
+    )
+    with json_lines_output() as output:
+        if args.stream:
+            _print_deltas(stream, output)
+        else:
+            text = _decoded(sys.stdin.buffer.read(), "standard input")
+            output.write(_message([*stream.feed(text), *stream.finish()]))
+    return 0
+
+
+def _parsers(tool: str, reasoning: str) -> OutputParsers:
+    try:
+        return OutputParsers(
+            tool=None if tool in ("", "none") else tool_parser(tool),
+            reasoning=None if reasoning in ("", "none") else reasoning_parser(reasoning),
+        )
+    except UnknownParser as error:
+        raise CommandFailed(str(error), status=2) from error
+
+
+# In -----------------------------------------------------------------------------------------------
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return _decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}") from error
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"{source} is not UTF-8 at byte {error.start}") from error
+
+
+def _read_tools(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The schemas of the parameters by name of the tool."""
+    try:
+        tools = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"{path} is not JSON: {error}") from error
+    if isinstance(tools, dict) and all(isinstance(schema, dict) for schema in tools.values()):
+        return tools
+    if not isinstance(tools, list):
+        raise CommandFailed(
+            f"{path}: expected an array of tools, or an object of schemas by the tool's name"
+        )
+    try:
+        return read_tools({"tools": tools}, RequestLimits(max_tools=len(tools))).schemas
+    except RequestError as error:
+        raise CommandFailed(f"{path}: {error}") from error
+
+
+def _chunks(lines: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            chunk = json.loads(line)
+        except (ValueError, RecursionError):
+            chunk = None
+        if not isinstance(chunk, str):
+            raise CommandFailed(f"line {number} of standard input is not a JSON string")
+        yield chunk
+
+
+# Out ----------------------------------------------------------------------------------------------
+
+
+def _message(events: Iterable[OutputEvent]) -> dict[str, Any]:
+    said: list[str] = []
+    thought: list[str] = []
+    calls: list[tuple[str, list[str]]] = []
+    for event in events:
+        match event:
+            case Content(text):
+                said.append(text)
+            case Reasoning(text):
+                thought.append(text)
+            case ToolCall(name):
+                calls.append((name, []))
+            case Arguments(text):
+                calls[-1][1].append(text)
+    return {
+        "content": "".join(said),
+        "reasoning_content": "".join(thought),
+        "tool_calls": [{"name": name, "arguments": "".join(parts)} for name, parts in calls],
+    }
+
+
+def _print_deltas(stream: OutputStream, output: JsonLines) -> None:
+    deltas = _Deltas()
+    for chunk in _chunks(sys.stdin.buffer):
+        output.write(deltas.of(stream.feed(chunk)))
+    output.write(deltas.of(stream.finish()))
+
+
+class _Deltas:
+    """Events as the deltas of a stream of OpenAI's, one for all events of a chunk."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def of(self, events: Iterable[OutputEvent]) -> dict[str, Any] | None:
+        """The delta; None where there is nothing to say."""
+        delta: dict[str, Any] = {}
+        for event in events:
+            match event:
+                case Content(text):
+                    delta["content"] = delta.get("content", "") + text
+                case Reasoning(text):
+                    delta["reasoning_content"] = delta.get("reasoning_content", "") + text
+                case ToolCall(name):
+                    delta.setdefault("tool_calls", []).append(self._begun(name))
+                case Arguments(text):
+                    function = self._function(delta)
+                    function["arguments"] = function.get("arguments", "") + text
+        order = ("content", "reasoning_content", "tool_calls")
+        return {key: delta[key] for key in order if key in delta} or None
+
+    def _begun(self, name: str) -> dict[str, Any]:
+        index = self._calls
+        self._calls += 1
+        return {
+            "index": index,
+            "id": new_call_id(),
+            "type": "function",
+            "function": {"name": name},
+        }
+
+    def _function(self, delta: dict[str, Any]) -> dict[str, Any]:
+        """That of the call begun last, in an entry of its own if the delta has none of it."""
+        index = self._calls - 1
+        entries: list[dict[str, Any]] = delta.setdefault("tool_calls", [])
+        if not entries or entries[-1]["index"] != index:
+            entries.append({"index": index, "function": {}})
+        function: dict[str, Any] = entries[-1]["function"]
+        return function

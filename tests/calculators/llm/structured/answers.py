@@ -1,0 +1,69 @@
+"""Answers of the demo model that have a form, for tests: any that the grammar allows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.genai_pipeline import GenaiPipeline
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Tokens
+from calculators.llm.structured.form_grammar import grammar_of
+from calculators.llm.structured.formats import Format
+from calculators.llm.structured.grammar import AnswerForm, Grammar
+from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
+
+#: The demo model has no length left for much more.
+LONGEST = 400
+
+
+class Answers:
+    """The demo model, sampled so hot that it writes nearly anything that it may."""
+
+    def __init__(self) -> None:
+        self.pipeline = GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
+        self.tokenizer = demo_tokenizer()
+        self._next_id = 0
+
+    def tokens(self, text: str) -> bytes:
+        encoded = self.tokenizer.encode(text, add_special_tokens=False)
+        return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
+
+    def write(self, grammar: Grammar, seed: int = 0, *, temperature: float = 2.0) -> str | None:
+        """An answer; None where the model did not come to an end."""
+        if not self.pipeline.is_compiled(grammar):
+            self.pipeline.compile(grammar)
+        settings = GenerationSettings(
+            max_new_tokens=LONGEST,
+            grammar=grammar,
+            do_sample=temperature > 0,
+            temperature=temperature or None,
+            rng_seed=seed,
+        )
+        self._next_id += 1
+        self.pipeline.add(self._next_id, self.tokens("<|im_start|>assistant\n"), settings)
+        gained: list[Tokens] = []
+        while self.pipeline.has_work:
+            gained += self.pipeline.step()
+        if gained[-1].finish_reason != "stop":
+            return None
+        ids = [token for tokens in gained for token in tokens.token_ids][:-1]
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=False)
+        return text
+
+    def several(self, form: Format, count: int = 8) -> list[str]:
+        """Some answers, those that came to an end; at least one."""
+        grammar = grammar_of(AnswerForm(json.dumps(form)))
+        written = [self.write(grammar, seed) for seed in range(count)]
+        written.append(self.write(grammar, temperature=0))
+        ended = [text for text in written if text is not None]
+        assert ended, "no answer came to an end"
+        return ended
+
+
+def schema_of(**properties: Any) -> dict[str, Any]:
+    """An object with these properties, all required."""
+    return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,0 +1,200 @@
+"""What a request's answer has to be: by a schema, a call, or either; thoughts come first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from calculators.http_payload import RequestError
+from calculators.llm.openai.response import AnswerChoice
+from calculators.llm.openai.structured_output import StructuredOutput
+from calculators.llm.openai.tools import Tools
+from calculators.llm.output.output_parsers import OutputParsers
+from calculators.llm.output.parser import CallForm, ToolParser
+from calculators.llm.output.registry import reasoning_parser, tool_parser
+from calculators.llm.structured import formats
+from calculators.llm.structured.form_grammar import grammar_of
+from calculators.llm.structured.grammar import AnswerForm
+from calculators.llm.structured.request_grammar import request_grammar
+from tests.calculators.llm.structured.answers import Answers, schema_of
+
+WEATHER = schema_of(
+    city={"enum": ["Rome", "Oslo"]}, days={"type": "integer", "minimum": 1, "maximum": 7}
+)
+NOTE = {
+    "type": "object",
+    "properties": {"loud": {"type": "boolean"}, "tags": {"type": "array", "maxItems": 2,
+                   "items": {"enum": ["a", "b c"]}}},
+}  # fmt: skip
+SCHEMAS: dict[str, dict[str, Any]] = {"weather": WEATHER, "note": NOTE, "stop": {}}
+ANSWER = StructuredOutput(formats.json_schema(schema_of(ok={"type": "boolean"}), "rf"), "rf")
+PARSERS = (
+    "hermes3", "llama3", "phi4", "mistral", "devstral", "qwen3coder", "minicpm5", "onyx",
+    "gptoss", "lfm2", "gemma4",
+)  # fmt: skip
+
+
+def tools(choice: Any = "auto", names: Iterable[str] = SCHEMAS) -> Tools:
+    items = [
+        {"type": "function", "function": {"name": name, "parameters": SCHEMAS[name]}}
+        for name in names
+    ]
+    return Tools(items, choice)
+
+
+def asked(
+    structured: StructuredOutput | None = None,
+    offered: Tools | None = None,
+    *,
+    tool: str | None = None,
+    reasoning: str | None = None,
+    is_open: bool = False,
+    guides: bool = False,
+    parallel: bool = True,
+) -> AnswerForm | None:
+    return request_grammar(
+        structured,
+        offered or Tools(),
+        tool_parser=tool_parser(tool) if tool else None,
+        reasoning_parser=reasoning_parser(reasoning) if reasoning else None,
+        reasoning_is_open=is_open,
+        guides_tools=guides,
+        parallel=parallel,
+    )
+
+
+def written(answers: Answers, form: AnswerForm | None, count: int = 6) -> list[str]:
+    """Answers of the form, those that came to an end."""
+    assert form is not None
+    grammar = grammar_of(form)
+    texts = [answers.write(grammar, seed) for seed in range(count)]
+    texts.append(answers.write(grammar, temperature=0))
+    ended = [text for text in texts if text is not None]
+    assert ended, "no answer came to an end"
+    return ended
+
+
+def understood(
+    text: str, tool: str | None, reasoning: str | None = None, prompt: str = ""
+) -> AnswerChoice:
+    parsers = OutputParsers(
+        tool_parser(tool) if tool else None, reasoning_parser(reasoning) if reasoning else None
+    )
+    stream = parsers.start(tools=SCHEMAS, prompt=prompt)
+    choice = AnswerChoice()
+    choice.add(stream.feed(text))
+    choice.add(stream.finish())
+    return choice
+
+
+def check_calls(choice: AnswerChoice, most: int | None = None) -> None:
+    assert choice.tool_calls
+    assert most is None or len(choice.tool_calls) <= most
+    for call in choice.tool_calls:
+        jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+
+
+def test_nothing_is_asked_for() -> None:
+    assert asked() is None
+    assert asked(None, tools(), tool="hermes3", reasoning="qwen3") is None
+
+
+def test_a_schema_alone(answers: Answers) -> None:
+    for text in written(answers, asked(ANSWER)):
+        assert isinstance(json.loads(text)["ok"], bool)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_schema_binds_the_answer_and_not_the_thoughts(answers: Answers, is_open: bool) -> None:
+    prompt = "<think>\n" if is_open else ""
+    for text in written(answers, asked(ANSWER, reasoning="qwen3", is_open=is_open), 12):
+        choice = understood(text, None, "qwen3", prompt)
+        assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+def test_open_thoughts_come_to_an_end(answers: Answers) -> None:
+    form = asked(ANSWER, reasoning="qwen3", is_open=True)
+    assert all("</think>" in text for text in written(answers, form))
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_forced_call_is_read_by_the_parser_and_by_the_schema(
+    answers: Answers, parser: str
+) -> None:
+    for text in written(answers, asked(None, tools("required"), tool=parser)):
+        check_calls(understood(text, parser))
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_one_call_when_only_one_is_allowed(answers: Answers, parser: str) -> None:
+    form = asked(None, tools("required"), tool=parser, parallel=False)
+    for text in written(answers, form):
+        check_calls(understood(text, parser), most=1)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_named_tool_is_called_once(answers: Answers, parser: str) -> None:
+    form = asked(None, tools("named", ["weather"]), tool=parser)
+    for text in written(answers, form):
+        choice = understood(text, parser)
+        check_calls(choice, most=1)
+        assert choice.tool_calls[0].name == "weather"
+
+
+@pytest.mark.parametrize("parser", ["hermes3", "phi4", "qwen3coder"])
+def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> None:
+    for text in written(answers, asked(ANSWER, tools(), tool=parser), 12):
+        choice = understood(text, parser)
+        if choice.tool_calls:
+            check_calls(choice)
+        else:
+            assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_text_is_free_and_calls_are_by_the_schema(answers: Answers, parser: str) -> None:
+    for text in written(answers, asked(None, tools(), tool=parser, guides=True), 12):
+        choice = understood(text, parser)
+        for call in choice.tool_calls:
+            jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+
+
+def test_thoughts_before_a_forced_call(answers: Answers) -> None:
+    form = asked(None, tools("required"), tool="hermes3", reasoning="qwen3", is_open=True)
+    for text in written(answers, form):
+        check_calls(understood(text, "hermes3", "qwen3", "<think>"))
+
+
+def test_harmony_thinks_and_answers_in_messages(answers: Answers) -> None:
+    for text in written(answers, asked(ANSWER, tool="gptoss", reasoning="gptoss"), 12):
+        choice = understood(text, "gptoss", "gptoss")
+        assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+def test_a_model_whose_calls_have_no_form_cannot_be_made_to_call() -> None:
+    class Other(ToolParser):
+        feed = finish = None  # type: ignore[assignment]
+
+    for parser in (None, Other):
+        with pytest.raises(RequestError) as raised:
+            request_grammar(
+                None, tools("required"), tool_parser=parser, reasoning_parser=None,
+                reasoning_is_open=False, guides_tools=False, parallel=True,
+            )  # fmt: skip
+        assert raised.value.param == "tool_choice"
+
+
+def test_the_form_of_an_installed_parser_is_used(answers: Answers) -> None:
+    class Other(ToolParser):
+        call_form = CallForm(trigger="CALL", begin="CALL NAME ", end=" END")
+        feed = finish = None  # type: ignore[assignment]
+
+    form = request_grammar(
+        None, tools("named", ["stop"]), tool_parser=Other, reasoning_parser=None,
+        reasoning_is_open=False, guides_tools=False, parallel=True,
+    )  # fmt: skip
+    assert set(written(answers, form, 2)) == {"CALL stop {} END"}

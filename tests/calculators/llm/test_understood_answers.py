@@ -1,0 +1,154 @@
+"""What the real model says through a graph, understood: calls of tools, reasoning, raw text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Answered, Asking
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+PARIS: list[dict[str, Any]] = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+def gathered(answered: Answered, choice: int = 0) -> dict[str, Any]:
+    """The message that the deltas of a stream make, put together as OpenAI's clients do it."""
+    message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
+    for event in answered.events:
+        for each in event["choices"]:
+            if each["index"] != choice:
+                continue
+            delta = each["delta"]
+            for name in ("content", "reasoning_content"):
+                message[name] += delta.get(name) or ""
+            for call in delta.get("tool_calls", ()):
+                if call["index"] == len(message["tool_calls"]):
+                    message["tool_calls"].append({**call, "function": {**call["function"]}})
+                else:
+                    assert set(call) == {"index", "function"}
+                    function = message["tool_calls"][call["index"]]["function"]
+                    function["arguments"] += call["function"]["arguments"]
+            if each["finish_reason"]:
+                message["finish_reason"] = each["finish_reason"]
+    return message
+
+
+def test_a_call_of_a_tool(ask: Asking) -> None:
+    (choice,) = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body["choices"]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["type"] == "function"
+    assert len(call["id"]) == 9
+    assert call["function"]["name"] == "get_weather"
+    assert json.loads(call["function"]["arguments"]) == {"city": "Paris"}
+    assert choice["message"]["content"] == ""
+    assert choice["finish_reason"] == "tool_calls"
+
+
+def test_a_streamed_call_is_the_same(ask: Asking) -> None:
+    asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
+    whole = ask(CHAT, **asked).body["choices"][0]["message"]
+    streamed = gathered(ask(CHAT, stream=True, **asked))
+    (call,) = streamed["tool_calls"]
+    assert call["function"] == whole["tool_calls"][0]["function"]
+    assert streamed["content"] == whole["content"]
+    assert streamed["finish_reason"] == "tool_calls"
+
+
+def test_the_answer_to_a_tools_result(ask: Asking) -> None:
+    first = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body["choices"][0]["message"]
+    (call,) = first["tool_calls"]
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "12 degrees and rain"}
+    messages = [*PARIS, {**first, "content": None}, result]
+    (choice,) = ask(CHAT, messages=messages, tools=[WEATHER], max_tokens=60).body["choices"]
+    assert choice["message"]["tool_calls"] == []
+    assert choice["finish_reason"] == "stop"
+    assert "12" in choice["message"]["content"] or "rain" in choice["message"]["content"]
+
+
+def test_without_tools_nothing_is_taken_for_a_call(ask: Asking) -> None:
+    (choice,) = ask(CHAT, messages=PARIS, max_tokens=60).body["choices"]
+    assert choice["message"]["tool_calls"] == []
+    assert choice["finish_reason"] in ("stop", "length")
+    none = ask(CHAT, messages=PARIS, tools=[WEATHER], tool_choice="none", max_tokens=60).body
+    assert none["choices"][0]["message"] == choice["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_stands_apart(ask: Asking, stream: bool) -> None:
+    asked: dict[str, Any] = {"max_tokens": 80, "chat_template_kwargs": {"enable_thinking": True}}
+    answered = ask(CHAT, stream=stream, **asked)
+    message = gathered(answered) if stream else answered.body["choices"][0]["message"]
+    assert message["reasoning_content"]
+    assert message["content"]
+    for text in (message["reasoning_content"], message["content"]):
+        assert "think>" not in text
+
+
+def test_equal_answers_have_their_calls_each(ask: Asking) -> None:
+    body = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60, n=2).body
+    assert [len(each["message"]["tool_calls"]) for each in body["choices"]] == [1, 1]
+    streamed = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60, n=2, stream=True)
+    assert [len(gathered(streamed, index)["tool_calls"]) for index in (0, 1)] == [1, 1]
+
+
+def test_a_call_that_is_cut_ends_by_length(ask: Asking) -> None:
+    full = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body
+    cut = full["usage"]["completion_tokens"] - 4
+    (choice,) = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=cut).body["choices"]
+    assert choice["finish_reason"] == "length"
+
+
+def test_log_probabilities_are_of_all_tokens_also_of_a_call(ask: Asking) -> None:
+    asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
+    body = ask(CHAT, logprobs=True, **asked).body
+    (choice,) = body["choices"]
+    streamed = ask(CHAT, logprobs=True, stream=True, **asked)
+    tokens = [
+        token
+        for event in streamed.events
+        for each in event["choices"]
+        for token in (each["logprobs"] or {"content": []})["content"]
+    ]
+    assert tokens == choice["logprobs"]["content"]
+    assert "".join(token["token"] for token in tokens).count("<tool_call>") == 1
+
+
+class TestVerboseResponse:
+    @pytest.fixture
+    def verbose(self, ask: Asking, monkeypatch: pytest.MonkeyPatch) -> Asking:
+        monkeypatch.setattr(ask.servable, "verbose_response", True)
+        return ask
+
+    def test_shows_prompt_and_raw_text(self, verbose: Asking) -> None:
+        body = verbose(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body
+        shown = body["__verbose"]
+        assert shown["prompt"].startswith("<|im_start|>system\n")
+        assert shown["prompt"].endswith("<|im_start|>assistant\n")
+        assert shown["content"].startswith("<tool_call>\n")
+
+    def test_shows_it_at_the_end_of_a_stream(self, verbose: Asking) -> None:
+        asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
+        whole = verbose(CHAT, **asked).body["__verbose"]
+        events = verbose(CHAT, stream=True, **asked).events
+        assert [event.get("__verbose") for event in events] == [None] * (len(events) - 1) + [whole]
+
+    def test_shows_a_completion(self, verbose: Asking) -> None:
+        body = verbose(COMPLETIONS, prompt=["The capital", "A packet"], max_tokens=5).body
+        assert body["__verbose"]["prompt"] == "The capital"
+        assert body["__verbose"]["content"].startswith(body["choices"][0]["text"])
+
+    def test_is_off_by_default(self, ask: Asking) -> None:
+        assert "__verbose" not in ask(CHAT).body

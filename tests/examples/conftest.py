@@ -1,0 +1,20 @@
+"""The server of `make serve`, once for all examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cli.serving import Serving
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="package")
+def address() -> Iterator[str]:
+    """`examples/config.json` served, as `make serve` does; where."""
+    with Serving(ROOT, "examples/config.json", calculators=()) as server:
+        server.wait_until_serving()
+        yield f"http://127.0.0.1:{server.port}"

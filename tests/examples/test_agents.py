@@ -1,0 +1,36 @@
+"""The programs of `examples/agents`: a model calls a tool and says what came of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cli.process import environment
+
+AGENTS = Path(__file__).parents[2] / "examples" / "agents"
+
+
+@pytest.mark.parametrize(
+    ("script", "call"),
+    [
+        ("weather_agent.py", "[get_weather: Paris]"),
+        ("mcp_loop.py", '[get_weather: {"city":"Paris"}]'),
+    ],
+)
+def test_a_tool_is_called_and_its_result_is_said(address: str, script: str, call: str) -> None:
+    environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
+    done = subprocess.run(
+        [sys.executable, str(AGENTS / script), "--base-url", f"{address}/v3"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environ,
+    )
+    assert done.returncode == 0, done.stderr
+    said, answer = done.stdout.strip().split("\n")
+    assert said == call
+    assert "12" in answer
+    assert "rain" in answer

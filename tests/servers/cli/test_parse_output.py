@@ -1,0 +1,186 @@
+"""`graphrt parse-output`: what a model's text means."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.cli.process import COMMAND, ROOT, environment, graphrt, lines
+
+CALL = '<tool_call>{"name": "f", "arguments": {"a": [1, 2]}}</tool_call>'
+HERMES = ("--tool-parser", "hermes3")
+QWEN = ("--reasoning-parser", "qwen3")
+
+
+def parse(feed: str, *words: str | Path) -> Any:
+    """The one line that the command prints."""
+    done = graphrt("parse-output", *words, feed=feed)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = lines(done.stdout)
+    return line
+
+
+def deltas(chunks: list[str], *words: str | Path) -> list[Any]:
+    feed = "".join(json.dumps(chunk) + "\n" for chunk in chunks)
+    done = graphrt("parse-output", "--stream", *words, feed=feed)
+    assert (done.returncode, done.stderr) == (0, "")
+    return lines(done.stdout)
+
+
+def test_content_reasoning_and_calls() -> None:
+    text = f"<think>\nHm. é</think>\n\nWell. {CALL}\n{CALL}\n"
+    call = {"name": "f", "arguments": '{"a":[1,2]}'}
+    assert parse(text, *HERMES, *QWEN) == {
+        "content": "\n\nWell. ",
+        "reasoning_content": "\nHm. é",
+        "tool_calls": [call, call],
+    }
+
+
+@pytest.mark.parametrize("words", [(), ("--tool-parser", "none", "--reasoning-parser", "none")])
+def test_without_parsers_all_is_content(words: tuple[str, ...]) -> None:
+    text = f"<think>a</think>\r\n{CALL}\n"
+    assert parse(text, *words) == {"content": text, "reasoning_content": "", "tool_calls": []}
+
+
+@pytest.mark.parametrize(
+    ("tools", "is_parsed"),
+    [
+        ([{"type": "function", "function": {"name": "f", "parameters": {}}}], True),
+        ([{"type": "function", "name": "g"}], True),
+        ({"f": {"type": "object"}}, True),
+        ([], False),
+        ({}, False),
+    ],
+)
+def test_calls_are_text_in_a_request_without_tools(
+    tmp_path: Path, tools: object, is_parsed: bool
+) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(tools))
+    answer = parse(CALL, *HERMES, "--tools", file)
+    assert len(answer["tool_calls"]) == is_parsed
+    assert answer["content"] == ("" if is_parsed else CALL)
+
+
+def test_schemas_say_what_type_a_parameter_has(tmp_path: Path) -> None:
+    text = "<tool_call><function=f><parameter=a>\n5\n</parameter></function></tool_call>"
+    for kind, value in (("string", "5"), ("integer", 5)):
+        parameters = {"type": "object", "properties": {"a": {"type": kind}}}
+        file = tmp_path / "tools.json"
+        file.write_text(json.dumps([{"type": "function", "name": "f", "parameters": parameters}]))
+        (call,) = parse(text, "--tool-parser", "qwen3coder", "--tools", file)["tool_calls"]
+        assert json.loads(call["arguments"]) == {"a": value}
+
+
+def test_a_prompt_that_ends_inside_the_reasoning(tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("<|im_start|>assistant\n<think>\n")
+    answer = parse("Hm.</think>Hello", *QWEN, "--prompt", prompt)
+    assert answer == {"content": "Hello", "reasoning_content": "Hm.", "tool_calls": []}
+
+
+def test_a_stream_of_chunks() -> None:
+    chunks = ["<thi", "nk>a</think>B<too", 'l_call>{"name": "f", ', '"arguments": {"a"', ": 1", "}"]
+    chunks += ["}</tool_call>", "", f"\n{CALL}{CALL}", " C", "<tool"]
+    got = deltas(chunks, *HERMES, *QWEN)
+    assert len(got) == len(chunks) + 1
+    calls = [call for delta in got if delta for call in delta.get("tool_calls", [])]
+    ids = [call.pop("id") for call in calls if "id" in call]
+    assert len(set(ids)) == 3
+    assert all(re.fullmatch("[0-9A-Za-z]{9}", each) for each in ids)
+    whole = {"type": "function", "function": {"name": "f", "arguments": '{"a":[1,2]}'}}
+    assert got == [
+        None,
+        {"content": "B", "reasoning_content": "a"},
+        None,
+        {
+            "tool_calls": [
+                {"index": 0, "type": "function", "function": {"name": "f", "arguments": '{"a"'}}
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": ":1"}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]},
+        None,
+        None,
+        {"tool_calls": [{"index": 1, **whole}, {"index": 2, **whole}]},
+        {"content": " C"},
+        None,
+        {"content": "<tool"},
+    ]
+
+
+def test_a_name_comes_alone_when_its_arguments_are_not_there_yet() -> None:
+    first, second, last = deltas(["[TOOL_CALLS]f[ARGS]", "{}"], "--tool-parser", "devstral")
+    assert first["tool_calls"][0]["function"] == {"name": "f"}
+    assert second == {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
+    assert last is None
+
+
+def test_each_line_is_answered_at_once() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "parse-output", "--stream"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in ("a", "b"):
+            process.stdin.write(json.dumps(text).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline()) == {"content": text}
+        process.stdin.close()
+        assert process.stdout.read() == b"null\n"
+    assert process.returncode == 0
+
+
+def test_half_of_a_surrogate_pair_is_passed_on() -> None:
+    assert deltas(["\ud83d", "é"]) == [{"content": "\ud83d"}, {"content": "é"}, None]
+
+
+@pytest.mark.parametrize("option", ["--tool-parser", "--reasoning-parser"])
+def test_an_unknown_parser_is_wrong_usage(option: str) -> None:
+    done = graphrt("parse-output", option, "hermes4")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f'error: "hermes4" is no {option[2:].replace("-", " ")}: one of ')
+
+
+@pytest.mark.parametrize(
+    ("words", "feed", "error"),
+    [
+        ((), b"\xff", "error: standard input is not UTF-8 at byte 0"),
+        (("--stream",), b'"a"\n5\n', "error: line 2 of standard input is not a JSON string"),
+        (("--stream",), b'"a\n', "error: line 1 of standard input is not a JSON string"),
+        (("--prompt", "nosuch.txt"), b"", "error: nosuch.txt: No such file"),
+        (("--tools", "nosuch.json"), b"", "error: nosuch.json: No such file"),
+        (("--tools", "pyproject.toml"), b"", "error: pyproject.toml is not JSON: "),
+    ],
+)
+def test_bad_input_is_one_line_on_standard_error(
+    words: tuple[str, ...], feed: bytes, error: str
+) -> None:
+    done = graphrt("parse-output", *words, feed=feed)
+    assert done.returncode == 1
+    assert done.stderr.startswith(error)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("tools", ["5", '{"f": 5}', '[{"type": "function"}]', "[5]"])
+def test_tools_that_are_none(tmp_path: Path, tools: str) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(tools)
+    done = graphrt("parse-output", "--tools", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {file}: ")
+
+
+def test_wrong_usage() -> None:
+    assert graphrt("parse-output", "text").returncode == 2
