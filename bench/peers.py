@@ -10,7 +10,9 @@ load is that of `bench.serve_vs_engine`, and ``--write`` writes after every repe
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,7 +69,9 @@ def word_length(model: Model) -> float:
     return tokens_per_word(PromptMaker(str(options.model_path)))
 
 
-def measure(model: Model, setting: Setting, tokens_per_word: float) -> Iterator[tuple[int, Run]]:
+def measure(
+    model: Model, setting: Setting, tokens_per_word: float, concurrencies: Sequence[int]
+) -> Iterator[tuple[int, Run]]:
     """Start the server and load it at each concurrency."""
     with setting.start() as target:
         common = [
@@ -76,7 +80,7 @@ def measure(model: Model, setting: Setting, tokens_per_word: float) -> Iterator[
             *(["--reconnect"] if setting.reconnect else []),
         ]
         load([*common, "--output_tokens", "16"], STREAMS, STREAMS, seed=WARM_UP_SEED)
-        for concurrency in CONCURRENCIES:
+        for concurrency in concurrencies:
             run = load(common, concurrency, model.requests[concurrency], seed=concurrency)
             say(
                 f"{model.name}, {concurrency}: {setting.server}, {setting.words}: "
@@ -136,7 +140,7 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
     """Measure everything; the report."""
     peers = peer_versions(arguments)
     models = list(find_models(arguments.models, place / "large", quick=arguments.quick))
-    results = [ModelRuns(model.name, model.words, CONCURRENCIES) for model in models]
+    results = [ModelRuns(model.name, model.words, arguments.concurrencies) for model in models]
     ways: list[list[Setting]] = []
     for model in models:
         peer_model = make_peer_model(model, place / f"{model.name}_for_peers")
@@ -148,7 +152,9 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
             # Who comes first changes, so that a machine that slows down is no one's fault.
             first = repetition % len(settings)
             for setting in settings[first:] + settings[:first]:
-                for concurrency, figures in measure(model, setting, length):
+                for concurrency, figures in measure(
+                    model, setting, length, arguments.concurrencies
+                ):
                     result.add(way_of(setting), concurrency, figures)
         text = report(results, peers, repetition + 1)
         if arguments.write:
@@ -173,9 +179,15 @@ def main() -> None:
     parser.add_argument(
         "--models", nargs="+", choices=("small", "large"), default=("small", "large")
     )
+    parser.add_argument(
+        "--concurrencies", nargs="+", type=int, choices=CONCURRENCIES, default=CONCURRENCIES
+    )
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    arguments = parser.parse_args()
+    # Else a server would outlive it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with tempfile.TemporaryDirectory() as place:
-        print(run(parser.parse_args(), Path(place)))
+        print(run(arguments, Path(place)))
 
 
 if __name__ == "__main__":
