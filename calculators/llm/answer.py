@@ -166,13 +166,13 @@ class Answer:
         return scored
 
     def _usage(self) -> Usage:
-        return Usage(
-            self._prompt_tokens,
-            sum(
-                output.completion_tokens * len(targets)
-                for output, targets in zip(self._outputs, self._targets, strict=True)
-            ),
-        )
+        made, thought, thinks = 0, 0, False
+        for output, targets in zip(self._outputs, self._targets, strict=True):
+            made += output.completion_tokens * len(targets)
+            if output.reasoning_tokens is not None:
+                thinks = True
+                thought += output.reasoning_tokens * len(targets)
+        return Usage(self._prompt_tokens, made, reasoning_tokens=thought if thinks else None)
 
 
 def parts_of(input_ids: bytes, settings: GenerationSettings) -> list[Part]:

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple, Protocol
 
 from calculators.llm.openai.response import Verbose
 from calculators.llm.output.events import Content, OutputEvent, ToolCall
+from calculators.llm.output.output_stream import merged
+from calculators.llm.reasoning_count import ReasoningCount
 from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
 from calculators.llm.text.text_stream import TextStream
 
@@ -55,7 +57,15 @@ class ChoiceOutput:
             second call began where only one is allowed?
     """
 
-    __slots__ = ("_max_calls", "_parser", "_raw", "_text", "calls", "is_stopped")
+    __slots__ = (
+        "_max_calls",
+        "_parser",
+        "_raw",
+        "_reasoning",
+        "_text",
+        "calls",
+        "is_stopped",
+    )
 
     def __init__(
         self,
@@ -64,12 +74,17 @@ class ChoiceOutput:
         *,
         max_calls: int | None = None,
         raw: RawText | None = None,
+        reasoning: ReasoningCount | None = None,
     ) -> None:
-        """``max_calls``: the choice ends where one more would begin. ``raw``: is told as well."""
+        """``max_calls``: the choice ends where one more would begin.
+
+        ``raw`` is told as well. ``reasoning`` counts; without it no tokens of reasoning are known.
+        """
         self._text = text
         self._parser = parser
         self._max_calls = max_calls
         self._raw = raw
+        self._reasoning = reasoning
         self.calls = 0
         self.is_stopped = False
 
@@ -88,28 +103,60 @@ class ChoiceOutput:
         """Tokens so far, without an echoed prompt."""
         return self._text.completion_tokens
 
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """Those of them that were reasoning; None when nothing counts them."""
+        return None if self._reasoning is None else self._reasoning.count
+
     async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
         """`feed` when it `is_plain`, without echo and probabilities."""
+        if self._reasoning is not None and len(ids) > 1:
+            gained: list[OutputEvent] = []
+            for token_id in ids:
+                gained += await self.feed_plain((token_id,))
+            return merged(gained)
         text = await self._text.feed_plain(ids)
         if self._parser is None:
             return (Content(text),) if text else ()
-        return self._checked(self._parser.feed(text)) if text else ()
+        events = self._checked(self._parser.feed(text)) if text else ()
+        if self._reasoning is not None:
+            self._reasoning.add(events)
+        return events
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Gain:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._raw is not None:
             await self._raw.feed(ids)
+        if self._reasoning is None or len(ids) < 2:
+            return await self._feed(ids, logprobs)
+        # One by one: which of them were reasoning can only be told apart so.
+        gained: list[OutputEvent] = []
+        tokens: list[ScoredToken] = []
+        for place, token_id in enumerate(ids):
+            if self.is_stopped:
+                break
+            gain = await self._feed((token_id,), logprobs[place : place + 1])
+            gained += gain.events
+            tokens += gain.tokens
+        return Gain(merged(gained), tokens)
+
+    async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> Gain:
         gain = self._gain(await self._text.feed(ids, logprobs))
         if self._text.is_stopped and not self.is_stopped:
             self.is_stopped = True
-            return self._ended(gain)
+            gain = self._ended(gain)
+        if self._reasoning is not None and ids:
+            self._reasoning.add(gain.events)
         return gain
 
     async def finish(self) -> Gain:
         """What is left when the sequence has ended."""
         if self.is_stopped:
             return Gain(())
-        return self._ended(self._gain(await self._text.finish()))
+        gain = self._ended(self._gain(await self._text.finish()))
+        if self._reasoning is not None:
+            self._reasoning.finish(gain.events)
+        return gain
 
     def _gain(self, piece: Piece) -> Gain:
         if self._parser is None:

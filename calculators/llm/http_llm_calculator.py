@@ -205,7 +205,10 @@ class HttpLLMCalculator(Calculator):
         for number, text in enumerate(request.prompts):
             param = field if len(request.prompts) == 1 else f"{field}[{number}]"
             if isinstance(text, str):
-                made.append(_Prompt((await servable.prompts.encode(text)).input_ids, text, param))
+                prompt = await servable.prompts.encode(
+                    text, add_special_tokens=request.add_special_tokens
+                )
+                made.append(_Prompt(prompt.input_ids, text, param))
             else:
                 shown = servable.tokens.decode(text, skip_special_tokens=False)
                 made.append(_Prompt(servable.token_ids(text, param=param), shown, param))

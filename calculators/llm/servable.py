@@ -36,6 +36,7 @@ from calculators.llm.output.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Prompt
 from calculators.llm.prompt.messages import Ready as PromptsReady
+from calculators.llm.reasoning_count import ReasoningCount
 from calculators.llm.structured.client import GrammarChecker, Grammars
 from calculators.llm.structured.request_grammar import request_grammar
 from calculators.llm.text.choice_text import ChoiceText
@@ -195,9 +196,11 @@ class LlmServable:
         shown: frozenset[str] = frozenset()
         parser: Parser | None = None
         max_calls: int | None = None
+        thinks = False
         if isinstance(request, ChatRequest):
             schemas = request.tools.schemas if request.tools.items else None
             parsers = self.parsers if schemas is not None else self._without_tools
+            thinks = parsers.reasoning is not None
             if parsers != _NO_PARSERS:
                 stream = parsers.start(tools=schemas, prompt=prompt)
                 parser = TrimmedStream(stream) if has_form else stream
@@ -216,6 +219,7 @@ class LlmServable:
             raw=None
             if verbose is None
             else RawText(self.text_stream(skip_special_tokens=False), verbose),
+            reasoning=ReasoningCount() if thinks else None,
         )
 
     async def with_grammar(

@@ -6,6 +6,7 @@ the whole. The format is described beside the cases (``LLM_CASES_README.md``).
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "double": (int, float),
     "null": (type(None),),
     "bool": (bool,),
+    "valid_json": (dict, list),
 }
 
 _OPERATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -29,6 +31,7 @@ _OPERATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "contains": operator.contains,
     "startswith": lambda found, start: str(found).startswith(start),
     "<": operator.lt,
+    ">": operator.gt,
     "<=": operator.le,
     ">=": operator.ge,
     "empty": lambda found, is_empty: (not found) is is_empty,
@@ -60,4 +63,6 @@ def _values(document: Any, path: str) -> list[Any]:
 def _step(value: Any, step: str) -> list[Any]:
     if step == "[*]":
         return list(value)
+    if isinstance(value, str):
+        value = json.loads(value)  # what the model says may be JSON itself
     return [value[int(step[1:-1])]] if step.startswith("[") else [value.get(step)]

@@ -18,6 +18,7 @@ from tests.servers.cli.process import COMMAND, ROOT, environment
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"
+GRAMMARS: Final = "calculators.llm.structured.process"
 PROMPTS: Final = "calculators.llm.prompt.process"
 
 #: Much longer than anything here takes on a busy machine.

@@ -1,70 +1,98 @@
-"""OpenVINO Model Server's cases that generate, answered by the demo model.
+"""OpenVINO Model Server's cases of a whole server, answered by the demo model.
 
 The file lies beside the checkout. Its models are others, so what hangs on their words does not
-count; what counts is that the same is accepted, and that answers have the same members. The text
-of an error is ours (tests/calculators/llm/openai/test_api_cases.py has the refusals).
+count; what counts is that the same is accepted and refused, and that answers have the same members.
+The text of an error is ours.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.calculators.llm.openai.api_cases import exception_of, is_refused, load_api_cases
 from tests.process.answer_checks import fails
-from tests.process.http_client import HttpClient
-from tests.process.stream_law import read_stream
-from tests.servers.cli.process import ROOT
+from tests.process.http_client import HttpClient, Reply
+from tests.process.stream_law import DONE, read_stream
 
-FILE = ROOT.parent / "shared" / "cases" / "api.jsonl"
-
-_IMAGES = "models that see come with a later version"
-_GRAMMAR = "structured output comes with a later version: refused by name, never dropped"
-_WORDS = "where a text stops is the model's to say: test_streams.py stops at words of the answer"
-#: What does not count, by a part of the ids, and why.
-EXCEPTIONS = {
-    "unaryStructuredOutput": _GRAMMAR,
+_WORDS: Final = "where a text stops is the model's to say: test_streams.py stops at words of it"
+_MOCK: Final = "a mock calculator's answer, not a language model's"
+_KEY: Final = "this server has no key: tests/servers/openai_http has one that has"
+#: What does not count here, by a part of the ids, beside what `exception_of` says.
+EXCEPTIONS: Final = {
     "SpaceStopString": _WORDS,
     "MultipleStopStrings": _WORDS,
     "SingleStopString": _WORDS,
-    "MessagesWithOnlyRole": "a hostile case of its own: content must be there, if only as null",
-    "UnaryWithHeaders": "a mock calculator's answer",
+    "HttpOpenAIHandlerTest.Unary": _MOCK,
+    "UnaryWithQueue": _MOCK,
+    "ApiKey": _KEY,
     "chat_unary_keys_legacy": "all answers have the same members, whatever the pipeline",
+    "max_tokens exceeds limit": "this graph sets no limit",
+}
+#: Decided by more than the parser, so they count here.
+_COUNTED: Final = ("ExceedsMaxModelLength", "EqualToMaxModelLength")
+
+#: Paths that parse the text itself as something else than JSON.
+_OF_TEXT: Final = ("[?]", "|from", "compare(")
+#: Members that are the model's business, and who serves it.
+_OF_MODEL: Final = ("model", "usage.completion_tokens", "data[0].owned_by")
+_PICTURES: Final = ("image_url", "input_image")
+#: What may refuse a request: its body, or its path and model.
+_REFUSALS: Final = {
+    400: {"invalid_request_error"},
+    404: {"invalid_request_error", "not_found_error"},
 }
 
-#: Paths that parse the text itself.
-_OF_TEXT = ("[?]", "|from", "compare(")
+CASES: Final = [case for case in load_api_cases() if case["level"] == "http"]
 
 
-def load() -> list[dict[str, Any]]:
-    """The cases of the whole server that end well."""
-    if not FILE.is_file():
-        return []
-    cases = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+def why_not(case: dict[str, Any]) -> str | None:
+    """Why a case does not count, if it does not."""
+    for part, why in EXCEPTIONS.items():
+        if part in case["id"]:
+            return why
+    return None if any(part in case["id"] for part in _COUNTED) else exception_of(case)
+
+
+def cases(*, refused: bool) -> list[Any]:
     return [
-        case
-        for case in cases
-        if case["level"] == "http"
-        and case["endpoint"].rstrip("/").endswith("completions")
-        and case["expect"].get("http_status", 200) == 200
+        pytest.param(case, id=case["id"])
+        for case in CASES
+        if is_refused(case) is refused and not why_not(case)
     ]
 
 
-CASES = load()
+def body_of(case: dict[str, Any]) -> object:
+    if "body_raw" in case:
+        return case["body_raw"]
+    body = case["body"]
+    # A missing model is what some are about.
+    return {**body, "model": "demo"} if isinstance(body.get("model"), str) else body
 
 
-def exception(case: dict[str, Any]) -> str | None:
-    """Why a case does not count, if it does not."""
-    if "image_url" in json.dumps(case["body"]):
-        return _IMAGES
-    return next((why for part, why in EXCEPTIONS.items() if part in case["id"]), None)
+def answerable(case: dict[str, Any]) -> Any:
+    """The body for a model that reads text, and that may end before another one does."""
+    body = body_of(case)
+    if not isinstance(body, dict) or "text" in body:
+        return body
+    limit = "max_output_tokens" if "input" in body else "max_tokens"
+    asked: dict[str, Any] = {limit: 5, **_without_pictures(body)}
+    if "response_format" not in body:
+        # The length is asked for, as the end is the model's to say.
+        asked.setdefault("ignore_eos", True)
+    return asked
 
 
-def body_of(case: dict[str, Any]) -> dict[str, Any]:
-    body = {**case["body"], "model": "demo"}
-    # Another model may end before: the length is asked for instead.
-    return {"ignore_eos": True, "max_tokens": 5, **body}
+def _without_pictures(value: Any) -> Any:
+    """A word in place of each."""
+    if isinstance(value, dict):
+        if value.get("type") in _PICTURES:
+            kind = "text" if value["type"] == "image_url" else "input_text"
+            return {"type": kind, "text": "(a picture)"}
+        return {name: _without_pictures(member) for name, member in value.items()}
+    return [_without_pictures(each) for each in value] if isinstance(value, list) else value
 
 
 def wanted_of(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -75,26 +103,73 @@ def wanted_of(case: dict[str, Any]) -> list[dict[str, Any]]:
         if "when" not in check
         and not str(check.get("value")).startswith("<<REFERENCE")
         and not any(part in check["path"] for part in _OF_TEXT)
-        and check["path"] not in ("model", "usage.completion_tokens")
+        and check["path"] not in _OF_MODEL
+        and check["op"] != "elementwise_eq"  # the ids of another tokenizer
     ]
 
 
+def unfolded(answer: Any) -> Any:
+    """An answer whose texts are JSON, as the checks of structured output read them."""
+    if isinstance(answer, dict):
+        return {name: unfolded(member) for name, member in answer.items()}
+    if isinstance(answer, list):
+        return [unfolded(each) for each in answer]
+    try:
+        return json.loads(answer) if isinstance(answer, str) and answer[:1] == "{" else answer
+    except ValueError:
+        return answer
+
+
 @pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if not exception(case)], ids=lambda case: case["id"]
-)
+@pytest.mark.parametrize("case", cases(refused=False))
 def test_a_case_is_answered(client: HttpClient, case: dict[str, Any]) -> None:
-    reply = client.ask("POST", case["endpoint"], body_of(case))
+    body = answerable(case)
+    reply = client.ask(case["method"], case["endpoint"], body)
     assert reply.status == 200, reply.body
-    if not case["body"].get("stream"):
-        assert [check for check in wanted_of(case) if fails(reply.json, check)] == []
+    if isinstance(body, dict) and body.get("stream"):
+        check_stream(case, reply)
         return
-    read_stream(reply.body, usage="stream_options" in case["body"])
+    answer = reply.json
+    texts = unfolded(answer)
+    assert [
+        check for check in wanted_of(case) if fails(answer, check) and fails(texts, check)
+    ] == []
+
+
+def check_stream(case: dict[str, Any], reply: Reply) -> None:
+    if case["endpoint"].endswith("/responses"):
+        check_events(case, reply)
+    else:
+        read_stream(reply.body, usage="stream_options" in case["body"])
     for check in case["expect"].get("event_checks", ()):
         if check["scope"] == "headers":
             assert reply.headers[check["path"]] == check["value"]
         elif check["scope"] == "last_reply":
             assert check["value"] in reply.body.decode()
+
+
+def check_events(case: dict[str, Any], reply: Reply) -> None:
+    """The types of the events of a response, and their numbers."""
+    blocks = reply.body.decode().removesuffix("\n\n").split("\n\n")
+    *events, last = [block.split("data: ", 1)[1] for block in blocks]
+    assert last == DONE
+    told = [json.loads(event) for event in events]
+    types = [event["type"] for event in told]
+    for check in case["expect"]["event_checks"]:
+        if check["path"] == "type":
+            assert types[int(check["scope"][len("event[") : -1])] == check["value"]
+        elif check["path"] == "types":
+            assert types[-len(check["value"]) :] == check["value"]
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+
+
+@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
+@pytest.mark.parametrize("case", cases(refused=True))
+def test_a_case_is_refused(client: HttpClient, case: dict[str, Any]) -> None:
+    reply = client.ask(case["method"], case["endpoint"], body_of(case))
+    assert reply.status in _REFUSALS, reply.body
+    assert reply.error["type"] in _REFUSALS[reply.status]
+    assert reply.error["message"]
 
 
 @pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")

@@ -27,10 +27,12 @@ class CompletionRequest(GenerationRequest):
             not negative, but may still be beyond the vocabulary.
         logprobs: None is without, 0 with the log-probability of each token, 1 repeats it under
             ``top_logprobs``.
+        add_special_tokens: put the tokens before a text that its model expects there.
     """
 
     prompts: tuple[Prompt, ...]
     logprobs: int | None = None
+    add_special_tokens: bool = True
 
     @property
     def echo(self) -> bool:
@@ -51,6 +53,7 @@ def parse_completion_request(
         **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
         prompts=_read_prompts(body, limits),
         logprobs=read_completion_logprobs(body),
+        add_special_tokens=fields.boolean(body, "add_special_tokens") is not False,
     )
 
 
@@ -58,7 +61,7 @@ def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Promp
     """A string, an array of strings, an array of ids, or an array of arrays of ids."""
     value = body.get("prompt")
     if value is None:
-        hint = "messages are for /chat/completions" if "messages" in body else ""
+        hint = "messages are for /v3/chat/completions" if "messages" in body else ""
         raise fields.missing("prompt", hint)
     if isinstance(value, str):
         return (_check_text("prompt", value),)

@@ -38,8 +38,8 @@ def endpoint_of(uri: str) -> Endpoint:
         # A path may be as long as a request line; its end says enough.
         shown = path if len(path) <= 100 else "..." + path[-100:]
         raise RequestError(
-            f'A language model does not answer "{shown}"; under /v3 and /v1 it answers '
-            f"{', '.join(Endpoint)}",
+            f'A language model does not answer "{shown}"; it answers '
+            f"{', '.join(PREFIXES[0] + endpoint for endpoint in Endpoint)}, and as much under /v1",
             code=Code.NOT_FOUND,
         )
     return endpoint

@@ -84,7 +84,7 @@ def read_generation(
     model = read_model(body)
     streaming = read_streaming_options(body)
     settings = read_sampling(body, endpoint, defaults, limits)
-    refuse_unsupported(body)
+    refuse_unsupported(body, endpoint)
     include_stop = fields.boolean(body, "include_stop_str_in_output")
     if include_stop is None:
         include_stop = bool(defaults.include_stop_str_in_output)

@@ -22,12 +22,16 @@ _ONE: Final = (
     "if",
     "then",
     "else",
+    "unevaluatedItems",
+    "unevaluatedProperties",
 )
 _LIST: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions")
 
 MAX_DEPTH: Final = 64
 MAX_PATTERN: Final = 4096
+#: Of one schema, wherever they stand. Their grammar takes longer to make than anybody waits.
+MAX_PROPERTIES: Final = 1000
 
 
 def check_schema(schema: object, path: str) -> None:
@@ -37,6 +41,7 @@ def check_schema(schema: object, path: str) -> None:
         RequestError: with the place inside the schema as its param.
     """
     waiting: list[tuple[object, str, int]] = [(schema, path, 0)]
+    properties = 0
     while waiting:
         here, place, depth = waiting.pop()
         if isinstance(here, bool):
@@ -49,6 +54,9 @@ def check_schema(schema: object, path: str) -> None:
         _check_pattern(here.get("pattern"), f"{place}.pattern")
         _check_keywords(schema, here, place)
         waiting += [(each, where, depth + 1) for each, where in _inner(here, place)]
+        properties += len(here.get("properties") or ())
+        if properties > MAX_PROPERTIES:
+            raise fields.invalid(path, f"the schema has more than {MAX_PROPERTIES} properties")
 
 
 def _check_keywords(root: object, schema: dict[str, Any], place: str) -> None:

@@ -85,6 +85,6 @@ def _usage(usage: Usage | None) -> str:
         f'{{"input_tokens":{usage.prompt_tokens}'
         f',"input_tokens_details":{{"cached_tokens":{usage.cached_tokens or 0}'
         f',"cache_write_tokens":0}},"output_tokens":{usage.completion_tokens}'
-        ',"output_tokens_details":{"reasoning_tokens":0}'
+        f',"output_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens or 0}}}'
         f',"total_tokens":{usage.prompt_tokens + usage.completion_tokens}}}'
     )

@@ -20,7 +20,11 @@ from calculators.llm.openai.responses_tools import (
     shown_tools,
 )
 from calculators.llm.openai.structured_output import only_one, read_text_format
-from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
+from calculators.llm.openai.template_arguments import (
+    VERBOSITIES,
+    TemplateArguments,
+    read_template_arguments,
+)
 from calculators.llm.openai.tools import Tools
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -113,6 +117,13 @@ def _with_instructions(
 
 
 def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
+    text = fields.json_object(body, "text") or {}
+    verbosity = fields.string(text, "verbosity", "text.verbosity")
+    if verbosity not in (None, *VERBOSITIES):
+        words = ", ".join(f'"{word}"' for word in VERBOSITIES)
+        raise fields.invalid("text.verbosity", f"{fields.describe(verbosity)} is none of {words}")
+    if verbosity is not None:
+        body = {**body, "verbosity": verbosity}
     reasoning = fields.json_object(body, "reasoning") or {}
     effort = fields.string(reasoning, "effort", "reasoning.effort")
     if effort is None:
@@ -151,7 +162,7 @@ def _read_echo(
         "temperature": settings.temperature if settings.do_sample else 0,
         "text": {
             "format": text.get("format") or {"type": "text"},
-            "verbosity": fields.string(text, "verbosity", "text.verbosity") or "medium",
+            "verbosity": text.get("verbosity") or "medium",
         },
         "tool_choice": shown_tool_choice(body),
         "tools": shown_tools(body, tools),

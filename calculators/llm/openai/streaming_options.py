@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from calculators.llm.openai import fields
+
+_KNOWN: Final = ("include_usage", "include_obfuscation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,12 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
     if not stream:
         raise fields.invalid("stream_options", "only allowed when stream is true")
     for name in options:
-        if name != "include_usage":
+        if name not in _KNOWN:
             raise fields.invalid(
                 "stream_options", f'{fields.describe(name)} is not known; "include_usage" is'
             )
+    # Padding against those who count bytes on the way; none is sent.
+    fields.boolean(options, "include_obfuscation", "stream_options.include_obfuscation")
     return StreamingOptions(
         stream, bool(fields.boolean(options, "include_usage", "stream_options.include_usage"))
     )

@@ -37,7 +37,7 @@ class StructuredOutput:
 
 
 def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
-    """Read ``response_format``, ``guided_*`` and ``structured_outputs``; None: any text will do.
+    """Read ``response_format`` and what vLLM has for it; None: any text will do.
 
     Source: OpenAI's API reference; vLLM's documentation of structured outputs; OpenVINO Model
     Server, which also takes formats of structural tags as ``response_format``.
@@ -267,5 +267,6 @@ _MEMBERS: Final[dict[str, Callable[[object, str], StructuredOutput | None]]] = {
     "guided_regex": _regex,
     "guided_choice": _choice,
     "guided_grammar": _grammar,
+    "structural_tag": _structural_tag,
     "structured_outputs": _structured_outputs,
 }

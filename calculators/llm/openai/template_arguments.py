@@ -16,6 +16,7 @@ RESERVED: Final = frozenset(
     | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
 )
 
+VERBOSITIES: Final = ("low", "medium", "high")
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
 
@@ -34,9 +35,10 @@ class TemplateArguments:
 
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
-    """Read ``chat_template_kwargs``, ``enable_thinking`` and ``reasoning_effort``.
+    """Read ``chat_template_kwargs``, and the members that are names for some of them.
 
-    What ``chat_template_kwargs`` says wins over the two others. An effort also sets
+    These are ``add_generation_prompt``, ``enable_thinking``, ``reasoning_effort``, ``verbosity``
+    and ``documents``. What ``chat_template_kwargs`` says wins over them. An effort also sets
     ``enable_thinking``, which is what the templates of many models ask for.
     """
     values = dict(fields.json_object(body, "chat_template_kwargs") or {})
@@ -47,6 +49,9 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         values, "add_generation_prompt", "chat_template_kwargs.add_generation_prompt"
     )
     values.pop("add_generation_prompt", None)
+    at_the_top = fields.boolean(body, "add_generation_prompt")
+    if add_generation_prompt is None:
+        add_generation_prompt = at_the_top
     thinking = fields.boolean(body, "enable_thinking")
     effort = fields.one_of(body, "reasoning_effort", *_EFFORTS)
     if thinking is not None:
@@ -55,4 +60,19 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         values.setdefault("reasoning_effort", effort)
         if effort in _THINKS:
             values.setdefault("enable_thinking", _THINKS[effort])
+    verbosity = fields.one_of(body, "verbosity", *VERBOSITIES)
+    if verbosity is not None:
+        values.setdefault("verbosity", verbosity)
+    documents = _read_documents(body)
+    if documents:
+        values.setdefault("documents", documents)
     return TemplateArguments(values, add_generation_prompt is not False)
+
+
+def _read_documents(body: Mapping[str, Any]) -> list[Any]:
+    """What the answer is to be found in, for templates that know such a list."""
+    documents = fields.array(body, "documents") or []
+    for i, document in enumerate(documents):
+        if not isinstance(document, dict):
+            raise fields.wrong_type(f"documents[{i}]", "an object", document)
+    return documents

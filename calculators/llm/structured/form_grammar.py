@@ -14,7 +14,6 @@ from calculators.llm.structured.rules import GrammarTooLarge, Rules
 from calculators.llm.structured.schema_error import SchemaError
 from calculators.llm.structured.schema_rules import schema_grammar
 
-
 #: Of the place in an error.
 _LONGEST_PATH: Final = 200
 

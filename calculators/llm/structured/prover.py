@@ -7,11 +7,12 @@ from typing import Final
 
 import openvino_genai as genai
 
+from calculators.llm.engine.grammar_cache import GrammarCache
 from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.structured.form_grammar import FormError, grammar_of
 from calculators.llm.structured.grammar import AnswerForm
 from calculators.llm.structured.messages import Accepted, Refused
-from calculators.llm.structured.tiny_pipeline import TinyPipeline, token_count
+from calculators.llm.structured.tiny_pipeline import token_count
 
 _NOISE: Final = re.compile(
     r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
@@ -30,14 +31,14 @@ class Prover:
         size = token_count(tokenizer)
         if not size:
             raise RuntimeError("the tokenizer has no vocabulary that grammars could be made for")
-        self._pipeline = TinyPipeline(tokenizer, size)
-        self._pipeline.run()
+        self._grammars = GrammarCache(tokenizer, size)
 
     def check(self, form: AnswerForm) -> Accepted | Refused:
         """Can the engine follow it?"""
         try:
             grammar = grammar_of(form)
-            self._pipeline.compile(grammar)
+            self._grammars.make_room()
+            self._grammars.compile(grammar)
         except FormError as error:
             return Refused(str(error), error.path)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:

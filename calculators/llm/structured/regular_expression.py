@@ -262,6 +262,9 @@ class _Reader:
     def _class(self, start: int) -> Ranges:
         negated = self._take("^")
         pairs: list[tuple[int, int]] = []
+        if self._take("]"):
+            # As in Python; in ECMA 262 such a class has no letters, which nobody wants.
+            pairs.append((ord("]"), ord("]")))
         while not self._take("]"):
             here = self._at
             low = self._class_item(start)

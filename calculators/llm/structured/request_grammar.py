@@ -16,6 +16,8 @@ from calculators.llm.structured.call_shapes import CallShape, Tool, shape_of
 from calculators.llm.structured.formats import Format
 from calculators.llm.structured.grammar import AnswerForm
 
+#: Of a form, in characters: that is more than a thousand tools that people write.
+MAX_SIZE: Final = 1024 * 1024
 #: What a model writes between its reasoning and the next message, and before an answer.
 _AFTER_REASONING: Final[dict[type[ReasoningParser], str]] = {
     GptOssReasoningParser: "<|start|>assistant",
@@ -76,7 +78,12 @@ def request_grammar(
 
 
 def _form(part: Format) -> AnswerForm:
-    return AnswerForm(json.dumps(part))
+    text = json.dumps(part)
+    if len(text) > MAX_SIZE:
+        raise fields.invalid(
+            "tools", f"the schemas of the tools are longer than {MAX_SIZE} characters together"
+        )
+    return AnswerForm(text)
 
 
 def _tools(tools: Tools) -> list[Tool]:
@@ -110,7 +117,7 @@ def _after_reasoning(
     if parser is None or not parser.end_tag or not parser.start_tags:
         return rest
     after = _AFTER_REASONING.get(parser)
-    behind = (formats.const(after) if after else formats.regex(r"\s{0,4}"), rest)
+    behind = (formats.const(after) if after else formats.regex("[ \\n]{0,4}"), rest)
     if is_open:
         ending = formats.tag("", formats.any_text(), parser.end_tag)
         return formats.sequence(ending, *behind)

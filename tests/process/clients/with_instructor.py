@@ -1,16 +1,17 @@
-"""Instructor: plain text, and what it gets for structured output, which is a later version's."""
+"""Instructor: plain text, and a person in each of its ways to structured output."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import instructor
 import openai
-from pydantic import create_model
 
-from tests.process.clients.asked import API_KEY, MAX_TOKENS, MODEL, QUESTION
+from tests.process.clients.asked import API_KEY, MODEL, MORE_TOKENS, QUESTION
+from tests.process.clients.person import Person, told
 
-Person = create_model("Person", name=(str, ...), age=(int, ...))
+#: By calling a tool, by a schema, by "some JSON" with the schema in the prompt, over responses.
+_MODES: Final = ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "RESPONSES_TOOLS")
 
 
 def facts(base_url: str) -> dict[str, Any]:
@@ -19,27 +20,26 @@ def facts(base_url: str) -> dict[str, Any]:
         "model": MODEL,
         "messages": [{"role": "user", "content": QUESTION}],
         "temperature": 0,
-        "max_tokens": MAX_TOKENS,
+        "max_tokens": MORE_TOKENS,
     }
     plain = instructor.from_openai(client).chat.completions.create(response_model=None, **asked)
     return {
         "chat": plain.choices[0].message.content,
-        "json": _structured(client, asked, instructor.Mode.JSON),
-        "json_schema": _structured(client, asked, instructor.Mode.JSON_SCHEMA),
+        **{mode: _person(client, asked, mode) for mode in _MODES},
+        "partial": _partial(client, asked),
     }
 
 
-def _structured(client: openai.OpenAI, asked: dict[str, Any], mode: Any) -> str:
-    """What asking for a person ends with."""
-    patched = instructor.from_openai(client, mode=mode)
-    try:
+def _person(client: openai.OpenAI, asked: dict[str, Any], mode: str) -> dict[str, Any]:
+    patched = instructor.from_openai(client, mode=instructor.Mode[mode])
+    return told(
         patched.chat.completions.create(response_model=Person, max_retries=1, **asked)
-    except Exception as error:
-        causes: list[BaseException] = [error]
-        while causes[-1].__cause__ is not None:
-            causes.append(causes[-1].__cause__)
-        for cause in causes:
-            if isinstance(cause, openai.APIStatusError):
-                return f"{type(cause).__name__} {cause.param}"
-        return repr(causes)
-    return "a person"
+    )
+
+
+def _partial(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:
+    """The last of the persons that a stream grows into."""
+    patched = instructor.from_openai(client, mode=instructor.Mode.TOOLS)
+    *_, last = patched.chat.completions.create_partial(response_model=Person, **asked)
+    members: dict[str, Any] = last.model_dump()
+    return members

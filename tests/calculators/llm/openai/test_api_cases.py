@@ -1,14 +1,13 @@
 """OpenVINO Model Server's cases and hostile requests, as far as parsing decides them.
 
 Both files lie beside the checkout. Where a case shows a defect of OpenVINO Model Server, an
-off-by-one limit say, it is listed below with what counts here.
+off-by-one limit say, it is listed in ``api_cases.py`` with what counts here.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,62 +22,18 @@ from calculators.llm.openai.model_length import model_length
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.responses_request import ResponsesRequest, parse_responses_request
 from calculators.llm.openai.tokenize_request import TokenizeRequest, parse_tokenize_request
+from tests.calculators.llm.openai.api_cases import (
+    CASES,
+    EXCEPTIONS,
+    exception_of,
+    is_refused,
+    load,
+    load_api_cases,
+)
 from tests.calculators.llm.openai.bodies import settings
 
-CASES = Path(__file__).parents[5] / "shared" / "cases"
-
-
-def load(name: str) -> list[dict[str, Any]]:
-    path = CASES / name
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-API_CASES = load("api.jsonl")
+API_CASES = load_api_cases()
 BAD_INPUTS = load("bad_inputs.jsonl")
-
-# What OpenVINO Model Server does differently, by the part of the id that its cases share; those
-# that are named "derived:" are one case each.
-_VLM = "that the model reads images, and so answers no completions, is the calculator's to say"
-_GRAMMAR = "structured output is not built yet: refused by name, never dropped"
-_LENGTH = "decided once the prompt's tokens are counted"
-_STOP = "the stop string stays out of streamed text, so false is nothing to refuse"
-_CANCELLED = "a client that has gone is the calculator's business"
-_NULL = "null is absent"
-_INCLUSIVE = "the limit may be reached"
-_N = "n needs no best_of"
-_MODEL_SIDE = "a model that answers with audio, or hears, is not built yet"
-EXCEPTIONS = {
-    "unaryCompletionsJson/vlm": _VLM,
-    "endpoint:/v3/completions:OMNI": _VLM,
-    "VlmInjectionGuardRejected": "the guard stands where images are decoded",
-    "unaryStructuredOutput": _GRAMMAR,
-    "responseFormatValid": _GRAMMAR,
-    "ExceedsMaxModelLength": _LENGTH,
-    "EqualToMaxModelLength": _LENGTH,
-    "IncludeStopStrInOutputFalse": _STOP,
-    "include_stop_str_in_output cannot be set to false": _STOP,
-    "ClientDisconnectedImmediately": _CANCELLED,
-    "MessagesWithOnlyRole": "a hostile case of its own: content must be there, if only as null",
-    "ChoiceNotInProvidedList": "a tool that is not there is an error, not an empty list",
-    "parseChatTemplateKwargsInvalidArray": "refused at once; there, later in the same request",
-    "ParsingAudioVoiceAndFormatWav": _MODEL_SIDE,
-    "ParsingInputAudioContentPartInChatCompletions": _MODEL_SIDE,
-    "derived:chat/completions:stream_options.include_usage is not a boolean#2": _NULL,
-    "derived:completions:stream_options.include_usage is not a boolean#2": _NULL,
-    "derived:http:stream field is not a boolean#4": _NULL,
-    "derived:http:stream field is not a boolean#6": _NULL,
-    "derived:responses:stream_options is not supported in Responses API.#2": _NULL,
-    "derived:responses:best_of exceeds limit provided in graph config: 20": _INCLUSIVE,
-    "ParsingResponsesNUnaryIsAccepted": "a response is one answer: a second has no place in it",
-    "ParsingModalitiesWorksForResponsesEndpoint": _MODEL_SIDE,
-    "derived:completions:n value cannot be greater than best_of": _N,
-    "derived:chat/completions:n value cannot be greater than best_of#2": _N,
-    "derived:chat/completions:max_tokens exceeds limit provided in graph config: 10": _INCLUSIVE,
-    "logprobs are not supported in streaming mode": "they can be streamed",
-    "derived:completions:prompt is not a string": "several prompts are answered",
-}
 
 
 def is_parsing(case: dict[str, Any]) -> bool:
@@ -117,23 +72,6 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
     )
 
 
-def expected_refusal(case: dict[str, Any]) -> bool:
-    expect = case["expect"]
-    for name in ("parse_ok", "ok"):
-        if name in expect:
-            return not expect[name]
-    return int(expect.get("http_status", 200)) >= 400
-
-
-def exception(case: dict[str, Any]) -> str | None:
-    """Why a case does not count, if it does not."""
-    name = case["id"]
-    for part, reason in EXCEPTIONS.items():
-        if name == part or (part in name and not part.startswith("derived:")):
-            return reason
-    return None
-
-
 @pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize(
     "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
@@ -147,14 +85,14 @@ def test_what_is_accepted(case: dict[str, Any]) -> None:
         unnamed = error.param is None
         assert not unnamed, "every refusal of a body names the member"
     # An exception goes the other way: should it not, it is none any more.
-    assert refused is (expected_refusal(case) is (exception(case) is None))
+    assert refused is (is_refused(case) is (exception_of(case) is None))
 
 
 @pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("part", EXCEPTIONS)
 def test_an_exception_still_has_its_case(part: str) -> None:
     parsing = [case for case in API_CASES if is_parsing(case)]
-    assert any(exception(case) == EXCEPTIONS[part] and part in case["id"] for case in parsing)
+    assert any(exception_of(case) == EXCEPTIONS[part] and part in case["id"] for case in parsing)
 
 
 def expected_messages(case: dict[str, Any]) -> Any:
@@ -216,9 +154,15 @@ def test_model_length(case: dict[str, Any]) -> None:
 
 GROUPS = ("messages", "sampling", "tools", "structured", "completions", "image", "template")
 
+_LENGTH = "decided once the prompt's tokens are counted"
+_GRAMMAR = "decided when a grammar is made of it"
 NOT_DECIDED_BY_PARSING = {
     "msg_over_context": _LENGTH,
     "msg_over_context_stream": _LENGTH,
+    "so_schema_ref_self": _GRAMMAR,
+    "so_schema_ref_cycle": _GRAMMAR,
+    "so_schema_min_gt_max": _GRAMMAR,
+    "so_schema_maxlength_1e6": _GRAMMAR,
     "so_schema_deep_5000": "too deep to be parsed: the front refuses it",
     "comp_prompt_oov_id": "decided where the vocabulary is known",
 }

@@ -81,7 +81,6 @@ def test_log_probabilities_are_those_of_the_chosen_tokens(value: Any) -> None:
         ({"suffix": "end"}, "suffix"),
         ({"prompt_embeds": "AAAA"}, "prompt_embeds"),
         ({"logit_bias": {"1": 1}}, "logit_bias"),
-        ({"guided_json": {}}, "guided_json"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"model": None}, "model"),
     ],

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from calculators.llm.engine import grammar_cache
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -147,3 +148,24 @@ def test_a_failure_is_told_once(answers: Answers) -> None:
         failed += [each for output in steps(core, 1) for each in output.failed]
     assert [each.request_id for each in failed] == [70_020]
     assert ".cpp" not in failed[0].reason
+
+
+def test_grammars_are_forgotten_when_they_are_too_many(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_cache, "MAX_COUNT", 2)
+    core = EngineCore(answers.pipeline)
+    made = [grammar(formats.regex(f"x{number}y")) for number in range(5)]
+    ids = range(70_030, 70_035)
+    for request_id, each in zip(ids, made, strict=True):
+        settings = GenerationSettings(max_new_tokens=20, grammar=each)
+        core.handle(Add(request_id, ids_of(40, 41), settings))
+    gained: dict[int, list[int]] = {request_id: [] for request_id in ids}
+    while core.has_work:
+        for output in steps(core, 1):
+            for tokens in output.tokens:
+                gained[tokens.request_id] += tokens.token_ids
+    texts = [answers.tokenizer.decode(each, skip_special_tokens=True) for each in gained.values()]
+    assert texts == [f"x{number}y" for number in range(5)]
+    assert not answers.pipeline.is_compiled(made[0])
+    assert answers.pipeline.is_compiled(made[4])

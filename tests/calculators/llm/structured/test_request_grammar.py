@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from calculators.http_payload import RequestError
-from calculators.llm.openai.response import AnswerChoice
 from calculators.llm.openai.structured_output import StructuredOutput
 from calculators.llm.openai.tools import Tools
+from calculators.llm.output.events import Arguments, Content, ToolCall
 from calculators.llm.output.output_parsers import OutputParsers
 from calculators.llm.output.parser import CallForm, ToolParser
 from calculators.llm.output.registry import reasoning_parser, tool_parser
@@ -67,7 +68,7 @@ def asked(
     )
 
 
-def written(answers: Answers, form: AnswerForm | None, count: int = 6) -> list[str]:
+def written(answers: Answers, form: AnswerForm | None, count: int = 3) -> list[str]:
     """Answers of the form, those that came to an end."""
     assert form is not None
     grammar = grammar_of(form)
@@ -78,23 +79,45 @@ def written(answers: Answers, form: AnswerForm | None, count: int = 6) -> list[s
     return ended
 
 
+@dataclass
+class Call:
+    name: str
+    arguments: str = ""
+
+
+@dataclass
+class Understood:
+    """What the parsers make of an answer."""
+
+    content: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+
 def understood(
     text: str, tool: str | None, reasoning: str | None = None, prompt: str = ""
-) -> AnswerChoice:
+) -> Understood:
     parsers = OutputParsers(
         tool_parser(tool) if tool else None, reasoning_parser(reasoning) if reasoning else None
     )
     stream = parsers.start(tools=SCHEMAS, prompt=prompt)
-    choice = AnswerChoice()
-    choice.add(stream.feed(text))
-    choice.add(stream.finish())
-    return choice
+    answer = Understood()
+    for event in [*stream.feed(text), *stream.finish()]:
+        match event:
+            case Content(more):
+                answer.content += more
+            case ToolCall(name, _):
+                answer.calls.append(Call(name))
+            case Arguments(more):
+                answer.calls[-1].arguments += more
+            case _:
+                pass
+    return answer
 
 
-def check_calls(choice: AnswerChoice, most: int | None = None) -> None:
-    assert choice.tool_calls
-    assert most is None or len(choice.tool_calls) <= most
-    for call in choice.tool_calls:
+def check_calls(choice: Understood, most: int | None = None) -> None:
+    assert choice.calls
+    assert most is None or len(choice.calls) <= most
+    for call in choice.calls:
         jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
 
 
@@ -111,7 +134,7 @@ def test_a_schema_alone(answers: Answers) -> None:
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_schema_binds_the_answer_and_not_the_thoughts(answers: Answers, is_open: bool) -> None:
     prompt = "<think>\n" if is_open else ""
-    for text in written(answers, asked(ANSWER, reasoning="qwen3", is_open=is_open), 12):
+    for text in written(answers, asked(ANSWER, reasoning="qwen3", is_open=is_open), 6):
         choice = understood(text, None, "qwen3", prompt)
         assert isinstance(json.loads(choice.content)["ok"], bool)
 
@@ -142,14 +165,14 @@ def test_a_named_tool_is_called_once(answers: Answers, parser: str) -> None:
     for text in written(answers, form):
         choice = understood(text, parser)
         check_calls(choice, most=1)
-        assert choice.tool_calls[0].name == "weather"
+        assert choice.calls[0].name == "weather"
 
 
 @pytest.mark.parametrize("parser", ["hermes3", "phi4", "qwen3coder"])
 def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> None:
-    for text in written(answers, asked(ANSWER, tools(), tool=parser), 12):
+    for text in written(answers, asked(ANSWER, tools(), tool=parser), 6):
         choice = understood(text, parser)
-        if choice.tool_calls:
+        if choice.calls:
             check_calls(choice)
         else:
             assert isinstance(json.loads(choice.content)["ok"], bool)
@@ -157,9 +180,9 @@ def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> Non
 
 @pytest.mark.parametrize("parser", PARSERS)
 def test_text_is_free_and_calls_are_by_the_schema(answers: Answers, parser: str) -> None:
-    for text in written(answers, asked(None, tools(), tool=parser, guides=True), 12):
+    for text in written(answers, asked(None, tools(), tool=parser, guides=True), 6):
         choice = understood(text, parser)
-        for call in choice.tool_calls:
+        for call in choice.calls:
             jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
 
 
@@ -170,7 +193,7 @@ def test_thoughts_before_a_forced_call(answers: Answers) -> None:
 
 
 def test_harmony_thinks_and_answers_in_messages(answers: Answers) -> None:
-    for text in written(answers, asked(ANSWER, tool="gptoss", reasoning="gptoss"), 12):
+    for text in written(answers, asked(ANSWER, tool="gptoss", reasoning="gptoss"), 6):
         choice = understood(text, "gptoss", "gptoss")
         assert isinstance(json.loads(choice.content)["ok"], bool)
 
