@@ -16,8 +16,10 @@ from calculators.llm.child.supervisor import STALL_SECONDS
 from calculators.llm.child.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.llm.engine.outbox import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
+from calculators.llm.openai import structured_output
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.prompt import client
+from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.config.server_config import MAX_BYTES
 from servers.graph_states import GRAPH_TRANSITIONS
@@ -87,6 +89,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
         f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}",
         f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
+        f"{structured_output.MAX_SIZE >> 10} Ki characters; {structured_output.MAX_REGEX}; "
+        f"{structured_output.MAX_CHOICES}",
+        f"{grammars.SECONDS:g} s, {grammars.MEMORY >> 30} GiB, {grammars.MAX_WAITING}",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",

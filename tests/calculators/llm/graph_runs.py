@@ -15,6 +15,7 @@ from tests.calculators.llm.conditions import soon
 
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"
+RESPONSES = "/v3/responses"
 #: The most requests that the graph of the tests takes.
 QUEUE = 12
 

@@ -96,7 +96,12 @@ def test_a_hundred_thousand_blanks_are_as_quick_as_other_text() -> None:
 
 
 def test_a_whole_answer_has_its_blocks_in_the_order_of_its_events() -> None:
-    calls: list[OutputEvent] = [ToolCall("f", "1"), Arguments("{"), Arguments("}"), ToolCall("g", "2")]
+    calls: list[OutputEvent] = [
+        ToolCall("f", "1"),
+        Arguments("{"),
+        Arguments("}"),
+        ToolCall("g", "2"),
+    ]
     choice = AnswerChoice([Reasoning("why"), *calls, Content("te"), Content("xt")])
     assert [(b.kind.name, b.name, b.call_id, b.text) for b in blocks_of(choice)] == [
         ("REASONING", "", "", "why"),

@@ -181,9 +181,7 @@ def test_arguments_that_are_no_object_are_kept_as_such(arguments: str) -> None:
 
 
 def test_arguments_stay_as_the_model_wrote_them() -> None:
-    choice = AnswerChoice(
-        [ToolCall("f", "c"), Arguments('{"a": 1.10, "b": 12345678901234567890}')]
-    )
+    choice = AnswerChoice([ToolCall("f", "c"), Arguments('{"a": 1.10, "b": 12345678901234567890}')])
     text = writer().whole([choice], USAGE)
     assert '"input":{"a": 1.10, "b": 12345678901234567890}' in text
 

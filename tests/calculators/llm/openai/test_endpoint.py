@@ -34,7 +34,9 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
     ],
 )
 def test_others_are_not_found_and_the_right_ones_listed(uri: str) -> None:
-    with pytest.raises(RequestError, match="/chat/completions, /completions, /responses") as raised:
+    with pytest.raises(
+        RequestError, match="/v3/chat/completions, /v3/completions, /v3/responses"
+    ) as raised:
         endpoint_of(uri)
     assert raised.value.code is Code.NOT_FOUND
 

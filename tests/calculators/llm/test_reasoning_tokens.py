@@ -1,0 +1,150 @@
+"""How many tokens of an answer were reasoning, as ``usage`` tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from calculators.llm.choice_output import ChoiceOutput
+from calculators.llm.output.events import OutputEvent
+from calculators.llm.output.output_parsers import OutputParsers
+from calculators.llm.output.output_stream import merged
+from calculators.llm.output.registry import reasoning_parser, tool_parser
+from calculators.llm.reasoning_count import ReasoningCount
+from calculators.llm.text.choice_text import ChoiceText
+from calculators.llm.text.stop_strings import StopStrings
+from calculators.llm.text.text_stream import TableText
+from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
+
+PIECES = [
+    *(b"<think>", b"</think>", b"\n", b"Well", b",", b" so", b"Paris", b"."),
+    *("\N{SNOWMAN}".encode()[:1], "\N{SNOWMAN}".encode()[1:], b" <", b"/th", b"ink>", b"<tool_call>"),
+    *(b'{"name": "f", "arguments": {}}', b"</tool_call>", b"<"),
+]
+IDS = {piece: number for number, piece in enumerate(PIECES)}
+PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
+
+
+def output(*stops: str, opened: bool = False) -> ChoiceOutput:
+    return ChoiceOutput(
+        ChoiceText(TableText(PIECES, strips_space=False), StopStrings(stops)),
+        PARSERS.start(tools={"f": {}}, prompt="<think>" if opened else ""),
+        reasoning=ReasoningCount(),
+    )
+
+
+def ids(*pieces: bytes | str) -> list[int]:
+    return [IDS[each if isinstance(each, bytes) else each.encode()] for each in pieces]
+
+
+def counted(choice: ChoiceOutput, tokens: list[int], *, at_once: int, scored: bool) -> int | None:
+    """Feed the tokens so many at a time, then end."""
+
+    async def run() -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for place in range(0, len(tokens), at_once):
+            some = tokens[place : place + at_once]
+            if scored:
+                events += (await choice.feed(some, [-1.0] * len(some))).events
+            else:
+                events += await choice.feed_plain(some)
+        return merged([*events, *(await choice.finish()).events])
+
+    asyncio.run(run())
+    assert choice.completion_tokens == len(tokens)
+    return choice.reasoning_tokens
+
+
+THOUGHT = ids("<think>", "\n", "Well", ",", " so", "\n")
+SAID = ids("</think>", "\n", "Paris", ".")
+
+
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+class TestCount:
+    def test_from_the_tag_that_begins_to_the_last_that_is_thought(
+        self, at_once: int, scored: bool
+    ) -> None:
+        # The new line at the end of the reasoning is nobody's text.
+        assert counted(output(), THOUGHT + SAID, at_once=at_once, scored=scored) == 5
+
+    def test_without_reasoning(self, at_once: int, scored: bool) -> None:
+        assert counted(output(), ids("Paris", "."), at_once=at_once, scored=scored) == 0
+
+    def test_opened_by_the_prompt(self, at_once: int, scored: bool) -> None:
+        tokens = ids("Well", ",") + SAID
+        assert counted(output(opened=True), tokens, at_once=at_once, scored=scored) == 2
+
+    def test_of_an_answer_that_is_cut(self, at_once: int, scored: bool) -> None:
+        tokens = ids("<think>", "Well", ",", "<")
+        assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
+
+    def test_parts_of_a_character_count_with_it(self, at_once: int, scored: bool) -> None:
+        tokens = ids("<think>", "Well", *PIECES[8:10]) + SAID
+        assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
+
+    def test_what_might_be_the_tag_counts_when_it_is_not(self, at_once: int, scored: bool) -> None:
+        tokens = ids("<think>", "Well", " <", "/th", " so") + SAID
+        assert counted(output(), tokens, at_once=at_once, scored=scored) == 5
+
+    def test_a_call_is_no_reasoning(self, at_once: int, scored: bool) -> None:
+        call = ids("<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>")
+        tokens = ids("<think>", "Well", "</think>") + call
+        assert counted(output(), tokens, at_once=at_once, scored=scored) == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_a_stop_string_in_the_reasoning_ends_the_count(at_once: int) -> None:
+    choice = output("so")
+
+    async def run() -> None:
+        for place in range(0, len(THOUGHT), at_once):
+            if not choice.is_stopped:
+                await choice.feed(THOUGHT[place : place + at_once])
+
+    asyncio.run(run())
+    assert choice.is_stopped
+    assert choice.completion_tokens == 5
+    assert choice.reasoning_tokens == 5
+
+
+THINKING: dict[str, Any] = {"max_tokens": 80, "chat_template_kwargs": {"enable_thinking": True}}
+
+
+def usage_of(answered: Answered) -> dict[str, Any]:
+    usage: dict[str, Any] = answered.events[-1]["usage"]
+    return usage
+
+
+def test_usage_tells_it_whole_and_streamed(ask: Asking) -> None:
+    body = ask(CHAT, **THINKING).body
+    usage = body["usage"]
+    thought = usage["completion_tokens_details"]["reasoning_tokens"]
+    assert 0 < thought < usage["completion_tokens"]
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    assert usage_of(ask(CHAT, **THINKING, **options)) == usage
+    # As many tokens as the tokenizer makes of the text, with the tag and the line it stands on.
+    text = body["choices"][0]["message"]["reasoning_content"]
+    encoded = ask.runner.run(ask.servable.prompts.tokenize(text, add_special_tokens=False))
+    assert 0 <= thought - len(encoded.ids) <= 4
+
+
+def test_equal_answers_count_each(ask: Asking) -> None:
+    one = ask(CHAT, **THINKING).body["usage"]["completion_tokens_details"]
+    three = ask(CHAT, n=3, **THINKING).body["usage"]["completion_tokens_details"]
+    assert three["reasoning_tokens"] == 3 * one["reasoning_tokens"]
+
+
+def test_responses_tell_it_in_their_words(ask: Asking) -> None:
+    chat = ask(CHAT, **THINKING).body["usage"]["completion_tokens_details"]
+    question = "What is the capital of France?"
+    asked = {"input": question, "reasoning": {"effort": "high"}, "max_output_tokens": 80}
+    answered = ask.runner.run(ask.answer(RESPONSES, {"model": "demo", "temperature": 0, **asked}))
+    details = answered.body["usage"]["output_tokens_details"]
+    assert details["reasoning_tokens"] == chat["reasoning_tokens"]
+
+
+def test_nothing_is_told_where_nothing_is_looked_for(ask: Asking) -> None:
+    assert "completion_tokens_details" not in ask(COMPLETIONS).body["usage"]
