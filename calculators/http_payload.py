@@ -22,6 +22,7 @@ class RequestError(GraphError):
         code: INVALID_ARGUMENT unless given: RESOURCE_EXHAUSTED when a queue is full, UNAVAILABLE
             when what answers is down, DEADLINE_EXCEEDED, UNIMPLEMENTED, NOT_FOUND.
         retry_after: seconds after which trying again makes sense; None when it does not.
+        reason: a word for programs, such as "thread_unsupported_request", where an API has one.
     """
 
     code = Code.INVALID_ARGUMENT
@@ -33,10 +34,12 @@ class RequestError(GraphError):
         param: str | None = None,
         code: Code | None = None,
         retry_after: float | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(message, code=code)
         self.param = param
         self.retry_after = retry_after
+        self.reason = reason
 
 
 class ClientConnection(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.http_payload import RequestError
 from calculators.llm.anthropic.messages_input import read_messages
 from calculators.llm.anthropic.tools import read_messages_tools
 from calculators.llm.openai import fields
@@ -57,8 +58,7 @@ def parse_messages_request(
     generation = read_generation(body, Endpoint.MESSAGES, defaults, limits)
     if generation["n"] > 1:
         raise fields.invalid("n", f"{generation['n']} is not supported: there is one answer")
-    if fields.array(body, "mcp_servers"):
-        raise fields.invalid("mcp_servers", "the member is not supported; send tools")
+    _refuse_what_is_kept_or_run(body)
     generation["structured"] = only_one(generation["structured"], _read_format(body))
     tools, is_parallel = read_messages_tools(body, limits)
     thinking = fields.json_object(body, "thinking") or {}
@@ -85,6 +85,22 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
         messages=read_messages(body, limits),
         template=_read_template(body, fields.json_object(body, "thinking") or {}),
     )
+
+
+def _refuse_what_is_kept_or_run(body: Mapping[str, Any]) -> None:
+    """Refuse what only a server can do that keeps conversations, or runs tools itself."""
+    if fields.array(body, "mcp_servers"):
+        raise fields.invalid("mcp_servers", "the member is not supported; send tools")
+    if body.get("thread") is not None:
+        # Anthropic's client takes this word for leave to send the whole conversation each time.
+        raise RequestError(
+            'Invalid value for "thread": no conversation is stored; send all messages without it',
+            param="thread",
+            reason="thread_unsupported_request",
+        )
+    for name in ("compaction", "container"):
+        if body.get(name) is not None:
+            raise fields.invalid(name, "the member is not supported")
 
 
 def count_tokens_response(tokens: int) -> str:

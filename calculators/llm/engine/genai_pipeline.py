@@ -9,11 +9,11 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
+from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, vocabulary_size
-from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.engine.messages import VERSION, FinishReason, Metrics, Ready, Tokens
 from calculators.llm.structured.grammar import Grammar
 from calculators.llm.structured.tiny_pipeline import structured_output

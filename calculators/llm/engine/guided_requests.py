@@ -9,7 +9,7 @@ from collections import deque
 from threading import Thread
 from typing import Protocol
 
-from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.messages import Add, Failed, Tokens
 from calculators.llm.structured.grammar import Grammar
 

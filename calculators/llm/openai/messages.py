@@ -126,7 +126,9 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
         # Templates print arguments without asking whether there are any.
         return {**call, "function": {**function, "arguments": "{}"}}
     if isinstance(arguments, str) and arguments and not _is_json(arguments):
-        raise invalid(f"{path}.function.arguments", "expected the text of a JSON value")
+        raise invalid(
+            f"{path}.function.arguments", "the text is no JSON value, or nested too deeply"
+        )
     return call
 
 

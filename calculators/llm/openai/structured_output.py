@@ -168,7 +168,7 @@ def _from_text(text: str, path: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise fields.invalid(path, "the text is no JSON") from None
+        raise fields.invalid(path, "the text is no JSON, or nested too deeply") from None
 
 
 def _regex(value: object, path: str) -> StructuredOutput:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from calculators.llm.output.events import OutputEvent
 
@@ -33,16 +34,46 @@ class OutputParser(ABC):
         """What is left when nothing follows."""
 
 
-class CallForm(NamedTuple):
-    """How a model writes a call of a tool, for grammars that make it do so.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterForm:
+    """How arguments are written one by one, where they are no JSON object.
 
-    A call is ``begin``, with the tool's name for ``NAME``, then the arguments as JSON, then
-    ``end``; as soon as a model writes ``trigger`` it has begun one.
+    A parameter is ``begin``, with its name for ``NAME``, its value as JSON, and ``end``.
+
+    Attributes:
+        separator: between two of them.
+        text_end: what ends a string that is written as it is, after ``text_begin``; "" where
+            strings are JSON, too.
+    """
+
+    begin: str
+    end: str
+    separator: str = ""
+    text_begin: str = ""
+    text_end: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallForm:
+    """How a model writes calls of tools, for grammars that make it do so.
+
+    Calls are ``opening``, calls with ``separator`` between them, ``closing``. A call is ``begin``,
+    with the tool's name for ``NAME``, then the arguments, then ``end``.
+
+    Attributes:
+        trigger: what a model writes only when it has begun to call.
+        parameters: None where the arguments are a JSON object.
+        only_one: there can be no second call.
     """
 
     trigger: str
     begin: str
     end: str
+    separator: str = "\n"
+    opening: str = ""
+    closing: str = ""
+    parameters: ParameterForm | None = None
+    only_one: bool = False
 
 
 class ToolParser(OutputParser):
@@ -65,10 +96,15 @@ class ReasoningParser(OutputParser):
     Attributes:
         start_tags: a prompt that ends in one of these, white space aside, has begun the reasoning.
         end_tag: what ends it.
+        turn: what the model writes between the end of its reasoning and what follows; None is some
+            white space.
+        answer_start: what it writes before its answer, other than a call.
     """
 
     start_tags: ClassVar[tuple[str, ...]] = ()
     end_tag: ClassVar[str] = ""
+    turn: ClassVar[str | None] = None
+    answer_start: ClassVar[str] = ""
 
     def __init__(self, *, is_open: bool = False) -> None:
         """``is_open``: the text begins inside the reasoning."""

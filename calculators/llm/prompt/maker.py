@@ -17,7 +17,7 @@ from calculators.llm.chat_template import (
     analyze,
     prepare_history,
 )
-from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.child.library_errors import library_reason
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,

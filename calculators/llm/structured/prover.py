@@ -7,8 +7,8 @@ from typing import Final
 
 import openvino_genai as genai
 
+from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.grammar_cache import GrammarCache
-from calculators.llm.engine.library_errors import library_reason
 from calculators.llm.structured.form_grammar import FormError, grammar_of
 from calculators.llm.structured.grammar import AnswerForm
 from calculators.llm.structured.messages import Accepted, Refused

@@ -9,24 +9,13 @@ from calculators.llm.openai import fields
 from calculators.llm.openai.structured_output import StructuredOutput
 from calculators.llm.openai.tools import Tools
 from calculators.llm.output.parser import ReasoningParser, ToolParser
-from calculators.llm.output.reasoning.gptoss import GptOssReasoningParser
-from calculators.llm.output.reasoning.onyx import OnyxReasoningParser
 from calculators.llm.structured import formats
-from calculators.llm.structured.call_shapes import CallShape, Tool, shape_of
+from calculators.llm.structured.call_grammar import Tool, calls, text_with_calls
 from calculators.llm.structured.formats import Format
 from calculators.llm.structured.grammar import AnswerForm
 
 #: Of a form, in characters: that is more than a thousand tools that people write.
 MAX_SIZE: Final = 1024 * 1024
-#: What a model writes between its reasoning and the next message, and before an answer.
-_AFTER_REASONING: Final[dict[type[ReasoningParser], str]] = {
-    GptOssReasoningParser: "<|start|>assistant",
-    OnyxReasoningParser: "<|start|>assistant ",
-}
-_BEFORE_ANSWER: Final[dict[type[ReasoningParser], str]] = {
-    GptOssReasoningParser: "<|channel|>final<|message|>",
-    OnyxReasoningParser: "to=user<|message|>",
-}
 
 
 def request_grammar(
@@ -55,24 +44,24 @@ def request_grammar(
     """
     must_call = tools.choice in ("required", "named")
     is_guided = must_call or (tools.choice == "auto" and (guides_tools or structured is not None))
-    shape = shape_of(tool_parser) if tool_parser is not None and is_guided else None
-    if must_call and shape is None:
+    form = tool_parser.call_form if tool_parser is not None and is_guided else None
+    if must_call and form is None:
         raise fields.invalid(
             "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
         )
     only_one = not parallel or tools.choice == "named"
-    if shape is None:
+    if form is None:
         if structured is None:
             return None
         rest = _answer(structured, reasoning_parser)
     elif must_call:
-        rest = shape.calls(_tools(tools), only_one=only_one)
+        rest = calls(form, _tools(tools), only_one=only_one)
     elif structured is None:
         # Free text, so reasoning needs no mention.
-        return _form(shape.text_with_calls(_tools(tools), only_one=only_one))
+        return _form(text_with_calls(form, _tools(tools), only_one=only_one))
     else:
         rest = _calls_or_answer(
-            shape, tools, _answer(structured, reasoning_parser), only_one=only_one
+            calls(form, _tools(tools), only_one=only_one), _answer(structured, reasoning_parser)
         )
     return _form(_after_reasoning(rest, reasoning_parser, is_open=reasoning_is_open))
 
@@ -96,19 +85,17 @@ def _tools(tools: Tools) -> list[Tool]:
 
 
 def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) -> Format:
-    before = _BEFORE_ANSWER.get(parser) if parser is not None else None
-    if before is None:
+    if parser is None or not parser.answer_start:
         return structured.format
-    return formats.sequence(formats.const(before), structured.format)
+    return formats.sequence(formats.const(parser.answer_start), structured.format)
 
 
-def _calls_or_answer(shape: CallShape, tools: Tools, answer: Format, *, only_one: bool) -> Format:
-    calls = shape.calls(_tools(tools), only_one=only_one)
+def _calls_or_answer(called: Format, answer: Format) -> Format:
     # Alternatives have to be alike for the library: lists of tags, which could go on.
     alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
-    if calls["type"] == "tag":
-        calls = formats.tags([calls], "", only_one=True)
-    return formats.one_of(calls, alone)
+    if called["type"] == "tag":
+        called = formats.tags([called], "", only_one=True)
+    return formats.one_of(called, alone)
 
 
 def _after_reasoning(
@@ -116,8 +103,8 @@ def _after_reasoning(
 ) -> Format:
     if parser is None or not parser.end_tag or not parser.start_tags:
         return rest
-    after = _AFTER_REASONING.get(parser)
-    behind = (formats.const(after) if after else formats.regex("[ \\n]{0,4}"), rest)
+    turn = formats.regex("[ \\n]{0,4}") if parser.turn is None else formats.const(parser.turn)
+    behind = (turn, rest)
     if is_open:
         ending = formats.tag("", formats.any_text(), parser.end_tag)
         return formats.sequence(ending, *behind)

@@ -25,6 +25,8 @@ class GptOssReasoningParser(ReasoningParser):
 
     start_tags = ("<|channel|>analysis<|message|>",)
     end_tag = "<|end|>"
+    turn = "<|start|>assistant"
+    answer_start = "<|channel|>final<|message|>"
     special_tokens = HARMONY_TOKENS
 
     def __init__(self, *, is_open: bool = False) -> None:

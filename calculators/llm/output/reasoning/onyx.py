@@ -16,6 +16,8 @@ class OnyxReasoningParser(ReasoningParser):
 
     start_tags = ("to=self<|message|>", "to=self")
     end_tag = "<|eom|>"
+    turn = "<|start|>assistant "
+    answer_start = "to=user<|message|>"
     special_tokens = ONYX_TOKENS
 
     def __init__(self, *, is_open: bool = False) -> None:

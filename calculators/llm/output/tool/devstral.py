@@ -25,7 +25,7 @@ class DevstralToolParser(ToolParser):
     """
 
     special_tokens = frozenset((_CALL, _ARGUMENTS))
-    call_form = CallForm(trigger=_CALL, begin="[TOOL_CALLS]NAME[ARGS]", end="")
+    call_form = CallForm(trigger=_CALL, begin="[TOOL_CALLS]NAME[ARGS]", end="", separator="")
 
     _TAGS: Final = Tags(_CALL, _ARGUMENTS, _END)
     _TAGS_IN_ARGUMENTS: Final = Tags(_CALL, _END)

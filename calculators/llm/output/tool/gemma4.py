@@ -12,6 +12,7 @@ from calculators.llm.output.gemma_arguments import (
     MARK,
     GemmaArguments,
 )
+from calculators.llm.output.parser import CallForm, ParameterForm
 
 _CALL: Final = re.compile(r"\s*call:\s*([^\s{}]+)\s*")
 
@@ -27,6 +28,15 @@ class Gemma4ToolParser(BlockCallParser):
     further = _CALL
     last = re.compile(r"\s*")
     erased = ("<turn|>", "<|tool_response>")
+    call_form = CallForm(
+        trigger=BLOCK_BEGIN,
+        begin="<|tool_call>call:NAME{",
+        end="}<tool_call|>",
+        separator="",
+        parameters=ParameterForm(
+            begin="NAME:", end="", separator=",", text_begin=MARK, text_end=MARK
+        ),
+    )
 
     def read_arguments(self) -> GemmaArguments:
         return GemmaArguments()

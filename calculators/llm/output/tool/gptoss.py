@@ -13,7 +13,7 @@ from calculators.llm.output.harmony import (
     MessageKind,
 )
 from calculators.llm.output.message_joiner import MessageJoiner
-from calculators.llm.output.parser import ToolParser
+from calculators.llm.output.parser import CallForm, ToolParser
 
 
 class GptOssToolParser(ToolParser):
@@ -24,6 +24,13 @@ class GptOssToolParser(ToolParser):
     """
 
     special_tokens = HARMONY_TOKENS
+    # A call ends with <|call|>, which ends the answer as well.
+    call_form = CallForm(
+        trigger="<|channel|>commentary to=",
+        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
+        end="",
+        only_one=True,
+    )
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__(tools)

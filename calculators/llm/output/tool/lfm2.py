@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from calculators.llm.output.block_call import BlockCallParser
+from calculators.llm.output.parser import CallForm, ParameterForm
 from calculators.llm.output.python_arguments import BLOCK_END, NAME, PythonArguments
 
 
@@ -20,6 +21,15 @@ class Lfm2ToolParser(BlockCallParser):
     further = re.compile(rf"\s*,\s*({NAME})\s*")
     last = re.compile(r"\s*\]?\s*")
     erased = ("<|im_end|>",)
+    call_form = CallForm(
+        trigger=begin,
+        opening="<|tool_call_start|>[",
+        begin="NAME(",
+        end=")",
+        separator=", ",
+        closing="]<|tool_call_end|>",
+        parameters=ParameterForm(begin="NAME=", end="", separator=", "),
+    )
 
     def read_arguments(self) -> PythonArguments:
         return PythonArguments()

@@ -14,7 +14,9 @@ class Llama3ToolParser(JsonToolParser):
     bare = "{"
     argument_keys = frozenset(("parameters", "arguments"))
     special_tokens = frozenset((start,))
-    call_form = CallForm(trigger='{"name":', begin='{"name": "NAME", "parameters": ', end="}")
+    call_form = CallForm(
+        trigger='{"name":', begin='{"name": "NAME", "parameters": ', end="}", separator="; "
+    )
 
 
 PARSER = Llama3ToolParser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.output.parser import CallForm, ParameterForm
 from calculators.llm.output.xml_call import XmlCallParser
 from calculators.llm.output.xml_form import XmlForm
 
@@ -22,6 +23,12 @@ class MiniCpm5ToolParser(XmlCallParser):
     )
     erased = ("<s>", "<|im_end|>")
     special_tokens = form.tags | {"<function", "<param"}
+    call_form = CallForm(
+        trigger="<function",
+        begin='<function name="NAME">',
+        end="</function>",
+        parameters=ParameterForm(begin='<param name="NAME">', end="</param>", text_end="</param>"),
+    )
 
 
 PARSER: Final = MiniCpm5ToolParser

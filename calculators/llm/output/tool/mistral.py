@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calculators.llm.output.parser import CallForm
 from calculators.llm.output.tool.json_calls import JsonToolParser
 
 
@@ -19,6 +20,14 @@ class MistralToolParser(JsonToolParser):
     only_first = True
     dropped = ("</s>",)
     special_tokens = frozenset((start,))
+    call_form = CallForm(
+        trigger=start,
+        opening="[TOOL_CALLS][",
+        begin='{"name": "NAME", "arguments": ',
+        end="}",
+        separator=", ",
+        closing="]",
+    )
 
 
 PARSER = MistralToolParser

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from calculators.llm.output.events import OutputEvent
 from calculators.llm.output.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
-from calculators.llm.output.parser import ToolParser
+from calculators.llm.output.parser import CallForm, ParameterForm, ToolParser
 from calculators.llm.output.xml_call import XmlCallParser
 from calculators.llm.output.xml_form import XmlForm
 
@@ -34,6 +34,19 @@ class OnyxToolParser(ToolParser):
     """
 
     special_tokens = ONYX_TOKENS | _Calls.form.tags
+    call_form = CallForm(
+        trigger="<atem:function_calls>",
+        opening="<atem:function_calls>\n",
+        begin='<atem:invoke name="NAME">\n',
+        end="</atem:invoke>\n",
+        separator="",
+        closing="</atem:function_calls>",
+        parameters=ParameterForm(
+            begin='<atem:parameter name="NAME">',
+            end="</atem:parameter>\n",
+            text_end="</atem:parameter>\n",
+        ),
+    )
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__(tools)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calculators.llm.output.parser import CallForm
 from calculators.llm.output.tool.json_calls import JsonToolParser
 
 
@@ -11,6 +12,14 @@ class Phi4ToolParser(JsonToolParser):
     start = "functools"
     opening = "["
     separator = ","
+    call_form = CallForm(
+        trigger=start,
+        opening="functools[",
+        begin='{"name": "NAME", "arguments": ',
+        end="}",
+        separator=", ",
+        closing="]",
+    )
 
 
 PARSER = Phi4ToolParser

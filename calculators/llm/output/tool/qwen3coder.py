@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.output.parser import CallForm, ParameterForm
 from calculators.llm.output.xml_call import XmlCallParser
 from calculators.llm.output.xml_form import XmlForm
 
@@ -22,6 +23,14 @@ class Qwen3CoderToolParser(XmlCallParser):
         trims_newlines=True,
     )
     special_tokens = form.tags
+    call_form = CallForm(
+        trigger="<tool_call>",
+        begin="<tool_call>\n<function=NAME>\n",
+        end="</function>\n</tool_call>",
+        parameters=ParameterForm(
+            begin="<parameter=NAME>\n", end="\n</parameter>\n", text_end="\n</parameter>\n"
+        ),
+    )
 
 
 PARSER: Final = Qwen3CoderToolParser

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.llm.openai import fields
+from calculators.llm.output.parser import ParameterForm
 from calculators.llm.structured import formats
 from calculators.llm.structured.formats import Format
 
@@ -14,24 +14,7 @@ from calculators.llm.structured.formats import Format
 _MAX_OPTIONAL: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterStyle:
-    """A parameter is ``begin``, with its name for ``NAME``, its value as JSON, and ``end``.
-
-    Attributes:
-        separator: between two of them.
-        text_end: what ends a string that is written as it is, after ``text_begin``; "" where
-            strings are JSON, too.
-    """
-
-    begin: str
-    end: str
-    separator: str = ""
-    text_begin: str = ""
-    text_end: str = ""
-
-
-def parameters(style: ParameterStyle, schema: Mapping[str, Any], path: str) -> Format:
+def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> Format:
     """All required parameters, then the others, each or not.
 
     Raises:
@@ -45,10 +28,10 @@ def parameters(style: ParameterStyle, schema: Mapping[str, Any], path: str) -> F
             path, f"more than {_MAX_OPTIONAL} optional parameters are not supported"
         )
     written = {
-        name: _parameter(style, name, inner, schema, f"{path}.properties.{name}")
+        name: _parameter(form, name, inner, schema, f"{path}.properties.{name}")
         for name, inner in properties.items()
     }
-    between = [formats.const(style.separator)] if style.separator else []
+    between = [formats.const(form.separator)] if form.separator else []
     if not between or required:
         elements: list[Format] = []
         for name in required:
@@ -89,15 +72,15 @@ def _properties(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _parameter(
-    style: ParameterStyle, name: str, schema: Any, root: Mapping[str, Any], path: str
+    form: ParameterForm, name: str, schema: Any, root: Mapping[str, Any], path: str
 ) -> Format:
-    begin = style.begin.replace("NAME", name)
-    if style.text_end and _is_plain_text(schema):
-        return formats.tag(begin + style.text_begin, formats.any_text(), style.text_end)
+    begin = form.begin.replace("NAME", name)
+    if form.text_end and _is_plain_text(schema):
+        return formats.tag(begin + form.text_begin, formats.any_text(), form.text_end)
     if isinstance(schema, dict):
         # References lead from the root of the tool's schema.
         schema = {**{key: root[key] for key in ("$defs", "definitions") if key in root}, **schema}
-    return formats.tag(begin, formats.json_schema(schema, path), style.end)
+    return formats.tag(begin, formats.json_schema(schema, path), form.end)
 
 
 def _is_plain_text(schema: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.child.library_errors import library_reason
 
 CASES = {
     "checks and places": (

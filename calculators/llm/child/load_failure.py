@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from calculators.llm.engine.library_errors import library_reason
+from calculators.llm.child.library_errors import library_reason
 
 _NAMES: Final = ("openvino_model", "openvino_tokenizer", "openvino_detokenizer")
 
