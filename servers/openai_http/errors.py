@@ -130,9 +130,17 @@ class HttpError(Exception):
         return json.dumps({"error": self.message}).encode()
 
     def anthropic_body(self, request_id: str) -> bytes:
-        """``{"type": "error", "error": {"type", "message"}, "request_id"}``."""
+        """``{"type": "error", "error": {"type", "message"}, "request_id"}``.
+
+        A code that says more than the status stands in ``error.details.error_code``.
+        """
         kind = "api_error" if self.status >= 500 else "invalid_request_error"
-        error = {"type": _ANTHROPIC_TYPES.get(self.status, kind), "message": self.message}
+        error: dict[str, object] = {
+            "type": _ANTHROPIC_TYPES.get(self.status, kind),
+            "message": self.message,
+        }
+        if self.code != _CODES.get(self.status):
+            error["details"] = {"error_code": self.code}
         return json.dumps({"type": "error", "error": error, "request_id": request_id}).encode()
 
 
@@ -165,6 +173,8 @@ def _of_run(run: RunError, request_id: str) -> HttpError:
 def _of_request(error: RequestError, request_id: str) -> HttpError:
     reply = _by_code(error, error.message, request_id)
     reply.param = None if error.param is None else clean(error.param)
+    if error.reason is not None:
+        reply.code = error.reason
     if error.retry_after is not None:
         reply.headers["Retry-After"] = str(max(0, math.ceil(error.retry_after)))
     return reply

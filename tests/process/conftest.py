@@ -13,6 +13,7 @@ from tests.process.server_process import DEMO, ServerProcess
 #: What the extra ``clients`` of the project brings.
 _LIBRARIES = (
     "agents",
+    "anthropic",
     "instructor",
     "langchain_openai",
     "litellm",

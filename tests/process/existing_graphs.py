@@ -72,11 +72,11 @@ NAMES: Final = (_LLAMA, _EXPORTED, _OF_A_MODEL)
 def make_site(folder: Path) -> Path:
     """A directory with models and the config.json that lists them; its path."""
     # A relative base path that is not the name.
-    _make_model(folder / "Meta-Llama-3-8B-Instruct", BY_HAND % "./")
+    make_model(folder / "Meta-Llama-3-8B-Instruct", BY_HAND % "./")
     # The name is the base path, in two levels, as export_model.py lays it out.
-    _make_model(folder / _EXPORTED, EXPORTED)
+    make_model(folder / _EXPORTED, EXPORTED)
     # An absolute base path with a graph under another name, and the model elsewhere.
-    model = _make_model(folder / "weights")
+    model = make_model(folder / "weights")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "my_graph.pbtxt").write_text(BY_HAND % model)
@@ -96,7 +96,7 @@ def make_site(folder: Path) -> Path:
     return config
 
 
-def _make_model(folder: Path, graph: str = "") -> Path:
+def make_model(folder: Path, graph: str = "") -> Path:
     """The demo model with another graph. Links where that works, since nobody writes to it."""
     folder.mkdir(parents=True)
     for file in DEMO.iterdir():

@@ -18,7 +18,6 @@ from tests.servers.cli.process import COMMAND, ROOT, environment
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"
-GRAMMARS: Final = "calculators.llm.structured.process"
 PROMPTS: Final = "calculators.llm.prompt.process"
 
 #: Much longer than anything here takes on a busy machine.
@@ -114,6 +113,12 @@ class ServerProcess:
     def children(self) -> dict[int, str]:
         """Its running child processes, and the module that each runs."""
         return {pid: module_of(pid) for pid in children_of(self.pid) if is_running(pid)}
+
+    def lasting_children(self) -> dict[int, str]:
+        """Those that every model has; one that proves grammars comes and goes."""
+        return {
+            pid: module for pid, module in self.children().items() if module in (ENGINE, PROMPTS)
+        }
 
     def child(self, module: str) -> int:
         """The process id of the one child that runs a module."""

@@ -11,20 +11,15 @@ import sys
 
 import pytest
 
-from tests.process.server_process import GRAMMARS, ServerProcess
+from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import ROOT
 
 CASES = ROOT.parent / "shared" / "cases"
 
 
-def lasting_children(server: ServerProcess) -> dict[int, str]:
-    """All but the one that proves grammars: it comes when it is needed, and may be replaced."""
-    return {pid: module for pid, module in server.children().items() if module != GRAMMARS}
-
-
 @pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 def test_every_hostile_request_gets_what_it_should(demo: ServerProcess) -> None:
-    children = lasting_children(demo)
+    children = demo.lasting_children()
     done = subprocess.run(
         [
             sys.executable,
@@ -37,4 +32,4 @@ def test_every_hostile_request_gets_what_it_should(demo: ServerProcess) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert demo.is_ready()
-    assert lasting_children(demo) == children, "a request has ended a process"
+    assert demo.lasting_children() == children, "a request has ended a process"

@@ -86,8 +86,9 @@ class MessagesAnswerWriter:
         return "".join(map(_written, self._blocks.finish()))
 
     def end(self, usage: Usage) -> str:
-        delta = _event("message_delta", f'"delta":{{{self._ending}}},"usage":{_usage(usage)}')
-        return delta + _event("message_stop")
+        verbose = "" if self._verbose is None else self._verbose.json
+        members = f'"delta":{{{self._ending}}},"usage":{_usage(usage)}{verbose}'
+        return _event("message_delta", members) + _event("message_stop")
 
     def failure(self, error: RequestError) -> str:
         return ""  # the front knows the form, and the request's id

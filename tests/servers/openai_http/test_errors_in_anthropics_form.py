@@ -87,6 +87,12 @@ def test_a_request_error_has_it_and_the_request_is_named(run: Run, path: str) ->
     assert body["request_id"] == reply.headers["request-id"] == reply.headers["x-request-id"]
 
 
+def test_a_reason_is_told_to_programs(run: Run) -> None:
+    error = RequestError("bad", reason="thread_unsupported_request")
+    told = json.loads(asked(run, raising(error)).body)["error"]
+    assert told["details"] == {"error_code": "thread_unsupported_request"}
+
+
 def test_an_unknown_model_has_it(run: Run) -> None:
     reply = asked(run, raising(KeyError("x")), model="other")
     assert reply.status == 404

@@ -1,0 +1,169 @@
+"""Members of a request that meet: calls with samples, stops, tokens shown and probabilities."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from calculators.http_payload import RequestError
+from tests.calculators.llm.demo_model import demo_tokenizer
+from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Answered, Asking, text_of
+from tests.calculators.llm.test_understood_answers import PARIS, WEATHER, gathered
+
+CALLING: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
+THINKING: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": True}, "max_tokens": 80}
+HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+STREAM_OR_NOT = pytest.mark.parametrize("stream", [False, True])
+
+
+def message_of(answered: Answered, choice: int = 0) -> dict[str, Any]:
+    """What was said, with its finish reason, of a whole answer or of a stream."""
+    if len(answered.values) > 1:
+        return gathered(answered, choice)
+    found: dict[str, Any] = answered.body["choices"][choice]
+    return {**found["message"], "finish_reason": found["finish_reason"]}
+
+
+def functions_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [call["function"] for call in message["tool_calls"]]
+
+
+def test_samples_have_calls_each_in_a_stream_as_in_a_body(ask: Asking) -> None:
+    asked = {**CALLING, "n": 2, "temperature": 1.2, "seed": 3}
+    whole, streamed = ask(CHAT, **asked), ask(CHAT, stream=True, **asked)
+    messages = [message_of(streamed, index) for index in (0, 1)]
+    assert [functions_of(each) for each in messages] == [
+        functions_of(message_of(whole, index)) for index in (0, 1)
+    ]
+    for each in messages:
+        assert each["finish_reason"] == "tool_calls"
+        assert [call["index"] for call in each["tool_calls"]] == [0]
+    ids = [call["id"] for each in messages for call in each["tool_calls"]]
+    assert len(set(ids)) == len(ids) == 2
+
+
+@STREAM_OR_NOT
+def test_a_stop_string_inside_a_call_leaves_it_unclosed(ask: Asking, stream: bool) -> None:
+    message = message_of(ask(CHAT, stop="Paris", stream=stream, **CALLING))
+    (function,) = functions_of(message)
+    assert function == {"name": "get_weather", "arguments": '{"city":"'}
+    assert message["content"] == ""
+
+
+@STREAM_OR_NOT
+def test_a_stop_string_before_there_is_a_call_leaves_text(ask: Asking, stream: bool) -> None:
+    message = message_of(ask(CHAT, stop="get_weather", stream=stream, **CALLING))
+    assert message["tool_calls"] == []
+    assert message["content"] == '<tool_call>\n{"name": "'
+    assert message["finish_reason"] == "stop"
+
+
+@STREAM_OR_NOT
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_stop_string_behind_a_call_leaves_it_whole(
+    ask: Asking, stream: bool, shown: bool
+) -> None:
+    stops: dict[str, Any] = {"stop": "</tool_call>", "include_stop_str_in_output": shown}
+    message = message_of(ask(CHAT, stream=stream, **stops, **CALLING))
+    (function,) = functions_of(message)
+    assert json.loads(function["arguments"]) == {"city": "Paris"}
+    assert message["content"] == ""
+    assert message["finish_reason"] == "tool_calls"
+
+
+@STREAM_OR_NOT
+def test_a_stop_token_behind_a_call_leaves_it_whole(ask: Asking, stream: bool) -> None:
+    token = demo_tokenizer().get_vocab()[b"</tool_call>"]
+    answered = ask(CHAT, stop_token_ids=[token], stream=stream, **CALLING)
+    (function,) = functions_of(message_of(answered))
+    assert json.loads(function["arguments"]) == {"city": "Paris"}
+    if not stream:
+        full = ask(CHAT, **CALLING).body["usage"]["completion_tokens"]
+        assert answered.body["usage"]["completion_tokens"] < full
+
+
+def test_log_probabilities_are_of_all_tokens_also_of_reasoning(ask: Asking) -> None:
+    body = ask(CHAT, logprobs=True, **THINKING).body
+    (choice,) = body["choices"]
+    events = ask(CHAT, logprobs=True, stream=True, **THINKING).events
+    deltas = [each for event in events for each in event["choices"]]
+    tokens = [token for each in deltas if each["logprobs"] for token in each["logprobs"]["content"]]
+    assert tokens == choice["logprobs"]["content"]
+    assert len(tokens) == body["usage"]["completion_tokens"]
+    spoken = "".join(token["token"] for token in tokens)
+    assert spoken.startswith("<think>" + choice["message"]["reasoning_content"] + "</think>")
+    # Those of the reasoning come with it, not all at its end.
+    with_reasoning = [each for each in deltas if "reasoning_content" in each["delta"]]
+    assert sum(each["logprobs"] is not None for each in with_reasoning) > 3
+
+
+@STREAM_OR_NOT
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_one_call_is_all_where_parallel_ones_are_not_wanted(
+    ask: Asking, choice: str, stream: bool
+) -> None:
+    messages = [{"role": "user", "content": "What is the weather in Paris, and in London?"}]
+    asked = {**CALLING, "messages": messages, "tool_choice": choice, "stream": stream}
+    message = message_of(ask(CHAT, parallel_tool_calls=False, **asked))
+    assert len(message["tool_calls"]) == 1
+    assert message["finish_reason"] == "tool_calls"
+
+
+@STREAM_OR_NOT
+def test_an_echo_stands_before_what_is_guided(ask: Asking, stream: bool) -> None:
+    asked: dict[str, Any] = {"guided_choice": ["foo", "bar"], "echo": True, "stream": stream}
+    text = text_of(ask(COMPLETIONS, prompt="The capital", **asked))
+    assert text in ("The capitalfoo", "The capitalbar")
+
+
+def test_an_echo_of_what_is_guided_has_its_probabilities(ask: Asking) -> None:
+    asked: dict[str, Any] = {"guided_choice": ["foo", "bar"], "echo": True, "logprobs": 1}
+    (choice,) = ask(COMPLETIONS, prompt="The capital", **asked).body["choices"]
+    logprobs = choice["logprobs"]
+    assert logprobs["token_logprobs"][0] is None
+    assert all(each <= 0 for each in logprobs["token_logprobs"][1:])
+    assert "".join(logprobs["tokens"]).startswith(choice["text"])
+
+
+@STREAM_OR_NOT
+def test_special_tokens_that_are_shown_do_not_hide_calls(ask: Asking, stream: bool) -> None:
+    message = message_of(ask(CHAT, skip_special_tokens=False, stream=stream, **CALLING))
+    (function,) = functions_of(message)
+    assert json.loads(function["arguments"]) == {"city": "Paris"}
+    assert message["content"].strip() == "<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"tool_choice": {"type": "function", "function": {"name": "nope"}}, "tools": [WEATHER]},
+        {"tool_choice": {"type": "function", "function": {"name": "get_weather"}}},
+        {"tool_choice": "required"},
+        {"tool_choice": "required", "tools": []},
+    ],
+)
+def test_a_choice_without_its_tool_is_refused(ask: Asking, members: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as raised:
+        ask(CHAT, **members)
+    assert raised.value.param == "tool_choice"
+
+
+@STREAM_OR_NOT
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
+)
+def test_a_tool_that_has_to_be_called_is(ask: Asking, choice: Any, stream: bool) -> None:
+    asked = {**CALLING, "messages": HELLO, "tool_choice": choice, "stream": stream}
+    message = message_of(ask(CHAT, **asked))
+    (function,) = functions_of(message)
+    assert function["name"] == "get_weather"
+    assert set(json.loads(function["arguments"])) == {"city"}
+
+
+def test_a_call_that_has_to_be_made_and_is_cut_is_not_hidden(ask: Asking) -> None:
+    (choice,) = ask(CHAT, **{**CALLING, "max_tokens": 3, "tool_choice": "required"}).body["choices"]
+    assert choice["finish_reason"] == "length"
+    assert choice["message"]["tool_calls"] == []
+    assert choice["message"]["content"].startswith("<tool_call>")

@@ -1,0 +1,81 @@
+"""A client that reads one stream after the other while others ask for what they should not."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from types import TracebackType
+from typing import Any, Final
+
+from tests.process.http_client import CHAT, HELLO, HttpClient
+from tests.process.stream_law import read_stream
+
+_TOKENS: Final = 1000
+_ASKED: Final[dict[str, Any]] = {"ignore_eos": True, "max_tokens": _TOKENS}
+_SECONDS: Final = 30.0
+
+
+class Neighbour:
+    """Reads from entering to leaving, which checks all of its streams.
+
+    Attributes:
+        longest_pause: seconds between two lines of one stream, at most.
+    """
+
+    def __init__(self, client: HttpClient) -> None:
+        self.longest_pause = 0.0
+        self._client = client
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._began = Event()
+        self._leaves = Event()
+        self._bodies: Future[list[bytes]] | None = None
+
+    def __enter__(self) -> Neighbour:
+        self._bodies = self._pool.submit(self._read_all)
+        assert self._began.wait(_SECONDS)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leaves.set()
+        self._pool.shutdown()
+        assert self._bodies is not None
+        for body in self._bodies.result():
+            streamed = read_stream(body, usage=True)
+            assert streamed.finish_reason == "length"
+            assert streamed.usage is not None
+            assert streamed.usage["completion_tokens"] == _TOKENS
+
+    @property
+    def is_reading(self) -> bool:
+        """Has nothing gone wrong so far?"""
+        assert self._bodies is not None
+        return not self._bodies.done()
+
+    def _read_all(self) -> list[bytes]:
+        bodies: list[bytes] = []
+        try:
+            while not self._leaves.is_set():
+                bodies.append(self._read())
+        finally:
+            self._began.set()
+        return bodies
+
+    def _read(self) -> bytes:
+        options = {"include_usage": True}
+        lines: list[bytes] = []
+        with self._client.stream(CHAT, messages=HELLO, stream_options=options, **_ASKED) as reply:
+            last = time.monotonic()
+            while line := reply.readline():
+                now = time.monotonic()
+                self.longest_pause = max(self.longest_pause, now - last)
+                last = now
+                lines.append(line)
+                if len(lines) == 4:
+                    self._began.set()
+        return b"".join(lines)

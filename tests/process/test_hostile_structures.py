@@ -1,0 +1,101 @@
+"""Hostile structures are refused, clearly and soon, while another stream goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from tests.calculators.llm.graph_texts import QUICKSTART
+from tests.process.existing_graphs import make_model
+from tests.process.hostile_structures import (
+    EITHER,
+    REFUSED,
+    TEMPLATES,
+    hostile_template,
+    text_of,
+)
+from tests.process.http_client import CHAT, HELLO, HttpClient, Reply
+from tests.process.neighbour import Neighbour
+from tests.process.server_process import ServerProcess
+
+#: A second is what a refusal takes at most, and more on a machine that does other things too. What
+#: is honoured takes longer: the engine has to make its grammar as well, beside the streams.
+_SECONDS: Final = {400: 4.0, 413: 4.0, 200: 10.0}
+_PAUSE_SECONDS: Final = 4.0
+
+
+@pytest.fixture(scope="module")
+def beside(demo: ServerProcess) -> Iterator[Neighbour]:
+    """Somebody whose streams must all be whole in the end."""
+    with Neighbour(demo.client) as neighbour:
+        yield neighbour
+        assert neighbour.longest_pause < _PAUSE_SECONDS
+
+
+def wait_for_grammars(client: HttpClient) -> None:
+    """The first one, and the next after one that took too long, has to wait for a process."""
+    reply = client.post(CHAT, messages=HELLO, guided_choice=["a", "b"], max_tokens=2)
+    assert reply.status == 200, reply.body
+
+
+def ask_beside(server: ServerProcess, neighbour: Neighbour, ask: Callable[[], Reply]) -> Reply:
+    """The reply comes soon, the neighbour goes on reading, and no process has ended for it."""
+    wait_for_grammars(server.client)
+    children = server.lasting_children()
+    begin = time.monotonic()
+    reply = ask()
+    seconds = time.monotonic() - begin
+    assert seconds < _SECONDS[reply.status], reply.body
+    assert neighbour.is_reading
+    assert server.lasting_children() == children
+    return reply
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_beside_a_stream(demo: ServerProcess, beside: Neighbour, name: str) -> None:
+    members, status, param = REFUSED[name]
+    body = text_of(members)
+    reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
+    assert reply.status == status, reply.body
+    error = reply.error
+    assert error["type"] == "invalid_request_error"
+    assert 10 < len(error["message"]) <= 512
+    if param is None:
+        assert error["param"] is None
+    else:
+        assert error["param"].startswith(param)
+
+
+@pytest.mark.parametrize("name", EITHER)
+def test_it_ends_beside_a_stream(demo: ServerProcess, beside: Neighbour, name: str) -> None:
+    body = text_of(EITHER[name])
+    reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
+    assert reply.status in (200, 400), reply.body
+    assert reply.status == 200 or reply.error["param"]
+
+
+@pytest.fixture(scope="module")
+def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Serves the demo model with a template that goes wrong when it is told to."""
+    folder = make_model(tmp_path_factory.mktemp("templated") / "demo", QUICKSTART)
+    path = folder / "chat_template.jinja"
+    own = path.read_text(encoding="utf-8")
+    path.unlink()
+    path.write_text(hostile_template(own), encoding="utf-8")
+    with ServerProcess(folder) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_that_makes_no_prompt(templated: ServerProcess, name: str) -> None:
+    client = templated.client
+    messages = [{"role": "user", "content": name}]
+    with Neighbour(client) as neighbour:
+        reply = ask_beside(templated, neighbour, lambda: client.post(CHAT, messages=messages))
+    assert neighbour.longest_pause < _PAUSE_SECONDS
+    assert reply.status == 400, reply.body
+    assert reply.error["type"] == "invalid_request_error"
+    assert TEMPLATES[name].message in reply.error["message"]

@@ -1,0 +1,59 @@
+"""What a text is in tokens, and how many a conversation has, without an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO, HttpClient
+
+
+@pytest.mark.parametrize("prefix", ["/v3", "/v1", "/v3/v1"])
+def test_a_text_is_tokenized(client: HttpClient, prefix: str) -> None:
+    reply = client.post(f"{prefix}/tokenize", text="Once upon a time")
+    assert reply.status == 200
+    assert set(reply.json) == {"tokens"}
+    # The same ids are a prompt that says the same.
+    asked: dict[str, Any] = {"temperature": 0, "max_tokens": 5, "echo": True}
+    (choice,) = client.post(f"{prefix}/completions", prompt=reply.json["tokens"], **asked).json[
+        "choices"
+    ]
+    assert choice["text"].startswith("Once upon a time")
+
+
+def test_texts_are_tokenized_one_by_one(client: HttpClient) -> None:
+    texts = ["Hello", "", "Once upon a time"]
+    one_by_one = [client.post("/v3/tokenize", text=text).json["tokens"] for text in texts]
+    assert client.post("/v3/tokenize", text=texts).json["tokens"] == one_by_one
+
+
+def test_a_text_is_cut_and_filled_up(client: HttpClient) -> None:
+    whole = client.post("/v3/tokenize", text="Once upon a time").json["tokens"]
+    cut = client.post("/v3/tokenize", text="Once upon a time", max_length=2)
+    assert cut.json["tokens"] == whole[:2]
+    padded = client.post(
+        "/v3/tokenize",
+        text="Once upon a time",
+        max_length=len(whole) + 3,
+        pad_to_max_length=True,
+        padding_side="left",
+    )
+    assert padded.json["tokens"][3:] == whole
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/v3/messages/count_tokens"])
+def test_a_conversation_is_counted(client: HttpClient, path: str) -> None:
+    answered = client.post(CHAT, messages=HELLO, max_tokens=1).json
+    reply = client.post(path, messages=HELLO)
+    assert reply.status == 200
+    assert reply.json == {"input_tokens": answered["usage"]["prompt_tokens"]}
+
+
+def test_what_cannot_be_counted_is_told_in_the_clients_words(client: HttpClient) -> None:
+    refused = client.post("/v3/tokenize")
+    assert (refused.status, refused.error["param"]) == (400, "text")
+    refused = client.post("/v1/messages/count_tokens", messages=[])
+    assert refused.status == 400
+    assert refused.json["type"] == "error"
+    assert refused.json["error"]["type"] == "invalid_request_error"
