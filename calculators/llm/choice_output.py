@@ -110,7 +110,7 @@ class ChoiceOutput:
 
     async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
         """`feed` when it `is_plain`, without echo and probabilities."""
-        if self._reasoning is not None and len(ids) > 1:
+        if len(ids) > 1 and not self._is_steady(ids):
             gained: list[OutputEvent] = []
             for token_id in ids:
                 gained += await self.feed_plain((token_id,))
@@ -120,14 +120,20 @@ class ChoiceOutput:
             return (Content(text),) if text else ()
         events = self._checked(self._parser.feed(text)) if text else ()
         if self._reasoning is not None:
-            self._reasoning.add(events)
+            self._reasoning.add(ids, events)
         return events
+
+    def _is_steady(self, ids: Sequence[int]) -> bool:
+        """Need nobody know which of these tokens made what, and do they all count?"""
+        return self._reasoning is None or (
+            not self._text.has_stops and self._reasoning.is_steady(ids)
+        )
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Gain:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._raw is not None:
             await self._raw.feed(ids)
-        if self._reasoning is None or len(ids) < 2:
+        if len(ids) < 2 or self._is_steady(ids):
             return await self._feed(ids, logprobs)
         # One by one: which of them were reasoning can only be told apart so.
         gained: list[OutputEvent] = []
@@ -146,7 +152,7 @@ class ChoiceOutput:
             self.is_stopped = True
             gain = self._ended(gain)
         if self._reasoning is not None and ids:
-            self._reasoning.add(gain.events)
+            self._reasoning.add(ids, gain.events)
         return gain
 
     async def finish(self) -> Gain:

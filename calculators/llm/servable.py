@@ -31,6 +31,7 @@ from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.structured_output import refuse_settings
 from calculators.llm.openai.tools import Tools
 from calculators.llm.output.output_parsers import OutputParsers
+from calculators.llm.output.parser import ReasoningParser
 from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.output.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.client import PromptProcess
@@ -119,6 +120,7 @@ class LlmServable:
         self.grammars = grammars
         self.guides_tools = guides_tools
         self.parsers = parsers or _NO_PARSERS
+        self._turning = _turning_tokens(tokens, self.parsers.reasoning)
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.verbose_response = verbose_response
         #: Tokens by the special ones that are shown, None is all: the ids hidden, the bytes of all.
@@ -219,7 +221,7 @@ class LlmServable:
             raw=None
             if verbose is None
             else RawText(self.text_stream(skip_special_tokens=False), verbose),
-            reasoning=ReasoningCount() if thinks else None,
+            reasoning=ReasoningCount(self._turning) if thinks else None,
         )
 
     async def with_grammar(
@@ -338,6 +340,21 @@ def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputPa
         )
     except UnknownParser as error:
         raise ResourceError(str(error)) from None
+
+
+def _turning_tokens(
+    tokens: TokenTable, parser: type[ReasoningParser] | None
+) -> frozenset[int] | None:
+    """The tokens in which a tag of the parser may begin; None where that cannot be told."""
+    if parser is None or not tokens.is_exact:
+        return None
+    tags = (*parser.start_tags, parser.end_tag, *parser.special_tokens)
+    first = {tag[:1].encode() for tag in tags if tag}
+    return frozenset(
+        number
+        for number, piece in enumerate(tokens.pieces)
+        if any(letter in piece for letter in first)
+    )
 
 
 def _fingerprint(ready: Ready, options: NodeOptions) -> str:

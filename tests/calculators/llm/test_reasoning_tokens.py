@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calculators.llm.choice_output import ChoiceOutput
 from calculators.llm.output.events import OutputEvent
@@ -34,11 +36,17 @@ IDS = {piece: number for number, piece in enumerate(PIECES)}
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
 
 
-def output(*stops: str, opened: bool = False) -> ChoiceOutput:
+#: Tokens in which a tag may begin, as a server knows them, or as it knows nothing.
+TURNING = frozenset(number for number, piece in enumerate(PIECES) if b"<" in piece)
+
+
+def output(
+    *stops: str, opened: bool = False, turning: frozenset[int] | None = TURNING
+) -> ChoiceOutput:
     return ChoiceOutput(
         ChoiceText(TableText(PIECES, strips_space=False), StopStrings(stops)),
         PARSERS.start(tools={"f": {}}, prompt="<think>" if opened else ""),
-        reasoning=ReasoningCount(),
+        reasoning=ReasoningCount(turning),
     )
 
 
@@ -155,3 +163,11 @@ def test_responses_tell_it_in_their_words(ask: Asking) -> None:
 
 def test_nothing_is_told_where_nothing_is_looked_for(ask: Asking) -> None:
     assert "completion_tokens_details" not in ask(COMPLETIONS).body["usage"]
+
+
+@given(st.lists(st.integers(0, len(PIECES) - 1), max_size=40), st.integers(2, 40), st.booleans())
+def test_it_does_not_matter_how_many_tokens_come_at_a_time(
+    tokens: list[int], at_once: int, scored: bool
+) -> None:
+    alone = counted(output(turning=None), tokens, at_once=1, scored=False)
+    assert counted(output(), tokens, at_once=at_once, scored=scored) == alone
