@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calculators.llm.node_options import read_node_options
-from calculators.llm.servable import LlmServable, load_servable
+from calculators.llm.servable import LlmServable
+from calculators.llm.servable_loading import load_servable
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,37 +13,28 @@ import msgspec
 import numpy as np
 
 from calculators.http_payload import RequestError
-from calculators.llm.child.supervisor import LoadError
 from calculators.llm.choice_output import ChoiceOutput, Parser, RawText
 from calculators.llm.engine.engine import Engine
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Ready
-from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.gguf import read_gguf_length
-from calculators.llm.node_options import NodeOptions
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.model_defaults import ModelDefaults, read_generation_defaults
-from calculators.llm.openai.model_length import read_model_length
+from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.structured_output import refuse_settings
 from calculators.llm.openai.tools import Tools
 from calculators.llm.output.output_parsers import OutputParsers
 from calculators.llm.output.parser import ReasoningParser
-from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.output.trimmed_stream import TrimmedStream
-from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Prompt
-from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.reasoning_count import ReasoningCount
-from calculators.llm.structured.client import GrammarChecker, Grammars
+from calculators.llm.structured.client import Grammars
 from calculators.llm.structured.request_grammar import request_grammar
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
-from graph_runtime import Code, ResourceError
+from graph_runtime import Code
 
 log = logging.getLogger("graphrt.llm")
 _NO_PARSERS: Final = OutputParsers(None, None)
@@ -269,79 +259,6 @@ class LlmServable:
         return await self.prompts.decode(shown, skip_special_tokens=False) if shown else ""
 
 
-async def load_servable(
-    options: NodeOptions, *, name: str, queue: int, verbose_response: bool = False
-) -> LlmServable:
-    """Start the processes of a node and load its model.
-
-    Raises:
-        ResourceError: the model cannot be loaded; nothing is left running.
-    """
-    directory = options.model_directory
-    defaults = read_generation_defaults(directory)
-    is_gguf = options.model_path.is_file()
-    length = read_gguf_length(options.model_path) if is_gguf else read_model_length(directory)
-    for warning in options.warnings:
-        log.warning("%s: %s", name, warning)
-    engine = ProcessEngine(options.engine, name=name)
-    prompts = PromptProcess(str(options.model_path), name=name, max_tokens=length)
-    try:
-        ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
-        parsers = _parsers(options, prompts_ready, name)
-    except BaseException as error:
-        await asyncio.gather(engine.close(), prompts.close())
-        if isinstance(error, LoadError):
-            size = options.engine.cache_size
-            hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(error) else ""
-            raise ResourceError(f"the model cannot be loaded: {error}{hint}") from None
-        raise
-    if prompts_ready.template_problem:
-        log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
-    if not prompts_ready.tokens.is_exact:
-        log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
-    log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)
-    return LlmServable(
-        engine=engine,
-        prompts=prompts,
-        tokens=prompts_ready.tokens,
-        defaults=defaults,
-        limits=ServingLimits(
-            request=RequestLimits(
-                max_tokens_limit=options.max_tokens_limit,
-                best_of_limit=options.best_of_limit,
-                max_model_length=length,
-            ),
-            queue=queue,
-            batch_without_split=None
-            if options.engine.dynamic_split_fuse
-            else options.engine.max_num_batched_tokens,
-        ),
-        grammars=GrammarChecker(str(options.model_path), name=name),
-        parsers=parsers,
-        guides_tools=options.enable_tool_guided_generation,
-        fingerprint=_fingerprint(ready, options),
-        verbose_response=verbose_response,
-    )
-
-
-def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputParsers:
-    """Those of the options; what they leave open is as the chat template looks like.
-
-    Raises:
-        ResourceError: a package that offers one is broken.
-    """
-    tool = options.tool_parser or prompts.tool_parser or "none"
-    reasoning = options.reasoning_parser or prompts.reasoning_parser or "none"
-    log.info("%s: tool parser %s, reasoning parser %s", name, tool, reasoning)
-    try:
-        return OutputParsers(
-            None if tool == "none" else tool_parser(tool),
-            None if reasoning == "none" else reasoning_parser(reasoning),
-        )
-    except UnknownParser as error:
-        raise ResourceError(str(error)) from None
-
-
 def _turning_tokens(
     tokens: TokenTable, parser: type[ReasoningParser] | None
 ) -> frozenset[int] | None:
@@ -355,11 +272,3 @@ def _turning_tokens(
         for number, piece in enumerate(tokens.pieces)
         if any(letter in piece for letter in first)
     )
-
-
-def _fingerprint(ready: Ready, options: NodeOptions) -> str:
-    """The same as long as the same seed may be expected to give the same answer."""
-    weights = options.model_path / "openvino_model.bin" if options.model_path.is_dir() else None
-    status = (weights or options.model_path).stat()
-    parts = (ready.engine, ready.device, options.engine, status.st_size, status.st_mtime_ns)
-    return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

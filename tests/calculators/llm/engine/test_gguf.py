@@ -15,7 +15,8 @@ from calculators.llm import register
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.node_options import read_node_options
-from calculators.llm.servable import LlmServable, load_servable
+from calculators.llm.servable import LlmServable
+from calculators.llm.servable_loading import load_servable
 from graph_runtime import (
     REGISTRY,
     Registry,
