@@ -66,9 +66,9 @@ def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerPro
 
 
 @pytest.mark.usefixtures("client_libraries")
-def test_the_openai_client_raises_what_the_last_event_says(server: ServerProcess) -> None:
+def test_clients_raise_what_the_last_event_says(server: ServerProcess) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.process.clients.with_openai_interrupted", server.url],
+        [sys.executable, "-m", "tests.process.clients.interrupted", server.url],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -77,10 +77,18 @@ def test_the_openai_client_raises_what_the_last_event_says(server: ServerProcess
         assert client.stdout is not None
         assert client.stdout.readline() == "began\n"
         os.kill(server.child(ENGINE), signal.SIGKILL)
-        raised = json.loads(client.stdout.read().splitlines()[-1])
-    assert raised["kind"] == "APIError"
-    assert raised["code"] == "service_unavailable"
-    assert "engine" in raised["message"]
+        told = json.loads(client.stdout.read().splitlines()[-1])
+    chat, response, message = told["chat"], told["response"], told["message"]
+    assert chat["kind"] == "APIError"
+    assert chat["body"]["code"] == "service_unavailable"
+    assert "engine" in chat["body"]["message"]
+    # Here the client raises nothing: the last event is an answer that failed.
+    assert response["last"]["type"] == "response.failed"
+    assert response["last"]["response"]["status"] == "failed"
+    assert "engine" in response["last"]["response"]["error"]["message"]
+    assert message["kind"] == "APIStatusError"
+    assert message["body"]["error"]["type"] == "overloaded_error"
+    assert "engine" in message["body"]["error"]["message"]
     wait_until_back(server)
 
 

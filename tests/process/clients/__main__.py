@@ -10,7 +10,7 @@ from typing import Any
 BASES = ("/v3", "/v1")
 
 
-def main(name: str, url: str) -> None:
+def main(url: str, *names: str) -> None:
     outside: list[str] = []
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -25,8 +25,10 @@ def main(name: str, url: str) -> None:
             outside.append(str(host))
 
     sys.addaudithook(watch)
-    client = import_module(f"{__package__}.{name}")
-    facts = {base: client.facts(url + base) for base in BASES}
+    facts = {}
+    for name in names:
+        module = import_module(f"{__package__}.{name}")
+        facts[name] = {base: module.facts(url + base) for base in BASES}
     print(json.dumps({"facts": facts, "outside": outside}))
 
 

@@ -25,6 +25,10 @@ TOOL_SCHEMA: Final[dict[str, Any]] = {
 TOOL_ARGUMENTS: Final = {"city": "Paris"}
 TOOL_RESULT: Final = "12 degrees and rainy"
 TOOL_ANSWER: Final = "It is 12 degrees and rainy in Paris."
+#: Needs the tool twice, for Paris and for London.
+NEEDS_TWO: Final = "What is the weather in Paris and London?"
+#: Has the city, and the model does not see what the tool would be for.
+NEEDS_NO_TOOL: Final = "I live in Paris."
 #: Enough for a call, a thought, a person.
 MORE_TOKENS: Final = 160
 #: Has the model think before it answers.

@@ -11,6 +11,7 @@ from tests.process.clients.asked import (
     API_KEY,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
     NO_MODEL,
     QUESTION,
@@ -44,9 +45,7 @@ def facts(base_url: str) -> dict[str, Any]:
         **_reasoning(client),
         "bad_request": _error(client, openai.BadRequestError, MODEL, temperature=TOO_HOT),
         "not_found": _error(client, openai.NotFoundError, NO_MODEL),
-        "not_stored": _error(
-            client, openai.BadRequestError, MODEL, previous_response_id="resp_1"
-        ),
+        "not_stored": _error(client, openai.BadRequestError, MODEL, previous_response_id="resp_1"),
     }
 
 
@@ -60,7 +59,6 @@ def _text(client: openai.OpenAI) -> dict[str, Any]:
         if event.type == "response.output_text.delta":
             deltas += event.delta
     with client.responses.stream(**asked) as events:
-        events.until_done()
         final = events.get_final_response()
     cut = client.responses.create(**{**asked, "max_output_tokens": 2})
     with client.responses.stream(**{**asked, "max_output_tokens": 2}) as events:
@@ -89,12 +87,11 @@ def _tools(client: openai.OpenAI) -> dict[str, Any]:
     asked: dict[str, Any] = {**_ASKED, "input": [question], "tools": _TOOLS}
     whole = client.responses.create(**asked)
     with client.responses.stream(**asked) as events:
-        events.until_done()
         streamed = events.get_final_response()
     (call,) = whole.output
     result = {"type": "function_call_output", "call_id": call.call_id, "output": TOOL_RESULT}
     answered = client.responses.create(**{**asked, "input": [question, call, result]})
-    hello = {**asked, "input": QUESTION}
+    hello = {**asked, "input": NEEDS_NO_TOOL}
     required = client.responses.create(**hello, tool_choice="required")
     named = client.responses.create(**hello, tool_choice={"type": "function", "name": TOOL})
     return {
@@ -110,7 +107,6 @@ def _structured(client: openai.OpenAI) -> dict[str, Any]:
     asked: dict[str, Any] = {**_ASKED, "input": QUESTION, "text_format": Person}
     parsed = client.responses.parse(**asked)
     with client.responses.stream(**asked) as events:
-        events.until_done()
         streamed = events.get_final_response()
     return {"parsed": told(parsed.output_parsed), "parsed_stream": told(streamed.output_parsed)}
 

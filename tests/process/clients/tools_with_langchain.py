@@ -13,6 +13,7 @@ from tests.process.clients.asked import (
     CHAT_TOOLS,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
     QUESTION,
     THINKING,
@@ -67,8 +68,8 @@ def _tools(chat: ChatOpenAI) -> dict[str, Any]:
         "call": _call(whole),
         "streamed_call": _call(streamed),
         "answer": able.invoke([question, whole, result]).text,
-        "required": _call(chat.bind_tools(CHAT_TOOLS, tool_choice="any").invoke(QUESTION)),
-        "named": _call(chat.bind_tools(CHAT_TOOLS, tool_choice=TOOL).invoke(QUESTION)),
+        "required": _call(chat.bind_tools(CHAT_TOOLS, tool_choice="any").invoke(NEEDS_NO_TOOL)),
+        "named": _call(chat.bind_tools(CHAT_TOOLS, tool_choice=TOOL).invoke(NEEDS_NO_TOOL)),
     }
 
 

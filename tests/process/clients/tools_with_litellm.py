@@ -13,6 +13,7 @@ from tests.process.clients.asked import (
     CHAT_TOOLS,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
     QUESTION,
     THINKING,
@@ -50,7 +51,7 @@ def _tools(chat: dict[str, Any]) -> dict[str, Any]:
     result = {"role": "tool", "tool_call_id": call.id, "content": TOOL_RESULT}
     messages = [question, whole.message.model_dump(), result]
     answered = litellm.completion(**{**asked, "messages": messages})
-    hello = {**asked, "messages": [{"role": "user", "content": QUESTION}]}
+    hello = {**asked, "messages": [{"role": "user", "content": NEEDS_NO_TOOL}]}
     named = {"type": "function", "function": {"name": TOOL}}
     return {
         "call": _call(whole),

@@ -15,6 +15,7 @@ from tests.process.clients.asked import (
     API_KEY,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
     QUESTION,
     TOO_HOT,
@@ -33,13 +34,9 @@ _WEATHER = FunctionTool.from_defaults(get_weather, name=TOOL, description=TOOL_A
 
 
 def facts(base_url: str) -> dict[str, Any]:
-    chat = OpenAILike(
-        **_where(base_url), temperature=0, max_tokens=MORE_TOKENS, is_chat_model=True
-    )
+    chat = OpenAILike(**_where(base_url), temperature=0, max_tokens=MORE_TOKENS, is_chat_model=True)
     newer = OpenAILikeResponses(**_where(base_url), temperature=0, max_output_tokens=MORE_TOKENS)
-    hot = OpenAILikeResponses(
-        **_where(base_url), additional_kwargs={"temperature": TOO_HOT}
-    )
+    hot = OpenAILikeResponses(**_where(base_url), additional_kwargs={"temperature": TOO_HOT})
     return {
         **_tools(chat),
         **_structured(chat),
@@ -75,7 +72,7 @@ def _tools(llm: Any) -> dict[str, Any]:
         role="tool", content=TOOL_RESULT, additional_kwargs={"tool_call_id": call.tool_id}
     )
     answered = llm.chat([_user(NEEDS_TOOL), whole.message, result])
-    hello: dict[str, Any] = {"tools": [_WEATHER], "chat_history": [_user(QUESTION)]}
+    hello: dict[str, Any] = {"tools": [_WEATHER], "chat_history": [_user(NEEDS_NO_TOOL)]}
     return {
         "call": _call(llm, whole),
         "streamed_call": _call(llm, streamed),

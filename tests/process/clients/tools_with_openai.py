@@ -13,7 +13,9 @@ from tests.process.clients.asked import (
     CHAT_TOOLS,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
+    NEEDS_TWO,
     QUESTION,
     THINKING,
     TOOL,
@@ -25,6 +27,7 @@ from tests.process.clients.person import Person, told
 _NAMED: Any = {"type": "function", "function": {"name": TOOL}}
 _ASKED: dict[str, Any] = {"model": MODEL, "temperature": 0, "max_tokens": MORE_TOKENS}
 _NEEDS_TOOL: list[Any] = [{"role": "user", "content": NEEDS_TOOL}]
+_NEEDS_NO_TOOL: list[Any] = [{"role": "user", "content": NEEDS_NO_TOOL}]
 _HELLO: list[Any] = [{"role": "user", "content": QUESTION}]
 
 
@@ -32,6 +35,7 @@ def facts(base_url: str) -> dict[str, Any]:
     client = openai.OpenAI(base_url=base_url, api_key=API_KEY, max_retries=0)
     return {
         **_tools(client),
+        **_several(client),
         **_forced(client),
         **_structured(client),
         **_reasoning(client),
@@ -83,28 +87,54 @@ def _pieces(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _several(client: openai.OpenAI) -> dict[str, Any]:
+    """A question that needs two calls."""
+    asked: dict[str, Any] = {
+        **_ASKED,
+        "messages": [{"role": "user", "content": NEEDS_TWO}],
+        "tools": CHAT_TOOLS,
+    }
+    whole = client.chat.completions.create(**asked).choices[0].message
+    with client.chat.completions.stream(**asked) as events:
+        streamed = events.get_final_completion().choices[0].message
+    one = client.chat.completions.create(**asked, parallel_tool_calls=False).choices[0].message
+    return {
+        "two_calls": _cities(whole),
+        "two_calls_streamed": _cities(streamed),
+        "no_parallel_calls": _cities(one),
+    }
+
+
+def _cities(message: Any) -> list[Any]:
+    assert len({call.id for call in message.tool_calls}) == len(message.tool_calls)
+    return [json.loads(call.function.arguments)["city"] for call in message.tool_calls]
+
+
 def _forced(client: openai.OpenAI) -> dict[str, Any]:
     """Choices that the model would not make itself."""
-    asked: dict[str, Any] = {**_ASKED, "messages": _HELLO, "tools": CHAT_TOOLS}
+    asked: dict[str, Any] = {**_ASKED, "messages": _NEEDS_NO_TOOL, "tools": CHAT_TOOLS}
     told_of = {}
     for name, choice in (("required", "required"), ("named", _NAMED)):
         whole = client.chat.completions.create(**asked, tool_choice=choice).choices[0]
         with client.chat.completions.stream(**asked, tool_choice=choice) as events:
-            events.until_done()
             streamed = events.get_final_completion().choices[0]
         told_of[name] = _call(whole)
         told_of[f"{name}_streamed"] = _call(streamed)
     none = client.chat.completions.create(
         **{**asked, "messages": _NEEDS_TOOL}, tool_choice="none"
     ).choices[0]
-    return {**told_of, "none": none.message.tool_calls or []}
+    not_forced = client.chat.completions.create(**asked).choices[0]
+    return {
+        **told_of,
+        "none": none.message.tool_calls or [],
+        "not_forced": not_forced.message.tool_calls or [],
+    }
 
 
 def _structured(client: openai.OpenAI) -> dict[str, Any]:
     asked: dict[str, Any] = {**_ASKED, "messages": _HELLO}
     parsed = client.chat.completions.parse(**asked, response_format=Person)
     with client.chat.completions.stream(**asked, response_format=Person) as events:
-        events.until_done()
         streamed = events.get_final_completion()
     any_object = client.chat.completions.create(**asked, response_format={"type": "json_object"})
     weather = create_model(TOOL, __doc__=TOOL_ABOUT, city=(str, ...))

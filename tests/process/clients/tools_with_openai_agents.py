@@ -19,6 +19,7 @@ from tests.process.clients.asked import (
     API_KEY,
     MODEL,
     MORE_TOKENS,
+    NEEDS_NO_TOOL,
     NEEDS_TOOL,
     QUESTION,
     THINKING,
@@ -48,11 +49,12 @@ async def _facts(base_url: str) -> dict[str, Any]:
 
 
 async def _understood(model: Any) -> dict[str, Any]:
+    person = await Runner.run(_agent(model, output_type=Person), QUESTION)
     return {
         **await _tools(model),
-        "required": await _tools_of(model, QUESTION, "required"),
-        "named": await _tools_of(model, QUESTION, TOOL),
-        "parsed": told((await Runner.run(_agent(model, output_type=Person), QUESTION)).final_output),
+        "required": await _tools_of(model, NEEDS_NO_TOOL, "required"),
+        "named": await _tools_of(model, NEEDS_NO_TOOL, TOOL),
+        "parsed": told(person.final_output),
         "parsed_stream": await _streamed_person(model),
         **await _reasoning(model),
     }
@@ -66,7 +68,7 @@ def _agent(model: Any, *, settings: dict[str, Any] | None = None, **more: Any) -
 async def _tools(model: Any) -> dict[str, Any]:
     asked: list[str] = []
 
-    @function_tool(name_override=TOOL, description_override=TOOL_ABOUT)
+    @function_tool(name_override=TOOL, description_override=TOOL_ABOUT)  # type: ignore[untyped-decorator]
     def get_weather(city: str) -> str:
         asked.append(city)
         return TOOL_RESULT
@@ -83,7 +85,7 @@ async def _tools_of(model: Any, question: str, choice: str) -> list[str]:
     """The tools that are called when they have to be."""
     called: list[str] = []
 
-    @function_tool(name_override=TOOL, description_override=TOOL_ABOUT)
+    @function_tool(name_override=TOOL, description_override=TOOL_ABOUT)  # type: ignore[untyped-decorator]
     def get_weather(city: str) -> str:
         called.append(TOOL)
         return TOOL_RESULT

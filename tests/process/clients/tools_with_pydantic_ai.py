@@ -62,7 +62,7 @@ async def _tools(model: Any) -> dict[str, Any]:
     asked: list[str] = []
     agent = _agent(model)
 
-    @agent.tool_plain(name=TOOL, description=TOOL_ABOUT)
+    @agent.tool_plain(name=TOOL, description=TOOL_ABOUT)  # type: ignore[untyped-decorator]
     def get_weather(city: str) -> str:
         asked.append(city)
         return TOOL_RESULT
@@ -101,7 +101,13 @@ async def _reasoning(model: Any) -> dict[str, Any]:
         for part in message.parts
         if isinstance(part, ThinkingPart)
     ]
-    return {"reasoning": "".join(thoughts), "reasoned": whole.output}
+    # What it thought goes back to it.
+    after = await _agent(model).run(QUESTION, message_history=whole.all_messages())
+    return {
+        "reasoning": "".join(thoughts),
+        "reasoned": whole.output,
+        "after_a_thought": bool(after.output),
+    }
 
 
 async def _status(model: Any) -> int | None:

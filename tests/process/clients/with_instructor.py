@@ -10,7 +10,7 @@ import openai
 from tests.process.clients.asked import API_KEY, MODEL, MORE_TOKENS, QUESTION
 from tests.process.clients.person import Person, told
 
-#: By calling a tool, by a schema, by "some JSON" with the schema in the prompt, over responses.
+#: By calling a tool, by a schema, over the newer API.
 _MODES: Final = ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "RESPONSES_TOOLS")
 
 
@@ -32,9 +32,7 @@ def facts(base_url: str) -> dict[str, Any]:
 
 def _person(client: openai.OpenAI, asked: dict[str, Any], mode: str) -> dict[str, Any]:
     patched = instructor.from_openai(client, mode=instructor.Mode[mode])
-    return told(
-        patched.chat.completions.create(response_model=Person, max_retries=1, **asked)
-    )
+    return told(patched.chat.completions.create(response_model=Person, max_retries=1, **asked))
 
 
 def _partial(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""The libraries with their modules, and how a process of one is run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tests.servers.cli.process import ROOT, environment
+
+#: The modules of this folder that share a process: those of one library.
+LIBRARIES: Final = (
+    ("with_openai", "tools_with_openai", "responses_with_openai"),
+    ("with_openai_async", "tools_with_openai_async"),
+    ("with_langchain", "tools_with_langchain"),
+    ("with_pydantic_ai", "tools_with_pydantic_ai"),
+    ("with_litellm", "tools_with_litellm"),
+    ("with_llama_index", "tools_with_llama_index"),
+    ("with_openai_agents", "tools_with_openai_agents"),
+    ("with_instructor",),
+    ("with_anthropic", "tools_with_anthropic"),
+)
+
+#: These libraries would tell their makers of their use, or ask them for prices.
+_QUIET: Final = {
+    "ANONYMIZED_TELEMETRY": "False",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGSMITH_TRACING": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_TELEMETRY": "False",
+    "LOGFIRE_SEND_TO_LOGFIRE": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "OTEL_SDK_DISABLED": "true",
+}
+
+#: What a module saw, per base URL.
+Ask = Callable[[str], list[dict[str, Any]]]
+
+
+def run(url: str, names: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run modules of one library against the server at ``url``."""
+    environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.process.clients", url, *names],
+        cwd=ROOT,
+        env={**environ, **_QUIET},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

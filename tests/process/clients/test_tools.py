@@ -1,0 +1,278 @@
+"""The usual client libraries get calls of tools, structured output and reasoning.
+
+Over chat completions, and over the newer APIs where a library has them. A call for a question that
+needs the tool is the model's own; one that is forced it would not make itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.process.clients.asked import (
+    MORE_TOKENS,
+    NEEDS_TOOL,
+    QUESTION,
+    THINKING,
+    TOOL,
+    TOOL_ABOUT,
+    TOOL_ANSWER,
+    TOOL_SCHEMA,
+)
+from tests.process.clients.expected import CALL, PERSON
+from tests.process.clients.libraries import Ask
+from tests.process.http_client import CHAT
+from tests.process.server_process import ServerProcess
+
+
+class Thought(NamedTuple):
+    """What the model thinks, and what it says then."""
+
+    reasoning: str
+    content: str
+
+
+@pytest.fixture(scope="package")
+def thought(demo: ServerProcess) -> Thought:
+    """Of the question that all clients ask."""
+    question = [{"role": "user", "content": QUESTION}]
+    message = _message(demo, messages=question, **THINKING)
+    return Thought(message["reasoning_content"], message["content"])
+
+
+@pytest.fixture(scope="package")
+def text(demo: ServerProcess) -> str:
+    """The answer without a thought, whole."""
+    content: str = _message(demo, messages=[{"role": "user", "content": QUESTION}])["content"]
+    return content
+
+
+def _message(demo: ServerProcess, **members: Any) -> dict[str, Any]:
+    reply = demo.client.post(CHAT, temperature=0, max_tokens=MORE_TOKENS, **members)
+    message: dict[str, Any] = reply.json["choices"][0]["message"]
+    return message
+
+
+def test_openai(ask: Ask, thought: Thought) -> None:
+    for facts in ask("tools_with_openai"):
+        assert facts == {
+            "call": CALL,
+            "finish": "tool_calls",
+            "streamed_call": CALL,
+            "streamed_finish": "tool_calls",
+            "streamed_pieces": {
+                "names": [TOOL],
+                "ids": 1,
+                "arguments": CALL[1],
+                "content": "",
+            },
+            "done_events": [CALL],
+            "answer": TOOL_ANSWER,
+            "answer_finish": "stop",
+            "two_calls": ["Paris", "London"],
+            "two_calls_streamed": ["Paris", "London"],
+            "no_parallel_calls": ["Paris"],
+            "required": CALL,
+            "required_streamed": CALL,
+            "named": CALL,
+            "named_streamed": CALL,
+            "none": [],
+            "not_forced": [],
+            "parsed": PERSON,
+            "parsed_stream": PERSON,
+            "json_object": "dict",
+            "parsed_arguments": CALL[1],
+            "bad_schema": "response_format.json_schema.schema",
+            "reasoning": thought.reasoning,
+            "reasoned": thought.content,
+            "streamed_reasoning": thought.reasoning,
+            "streamed_reasoned": thought.content,
+        }
+
+
+def test_openai_responses(ask: Ask, text: str, thought: Thought, answer: dict[str, Any]) -> None:
+    for facts in ask("responses_with_openai"):
+        assert facts == {
+            "text": text,
+            "status": "completed",
+            "usage": answer["usage"]["total_tokens"],
+            "first_event": "response.created",
+            "last_event": "response.completed",
+            "numbers_in_order": True,
+            "stream": text,
+            "stream_helper": text,
+            "stream_helper_usage": answer["usage"]["total_tokens"],
+            "cut": ["incomplete", "max_output_tokens"],
+            "cut_last_event": "response.incomplete",
+            "has_turns": True,
+            "call": CALL,
+            "streamed_call": CALL,
+            "answer": TOOL_ANSWER,
+            "required": CALL,
+            "named": CALL,
+            "parsed": PERSON,
+            "parsed_stream": PERSON,
+            "reasoning": thought.reasoning,
+            "reasoned": thought.content,
+            "streamed_reasoning": thought.reasoning,
+            "streamed_reasoning_final": thought.reasoning,
+            "streamed_reasoned": thought.content,
+            "bad_request": [400, None, "temperature", "invalid_request_error"],
+            "not_found": [404, "model_not_found", "model", "invalid_request_error"],
+            "not_stored": [400, None, "previous_response_id", "invalid_request_error"],
+        }
+
+
+def test_openai_async(ask: Ask, text: str) -> None:
+    for facts in ask("tools_with_openai_async"):
+        assert facts == {
+            "streamed_calls": [CALL] * 3,
+            "parsed_streams": [PERSON] * 3,
+            "response_stream": text,
+        }
+
+
+def test_langchain(ask: Ask, text: str, thought: Thought) -> None:
+    understood = {
+        "call": CALL,
+        "streamed_call": CALL,
+        "answer": TOOL_ANSWER,
+        "required": CALL,
+        "named": CALL,
+        "json_schema": PERSON,
+        "json_schema_stream": PERSON,
+        "function_calling": PERSON,
+        "strict": PERSON,
+    }
+    for facts in ask("tools_with_langchain"):
+        assert facts.pop("responses") == {
+            **understood,
+            "text": text,
+            "stream": text,
+            "reasoning": thought.reasoning,
+            "bad_request": "temperature",
+        }
+        assert facts == {**understood, "reasoned": thought.content}
+
+
+def test_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
+    understood = {
+        "calls": [CALL],
+        "asked": ["Paris", "Paris"],
+        "answer": TOOL_ANSWER,
+        "answer_stream": TOOL_ANSWER,
+        "tool_output": PERSON,
+        "native_output": PERSON,
+        "native_output_stream": PERSON,
+        "reasoning": thought.reasoning,
+        "reasoned": thought.content,
+        "after_a_thought": True,
+    }
+    for facts in ask("tools_with_pydantic_ai"):
+        assert facts.pop("responses") == {**understood, "text": text, "bad_request": 400}
+        assert facts == understood
+
+
+def test_litellm(ask: Ask, text: str, thought: Thought) -> None:
+    for facts in ask("tools_with_litellm"):
+        assert facts == {
+            "call": CALL,
+            "finish": "tool_calls",
+            "streamed_call": CALL,
+            "streamed_finish": "tool_calls",
+            "answer": TOOL_ANSWER,
+            "required": CALL,
+            "named": CALL,
+            "parsed": PERSON,
+            "parsed_stream": PERSON,
+            "parsed_async": PERSON,
+            "reasoning": thought.reasoning,
+            "reasoned": thought.content,
+            "streamed_reasoning": thought.reasoning,
+            "streamed_reasoned": thought.content,
+            "response": {"text": text, "stream": text, "last_event": "response.completed"},
+            "response_error": "BadRequestError",
+        }
+
+
+def test_llama_index(ask: Ask, text: str) -> None:
+    understood = {
+        "call": CALL,
+        "streamed_call": CALL,
+        "answer": TOOL_ANSWER,
+        "required": CALL,
+    }
+    for facts in ask("tools_with_llama_index"):
+        assert facts.pop("responses") == {
+            **understood,
+            "text": text,
+            "stream": text,
+            "bad_request": "temperature",
+        }
+        assert facts == {
+            **understood,
+            "predicted": PERSON,
+            "predicted_async": PERSON,
+            "as_structured": PERSON,
+        }
+
+
+def test_openai_agents(ask: Ask, text: str, thought: Thought) -> None:
+    understood = {
+        "asked": ["Paris", "Paris"],
+        "answer": TOOL_ANSWER,
+        "answer_stream": TOOL_ANSWER,
+        "required": [TOOL],
+        "named": [TOOL],
+        "parsed": PERSON,
+        "parsed_stream": PERSON,
+        "reasoning": thought.reasoning,
+        "reasoned": thought.content,
+    }
+    for facts in ask("tools_with_openai_agents"):
+        assert facts.pop("responses") == {**understood, "text": text, "bad_request": "temperature"}
+        assert facts == understood
+
+
+def test_instructor(ask: Ask, text: str) -> None:
+    for facts in ask("with_instructor"):
+        assert facts == {
+            "chat": text,
+            "TOOLS": PERSON,
+            "TOOLS_STRICT": PERSON,
+            "JSON_SCHEMA": PERSON,
+            "RESPONSES_TOOLS": PERSON,
+            "partial": PERSON,
+        }
+
+
+def test_anthropic(ask: Ask, demo: ServerProcess, thought: Thought) -> None:
+    weather = {"name": TOOL, "description": TOOL_ABOUT, "parameters": TOOL_SCHEMA}
+    asked = demo.client.post(
+        CHAT,
+        messages=[{"role": "user", "content": NEEDS_TOOL}],
+        tools=[{"type": "function", "function": weather}],
+        max_tokens=1,
+    ).json
+    for facts in ask("tools_with_anthropic"):
+        assert facts == {
+            "call": CALL,
+            "call_stop": "tool_use",
+            "streamed_call": CALL,
+            "streamed_stop": "tool_use",
+            "answer": TOOL_ANSWER,
+            "answer_stop": "end_turn",
+            "any": CALL,
+            "named": CALL,
+            "loop": TOOL_ANSWER,
+            "parsed": PERSON,
+            "parsed_stream": PERSON,
+            "blocks": ["thinking", "text"],
+            "thinking": thought.reasoning,
+            "thought": thought.content,
+            "streamed_thinking": thought.reasoning,
+            "streamed_blocks": ["thinking", "text"],
+            "streamed_thought": thought.content,
+            "count": asked["usage"]["prompt_tokens"],
+        }
