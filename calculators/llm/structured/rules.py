@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from calculators.llm.structured.automaton import make_automaton
+from calculators.llm.structured.counted_letters import (
+    NEAR,
+    CountedLetters,
+    Word,
+    counted_letters,
+)
 from calculators.llm.structured.regular_expression import Node, Ranges
 
 #: Of all rules of one grammar, in characters.
@@ -61,14 +67,37 @@ class Rules:
         known = self._expressions.get(node)
         if known is not None:
             return known
+        counted = counted_letters(node)
+        name = self._add_automaton(node) if counted is None else self._add_counted(counted)
+        self._expressions[node] = name
+        return name
+
+    def _add_automaton(self, node: Node) -> str:
         automaton = make_automaton(node)
         names = [self.reserve() for _ in automaton.moves]
         for state, moves in enumerate(automaton.moves):
             branches = ['""'] if state in automaton.final else []
             branches += [f"{letters(ranges)} {names[goal]}" for ranges, goal in moves]
             self.define(names[state], " | ".join(branches))
-        self._expressions[node] = names[0]
         return names[0]
+
+    def _add_counted(self, counted: CountedLetters) -> str:
+        # With a reference in it a rule is not put in place of those to it.
+        nothing = self.add('""')
+        stop = self.add(f"{_word(counted.stop)} {nothing}")
+        ways = " | ".join(f"{_word(way)} {nothing}" for way in counted.ways)
+        letter, following = self.add(ways), stop
+        for _ in range(NEAR):
+            following = self.add(f"{letter} {following} | {stop}")
+        # What follows stands at the end of a rule, and there `_useful` leaves it: the last way
+        # needs it, and comes to an end later than the others.
+        far = self.add(f"{self.add(f'{ways} (= {following})')} {nothing}")
+        name = self.add_expression(counted.near)
+        end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else '""'
+        for left in range(1, counted.far + 1):
+            may_end = counted.far - left >= counted.low
+            name = self.add(f"{far} {name} | {end}" if may_end else f"{far} {name}")
+        return self.add(f"{_word(counted.begin)} {name}")
 
     def text(self, first: str) -> str:
         """The grammar that begins with this rule, without what could never come to an end.
@@ -112,7 +141,7 @@ class Rules:
         return {number: " | ".join(useful[number]) for number in sorted(useful)}
 
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]')
+_TOKEN: Final = re.compile(r'\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]')
 
 
 def _alternatives(body: str) -> dict[str, set[int]]:
@@ -134,6 +163,10 @@ def _alternatives(body: str) -> dict[str, set[int]]:
 def literal(text: str) -> str:
     """Exactly this text."""
     return '"' + "".join(map(_in_text, text)) + '"'
+
+
+def _word(word: Word) -> str:
+    return " ".join(map(letters, word))
 
 
 def letters(ranges: Ranges) -> str:
