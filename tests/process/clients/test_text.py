@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.process.clients.asked import MODEL
 from tests.process.clients.libraries import Ask
+
+#: The first test of a library waits for its import, and for those of others.
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_openai(ask: Ask, answer: dict[str, Any], completion: str) -> None:
