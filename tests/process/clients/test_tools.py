@@ -23,10 +23,10 @@ from tests.process.clients.asked import (
 from tests.process.clients.expected import CALL, PERSON
 from tests.process.clients.libraries import Ask
 from tests.process.http_client import CHAT
+from tests.process.server_process import ServerProcess
 
 #: The first test of a library waits for its import, and for those of others.
 pytestmark = pytest.mark.timeout(300)
-from tests.process.server_process import ServerProcess
 
 
 class Thought(NamedTuple):
