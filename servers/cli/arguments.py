@@ -197,7 +197,7 @@ that start with # are skipped. After the feed everything is closed and finished.
 
 TIME is an integer or PRESTREAM, MIN, MAX, POSTSTREAM. VALUE: a JSON integer is an int, 1.0 is a
 float; {"type": T, "value": V} for other types: int64, float, bytes (base64), vector<int>,
-Timestamp, any message type. What cannot be JSON is printed in that form or as
+ndarray<float32>, Timestamp, any message type. What cannot be JSON is printed in that form or as
 {"type": T, "repr": TEXT}; floats that JSON lacks are the strings "NaN", "Infinity", "-Infinity".
 """
 

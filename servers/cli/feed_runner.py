@@ -46,7 +46,8 @@ class FeedRunner:
     ``executor {}``), the calls are made there.
 
     ``on_packet(stream, packet)`` gets what the observed streams carry; ``on_error(error)`` every
-    error of the graph, with its cause, as it is recorded.
+    error of the graph, with its cause, as it is recorded; every run gets ``resources`` as side
+    packets.
 
     Attributes:
         blamed: the line whose packet a receiver refused. Such an error comes out of a later call
@@ -63,8 +64,10 @@ class FeedRunner:
         observe_bounds: bool = False,
         on_error: Callable[[GraphError], object] | None = None,
         tracer: Tracer | None = None,
+        resources: Mapping[str, Any] | None = None,
     ) -> None:
         self.graph = CalculatorGraph(validated_graph=plan, registry=registry)
+        self._resources = dict(resources or {})
         self.blamed: FeedLine | None = None
         self._current: FeedLine | None = None
         self._counts: Counter[str] = Counter()
@@ -87,7 +90,7 @@ class FeedRunner:
         """
         self._counts.clear()
         self.blamed = None
-        self.graph.start_run(side_packets)
+        self.graph.start_run({**self._resources, **side_packets})
         self._is_running = True
 
     def apply(self, line: FeedLine) -> None:

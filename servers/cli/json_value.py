@@ -15,6 +15,7 @@ from graph_runtime import Packet, Timestamp
 from graph_runtime import timestamp as ts
 from graph_runtime.errors import did_you_mean
 from protos.pool import class_of, find_message, pool
+from servers.cli.json_array import decode_array, is_array
 
 _TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 _FLOAT_NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -91,6 +92,8 @@ def _typed(kind: str, value: Any) -> Any:
     if kind.startswith("vector<") and kind.endswith(">"):
         element = kind[len("vector<") : -1]
         return [_typed(element, item) for item in _need(list, kind, value)]
+    if is_array(kind):
+        return decode_array(kind, value)
     decode = _TYPES.get(kind)
     if decode is not None:
         return decode(kind, value)
@@ -103,7 +106,8 @@ def _typed(kind: str, value: Any) -> Any:
         except json_format.ParseError as error:
             raise ValueError(f"no {kind}: {error}") from None
     raise ValueError(
-        f'"{kind}" is no known type: one of {_list(_TYPES)}, vector<...>, or a message type'
+        f'"{kind}" is no known type: one of {_list(_TYPES)}, vector<...>, ndarray<...>, or a '
+        f"message type"
         f"{did_you_mean(kind, _TYPES)}"
     )
 

@@ -7,8 +7,11 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from calculators.openvino.directory_models import DirectoryModels
+from calculators.openvino.model_provider import MODELS
 from graph_runtime import CalculatorError, GraphError, Packet, Tracer, ValidatedGraph
 from graph_runtime.errors import did_you_mean
 from servers.cli.feed import FeedError, FeedLine, read_feed
@@ -18,6 +21,7 @@ from servers.cli.interrupt import Interrupt
 from servers.cli.json_lines import JsonLines, json_lines_output
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
 from servers.cli.messages import CommandFailed, print_error, print_warning
+from servers.cli.run_resources import node_resources
 
 _INTERRUPTED = 130
 
@@ -35,16 +39,19 @@ def execute(args: argparse.Namespace) -> int:
         for warning in plan.warnings:
             print_warning(f"{args.graph}: {warning}")
         tracer = _tracer(args.trace)
-        runner = FeedRunner(
-            plan,
-            source.registry,
-            _streams(args, plan),
-            lambda stream, packet: output.write(_packet_line(stream, packet)),
-            observe_bounds=args.observe_bounds,
-            on_error=_print_traceback if args.verbose else None,
-            tracer=tracer,
-        )
-        status = _drive(runner, side_packets, feed, _feed_name(args.feed))
+        with node_resources(args.graph, plan, source.registry, side_packets) as resources:
+            runner = FeedRunner(
+                plan,
+                source.registry,
+                _streams(args, plan),
+                lambda stream, packet: output.write(_packet_line(stream, packet)),
+                observe_bounds=args.observe_bounds,
+                on_error=_print_traceback if args.verbose else None,
+                tracer=tracer,
+                resources=resources,
+            )
+            runner.graph.set_service_object(MODELS, DirectoryModels(Path(args.graph).parent))
+            status = _drive(runner, side_packets, feed, _feed_name(args.feed))
         _write_side_packets(runner, output)
         if tracer is not None:
             tracer.save(args.trace)

@@ -172,6 +172,9 @@ def _of_run(run: RunError, request_id: str) -> HttpError:
 
 def _of_request(error: RequestError, request_id: str) -> HttpError:
     reply = _by_code(error, error.message, request_id)
+    if reply.status == 500 and error.message:
+        # Written for the client, although it is no fault of the request.
+        reply = HttpError(500, clean(error.message), code="internal_error")
     reply.param = None if error.param is None else clean(error.param)
     if error.reason is not None:
         reply.code = error.reason

@@ -47,10 +47,12 @@ def test_a_server_loads_no_model_library() -> None:
     assert loaded.isdisjoint({"openvino", "openvino_genai", "openvino_tokenizers"})
 
 
-def test_model_libraries_are_imported_by_what_runs_in_child_processes_only() -> None:
+def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain_model() -> None:
     llm = ROOT / "calculators" / "llm"
+    plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
-    assert folders == {llm / room for room in ("child", "engine", "prompt", "structured")}
+    rooms = {llm / room for room in ("child", "engine", "prompt", "structured")}
+    assert folders == {*rooms, plain_models}
 
 
 def test_nothing_is_pickled() -> None:

@@ -55,6 +55,12 @@ def test_a_request_error_tells_field_text_and_when_to_come_back() -> None:
     assert reply.headers == {"Retry-After": "2"}
 
 
+def test_a_request_error_of_the_servers_own_keeps_its_text() -> None:
+    error = RequestError("the handler of node /srv/models/a.py failed", code=Code.INTERNAL)
+    reply = http_error(of_calculator(error, Code.INTERNAL), "id")
+    assert (reply.status, reply.message) == (500, "the handler of node <path> failed")
+
+
 def test_the_first_request_error_of_a_run_is_the_answer() -> None:
     run = RunError([*of_calculator(KeyError("x")).errors, *of_calculator(RequestError("y")).errors])
     assert http_error(run, "id").message == "y"

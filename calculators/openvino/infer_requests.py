@@ -1,0 +1,187 @@
+"""`InferRequests`: the infer requests of one compiled model, for coroutines of any event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Seconds until a request without an answer is looked at, and the longest time between two looks.
+_FIRST_LOOK: Final = 0.01
+_LONGEST_LOOK: Final = 0.2
+
+
+class InferRequests:
+    """A fixed number of infer requests; who finds none idle waits for its turn.
+
+    An inference runs in OpenVINO's threads and holds up no event loop; the thread that ends one
+    starts the next. Nothing is copied: inputs are read where they are (unless they are not
+    contiguous), outputs are written into new memory.
+    """
+
+    def __init__(self, compiled: Any, output_dtypes: Sequence[np.dtype[Any]], count: int) -> None:
+        """``compiled`` is an `openvino.CompiledModel`."""
+        import openvino  # here: processes without such a model do not load it
+
+        self._openvino = openvino
+        self._input_types = [port.get_element_type() for port in compiled.inputs]
+        self._outputs = [
+            (port.get_element_type(), openvino.Shape(_smallest(port.get_partial_shape())))
+            for port in compiled.outputs
+        ]
+        self._output_dtypes = output_dtypes
+        self._lock = threading.Lock()
+        self._idle = [compiled.create_infer_request() for _ in range(count)]
+        self._waiting: deque[_Inference] = deque()
+
+    async def infer(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, in the model's order, for its inputs, in the model's order.
+
+        The element types must be the model's. Whoever is cancelled leaves the inference to end by
+        itself.
+
+        Raises:
+            RuntimeError: OpenVINO's own.
+        """
+        inference = _Inference(self, inputs)
+        with self._lock:
+            request = self._idle.pop() if self._idle else None
+            if request is None:
+                self._waiting.append(inference)
+        if request is not None and not inference.start(request):
+            self._pass_on(request)
+        return await inference.outputs
+
+    def take_back(self, inference: _Inference) -> bool:
+        """End an inference, once, from any thread; False if it was over. Its request goes on."""
+        with self._lock:
+            request = inference.request
+            inference.request = None
+        if request is None:
+            return False
+        self._pass_on(request)
+        return True
+
+    def input_tensors(self, arrays: Sequence[Array]) -> list[Any]:
+        """Tensors of OpenVINO in the arrays' memory, which must outlive them."""
+        ov = self._openvino
+        return [
+            ov.Tensor(array, ov.Shape(array.shape), element_type)
+            for array, element_type in zip(arrays, self._input_types, strict=True)
+        ]
+
+    def output_tensors(self) -> list[Any]:
+        """New memory for the outputs; those of unknown size grow when they are written."""
+        return [self._openvino.Tensor(*each) for each in self._outputs]
+
+    def arrays(self, tensors: Sequence[Any]) -> list[Array]:
+        """The outputs as arrays, in the tensors' own memory."""
+        return [
+            tensor.data.view(dtype)
+            for tensor, dtype in zip(tensors, self._output_dtypes, strict=True)
+        ]
+
+    def _pass_on(self, request: Any) -> None:
+        """To the first that still waits, or to the idle ones."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._idle.append(request)
+                    return
+                inference = self._waiting.popleft()
+            if not inference.outputs.cancelled() and inference.start(request):
+                return
+
+
+class _Inference:
+    """One inference, waiting or under way. Keeps the memory that its request reads and writes.
+
+    OpenVINO 2026.4 calls back from one of its threads, but only after success. So a request that
+    has not answered is looked at now and then, which tells a failure.
+    """
+
+    def __init__(self, requests: InferRequests, inputs: Sequence[Array]) -> None:
+        """On the event loop that waits for ``outputs``."""
+        self.request: Any = None
+        self._requests = requests
+        self._loop = asyncio.get_running_loop()
+        self.outputs: asyncio.Future[list[Array]] = self._loop.create_future()
+        self._inputs = [np.require(array, requirements=("C", "ALIGNED")) for array in inputs]
+        self._tensors: list[Any] = []
+        self._is_started = False
+        #: What the request knows of this. It keeps that for good, so it is emptied at the end.
+        self._link = [self]
+        self._timer = self._loop.call_later(_FIRST_LOOK, self._look, _FIRST_LOOK)
+
+    def start(self, request: Any) -> bool:
+        """From any thread. False if that fails, which the future tells."""
+        try:
+            self._tensors = self._requests.output_tensors()
+            for place, tensor in enumerate(self._requests.input_tensors(self._inputs)):
+                request.set_input_tensor(place, tensor)
+            for place, tensor in enumerate(self._tensors):
+                request.set_output_tensor(place, tensor)
+            # Anew each time: a request that starts while its callback returns would have none.
+            request.set_callback(_called_back, self._link)
+            self.request = request
+            request.start_async()
+        except Exception as error:
+            self.request = None
+            self._tell(error)
+            return False
+        self._is_started = True
+        return True
+
+    def succeeded(self) -> None:
+        """From any thread."""
+        if self._requests.take_back(self):
+            self._tell(None)
+
+    def _look(self, delay: float) -> None:
+        request = self.request
+        if request is None:
+            if self._is_started or self.outputs.cancelled():
+                return
+        elif self._is_started:
+            try:
+                request.wait_for(0)
+            except RuntimeError as error:
+                # If this was over by now, it is the error of the next one, which sees it too.
+                if self._requests.take_back(self):
+                    self._finish(error)
+                return
+        delay = min(2 * delay, _LONGEST_LOOK)
+        self._timer = self._loop.call_later(delay, self._look, delay)
+
+    def _tell(self, error: Exception | None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._finish, error)
+        except RuntimeError:
+            self._link.clear()  # that event loop is closed, and nobody waits there
+
+    def _finish(self, error: Exception | None) -> None:
+        self._timer.cancel()
+        if not self.outputs.done():
+            if error is None:
+                self.outputs.set_result(self._requests.arrays(self._tensors))
+            else:
+                self.outputs.set_exception(error)
+        self._link.clear()
+
+
+def _called_back(link: list[_Inference]) -> None:
+    """Called in a thread of OpenVINO."""
+    link[0].succeeded()
+
+
+def _smallest(shape: Any) -> list[int]:
+    if shape.rank.is_dynamic:
+        return [0]
+    return [each.min_length if each.is_static else 0 for each in shape]

@@ -1,0 +1,76 @@
+"""`Model`: a compiled model with a name, its tensors, and inference on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from calculators.openvino.infer_requests import InferRequests
+from calculators.openvino.openvino_reason import openvino_reason
+from calculators.openvino.tensor_spec import TensorError, TensorSpec
+from graph_runtime import Code, GraphError
+from graph_runtime.errors import did_you_mean
+
+
+class Model:
+    """What the side packet ``SESSION`` holds. Any number of graphs may share one.
+
+    Attributes:
+        name, version: under which it was asked for.
+        inputs, outputs: in the model's order.
+        nireq: how many inferences may run at the same time.
+    """
+
+    def __init__(self, compiled: Any, name: str, version: int = 1, nireq: int = 0) -> None:
+        """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0 is as many as OpenVINO advises.
+
+        Raises:
+            GraphError: a tensor has an element type that no NumPy array holds.
+        """
+        self.name = name
+        self.version = version
+        try:
+            self.inputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.inputs))
+            self.outputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.outputs))
+        except GraphError as error:
+            raise GraphError(f'the model "{name}": {error}', code=error.code) from None
+        self.nireq = nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+        self._requests = InferRequests(compiled, [spec.dtype for spec in self.outputs], self.nireq)
+
+    def __repr__(self) -> str:
+        return f'<Model "{self.name}" version {self.version}>'
+
+    async def infer(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """All outputs by name, for all inputs by name; element types and shapes as in the specs.
+
+        The arrays must not change before this returns. The outputs are new arrays.
+
+        Raises:
+            TensorError: an input is missing or unknown, or does not fit.
+            GraphError: the inference failed (INTERNAL).
+        """
+        arrays = []
+        for spec in self.inputs:
+            array = inputs.get(spec.name)
+            if array is None:
+                raise TensorError(f'the model "{self.name}" needs the tensor "{spec.name}"')
+            try:
+                spec.check(array)
+            except TensorError as error:
+                raise TensorError(f'the model "{self.name}": {error}') from None
+            arrays.append(array)
+        if len(inputs) != len(arrays):
+            known = [spec.name for spec in self.inputs]
+            unknown = next(name for name in inputs if name not in known)
+            raise TensorError(
+                f'the model "{self.name}" has no input "{unknown}".{did_you_mean(unknown, known)}'
+            )
+        try:
+            outputs = await self._requests.infer(arrays)
+        except RuntimeError as error:
+            raise GraphError(
+                f'the model "{self.name}" failed: {openvino_reason(error)}', code=Code.INTERNAL
+            ) from error
+        return {spec.name: array for spec, array in zip(self.outputs, outputs, strict=True)}

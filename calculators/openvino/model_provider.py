@@ -1,0 +1,29 @@
+"""`ModelProvider`: where sessions get their models from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from calculators.openvino.directory_models import DirectoryModels
+from calculators.openvino.model import Model
+from graph_runtime import GraphService
+
+
+class ModelProvider(Protocol):
+    """Models by name and version. Who serves graphs provides one as the service `MODELS`."""
+
+    async def get(self, name: str, version: int | None = None) -> Model:
+        """The model, ready for inference; without a version the default one.
+
+        Raises:
+            GraphError: there is none (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
+        """
+
+
+def _here() -> ModelProvider:
+    return DirectoryModels(Path())
+
+
+#: A graph without a provider takes its models from the working directory.
+MODELS: Final = GraphService[ModelProvider]("graphrt::ModelProvider", _here)

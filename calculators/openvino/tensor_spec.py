@@ -1,0 +1,125 @@
+"""`TensorSpec`: what a model says about one of its inputs or outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graph_runtime import Code, GraphError
+
+#: The NumPy types that hold OpenVINO's element types. Of bf16, which NumPy does not have, an array
+#: holds the bits, as for KServe. Strings are left out: OpenVINO 2026.4's access to them from Python
+#: reads memory that was never written when all are empty, and divides by zero when there are none.
+_DTYPES: Final[dict[str, Any]] = {
+    "boolean": np.bool_,
+    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "bf16": np.uint16,
+}
+
+
+class TensorError(GraphError):
+    """A tensor does not fit the model; the text names it and what is expected."""
+
+    code = Code.INVALID_ARGUMENT
+
+
+class Dimension(NamedTuple):
+    """How long an axis may be: ``low`` to ``high``; None is no limit."""
+
+    low: int
+    high: int | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return "?" if self.low == 0 else f"{self.low}.."
+        return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+
+    def allows(self, length: int) -> bool:
+        return self.low <= length and (self.high is None or length <= self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output of a model.
+
+    Attributes:
+        name: what the model calls it; an output without a name has that of its node.
+        names: all names it answers to, ``name`` among them.
+        element_type: as OpenVINO calls it, such as "f32".
+        dtype: of its arrays, in this machine's byte order; of "bf16" it is uint16, the bits.
+        shape: per axis what is allowed; None is any number of axes.
+    """
+
+    name: str
+    names: frozenset[str]
+    element_type: str
+    dtype: np.dtype[Any]
+    shape: tuple[Dimension, ...] | None
+
+    @classmethod
+    def of(cls, port: Any) -> TensorSpec:
+        """The spec of an input or output of a compiled model.
+
+        Raises:
+            GraphError: its element type has no NumPy type.
+        """
+        names = port.get_names()
+        name = port.get_any_name() if names else port.get_node().get_friendly_name()
+        element_type = port.get_element_type().get_type_name()
+        if element_type not in _DTYPES:
+            raise GraphError(
+                f'its tensor "{name}" has the element type {element_type}, which no NumPy array '
+                f"holds; convert it to one of {', '.join(_DTYPES)} in the model",
+                code=Code.UNIMPLEMENTED,
+            )
+        return cls(
+            name,
+            frozenset(names) | {name},
+            element_type,
+            np.dtype(_DTYPES[element_type]),
+            _dimensions(port.get_partial_shape()),
+        )
+
+    @property
+    def shape_text(self) -> str:
+        """``[1,?,1..8]``: ``?`` is any length; ``[...]`` any number of axes."""
+        if self.shape is None:
+            return "[...]"
+        return f"[{','.join(map(str, self.shape))}]"
+
+    def check(self, array: npt.NDArray[Any]) -> None:
+        """See that an array fits.
+
+        Raises:
+            TensorError: another element type or shape.
+        """
+        if array.dtype != self.dtype:
+            bits = " (the bits of bf16)" if self.element_type == "bf16" else ""
+            raise TensorError(
+                f'tensor "{self.name}": the element type is {array.dtype}, {self.dtype}{bits} is '
+                f"expected"
+            )
+        if self.shape is None:
+            return
+        if len(array.shape) != len(self.shape) or not all(
+            dimension.allows(length)
+            for dimension, length in zip(self.shape, array.shape, strict=True)
+        ):
+            given = ",".join(map(str, array.shape))
+            raise TensorError(
+                f'tensor "{self.name}": the shape is [{given}], {self.shape_text} is expected'
+            )
+
+
+def _dimensions(shape: Any) -> tuple[Dimension, ...] | None:
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(
+        Dimension(each.min_length, None if each.max_length == -1 else each.max_length)
+        for each in shape
+    )

@@ -1,0 +1,173 @@
+"""`PythonExecutorCalculator`: a node that a handler in Python does the work of."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from calculators.http_payload import HttpPayload, RequestError
+from calculators.python.execution import Execution
+from calculators.python.handler import PythonHandler
+from calculators.python.inputs import input_of
+from calculators.python.outputs import OutputForm, Outputs
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    In,
+    Out,
+    SideIn,
+)
+
+LOOPBACK: Final = "LOOPBACK"
+REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
+
+
+class PythonExecutorCalculator(Calculator):
+    """Calls ``OvmsPythonModel.execute`` of a file with each set of inputs.
+
+    Inputs: any number with any tags, given to ``execute`` as a list in the order of the tags, those
+        without a packet left out: `Tensor` as it is; arrays, bytes and str as a `Tensor` named
+        after the stream; anything else unchanged. ``HTTP_REQUEST_PAYLOAD``: an `HttpPayload`.
+    Outputs: any number with any tags. ``execute`` returns a list of `Tensor`, each sent on the
+        stream it is named after, at the input timestamp; a stream without one gets none.
+        ``HTTP_RESPONSE_PAYLOAD``: str, bytes, or an object that becomes JSON; `OutputForm`.
+    LOOPBACK, an input and an output that are one back edge: ``execute`` may return a generator.
+        What it yields first is sent at the input timestamp, each next one microsecond later. An
+        input of a later time waits for its end, an earlier one is refused (RESOURCE_EXHAUSTED).
+        Cancelling the run closes the generator.
+    Input side packets: PYTHON_NODE_RESOURCES, which a server supplies.
+    Options: ``PythonExecutorCalculatorOptions``: ``handler_path``, relative to the graph.
+
+    The handler is one object per node, shared by all runs; it lives in a thread of its own, which
+    makes its calls one at a time. What it raises fails the request with the first line of the
+    exception's text; a `RequestError` is passed on as it is.
+
+    ::
+
+        node {
+          name: "uppercase"
+          calculator: "PythonExecutorCalculator"
+          input_side_packet: "PYTHON_NODE_RESOURCES:py"
+          input_stream: "INPUT:text"
+          output_stream: "OUTPUT:uppercase"
+          node_options {
+            [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions] {
+              handler_path: "model.py"
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server ``src/python/python_executor_calculator.cc``.
+    """
+
+    again = In[bool](LOOPBACK, optional=True)
+    next_turn = Out[bool](LOOPBACK, optional=True)
+    resources = SideIn[dict[str, Any]]("PYTHON_NODE_RESOURCES")
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        inputs, outputs = contract.inputs, contract.outputs
+        contract.require(
+            inputs.has_tag(LOOPBACK) == outputs.has_tag(LOOPBACK),
+            "If LOOPBACK is used, it must be defined on both input and output of the node",
+        )
+        contract.require(
+            all(any(tag != LOOPBACK for tag, _ in types) for types in (inputs, outputs)),
+            "PythonExecutorCalculator needs an input and an output besides LOOPBACK.",
+        )
+        for tag, index in inputs:
+            if tag != LOOPBACK:
+                inputs[tag, index].set(HttpPayload if tag in REQUEST_TAGS else Any)
+        for tag, index in outputs:
+            if tag != LOOPBACK:
+                outputs[tag, index].set(str | bytes if tag in RESPONSE_TAGS else Any)
+        contract.require(
+            contract.max_in_flight == 1 or not inputs.has_tag(LOOPBACK),
+            "A PythonExecutorCalculator with LOOPBACK takes no max_in_flight: its turns follow one "
+            "another.",
+        )
+        # A generator's outputs have times of their own.
+        contract.timestamp_offset = None if inputs.has_tag(LOOPBACK) else 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        handler = cc.side(self.resources).get(cc.node_name)
+        if handler is None:
+            raise GraphError(
+                f"Could not find initialized Python node named: {cc.node_name}",
+                code=Code.FAILED_PRECONDITION,
+            )
+        self._handler: PythonHandler = handler
+        names = {
+            shard.name: tag
+            for (tag, _), shard in zip(cc.outputs.places, cc.output_list, strict=True)
+            if tag != LOOPBACK
+        }
+        self._places = {shard.name: place for place, shard in enumerate(cc.output_list)}
+        response = next((name for name, tag in names.items() if tag in RESPONSE_TAGS), None)
+        self._form = OutputForm(cc.node_name, list(names), response)
+        self._loops = cc.is_connected(self.next_turn)
+        self._execution: Execution | None = None
+        self._client: Any = None
+        self._next_time = cc.time
+
+    async def process(self, cc: CalculatorContext) -> None:
+        inputs = [
+            self._input(tag, shard.name, shard.value)
+            for (tag, _), shard in zip(cc.inputs.places, cc.input_list, strict=True)
+            if tag != LOOPBACK and not shard.is_empty()
+        ]
+        if not self._loops:
+            execution = Execution(self._handler, inputs, self._form, may_generate=False)
+            self._send(cc, await execution.start(), cc.time)
+        elif self._execution is None:
+            if inputs:
+                await self._begin(cc, inputs)
+        elif inputs:
+            raise RequestError(
+                "Node is already processing data. Create new stream for another request.",
+                code=Code.RESOURCE_EXHAUSTED,
+            )
+        else:
+            if self._client is not None and not self._client.is_writable:
+                # What a slow reader has not taken is not made into more.
+                await self._client.writable()
+            self._turn(cc, await self._execution.next())
+
+    def close(self, cc: CalculatorContext) -> None:
+        if self._execution is not None:
+            self._execution.end()
+
+    async def _begin(self, cc: CalculatorContext, inputs: list[Any]) -> None:
+        # Kept before it starts: a run that is cancelled meanwhile must find it to end it.
+        self._execution = Execution(self._handler, inputs, self._form, may_generate=True)
+        # A session's next generation goes on where the one before ended.
+        self._next_time = max(cc.time, self._next_time)
+        self._turn(cc, await self._execution.start())
+
+    def _turn(self, cc: CalculatorContext, outputs: Outputs) -> None:
+        """Send what a turn of the loop gave, and see that there is another if there is more."""
+        self._send(cc, outputs, self._next_time)
+        if self._execution is not None and self._execution.is_generating:
+            self._next_time += 1
+            cc.emit(self.next_turn, True, at=self._next_time)
+        else:
+            self._execution = None
+            # Of a generator that has ended, the last packet was sent the turn before.
+            self._next_time += bool(outputs)
+
+    def _send(self, cc: CalculatorContext, outputs: Outputs, time: int) -> None:
+        for stream, value in outputs:
+            cc.output_list[self._places[stream]].add(value, time)
+
+    def _input(self, tag: str, stream: str, value: Any) -> Any:
+        if isinstance(value, HttpPayload):
+            if tag not in REQUEST_TAGS:
+                raise RequestError(
+                    f'the stream "{stream}" takes tensors, not HTTP requests; a node that answers '
+                    f"those takes them under the tag {REQUEST_TAGS[0]}"
+                )
+            self._client = value.client
+        return input_of(stream, value)

@@ -1,0 +1,42 @@
+"""NumPy arrays as JSON: ``{"type": "ndarray<float32>", "value": [[1, 2], [3, 4]]}``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_PREFIX: Final = "ndarray<"
+_ELEMENT_TYPES: Final = (
+    "bool",
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
+)
+
+
+def is_array(kind: str) -> bool:
+    return kind.startswith(_PREFIX) and kind.endswith(">")
+
+
+def decode_array(kind: str, value: Any) -> Any:
+    """A `numpy.ndarray` of the element type in ``kind``, of the shape that the lists have.
+
+    Raises:
+        ValueError: the element type is unknown, the lists are of different lengths, or an element
+            is no value of the type.
+    """
+    element_type = kind[len(_PREFIX) : -1]
+    if element_type not in _ELEMENT_TYPES:
+        raise ValueError(f'"{element_type}" is no element type: one of {", ".join(_ELEMENT_TYPES)}')
+    import numpy as np  # here: most graphs have no arrays, and it takes long
+
+    try:
+        given = np.array(value)
+    except ValueError:
+        raise ValueError(f"{kind} needs lists of the same length in each other") from None
+    dtype = np.dtype(element_type)
+    fits = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}[dtype.kind]
+    with np.errstate(over="ignore"):
+        made = given.astype(dtype) if given.dtype.kind in fits else np.zeros(given.shape, dtype)
+    is_exact = dtype.kind == "f" or bool((made == given).all())
+    if given.size and not (given.dtype.kind in fits and is_exact):
+        raise ValueError(f"{kind} needs values of {element_type} only, in lists")
+    return made

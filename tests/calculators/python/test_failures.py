@@ -1,0 +1,113 @@
+"""What a handler does wrong, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from calculators.http_payload import RequestError
+from calculators.python.handler import HandlerError
+from graph_runtime import Code, GraphError
+from tests.calculators.python.running import loaded
+
+HANDLER = """
+from calculators.http_payload import RequestError
+from pyovms import Tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs):
+        text = bytes(inputs[0]).decode()
+        if text == "well":
+            return [Tensor("uppercase", b"WELL")]
+        {}
+
+    def finalize(self):
+        raise RuntimeError("cannot let go")
+"""
+
+
+def failure_of(folder: Path, statement: str) -> GraphError:
+    """What a run fails with whose handler does this; a run that follows must go well."""
+
+    async def scenario() -> GraphError:
+        async with loaded(folder, HANDLER.format(statement)) as graph:
+            error = await (await graph.run("badly")).failure()
+            assert await (await graph.run("well")).texts() == [(0, "WELL")]
+            return error
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ('raise ValueError("no such colour\\nTraceback: secret")', "ValueError: no such colour"),
+        ("raise KeyError", "KeyError"),
+        ("raise StopIteration(3)", "StopIteration: 3"),
+        ("raise SystemExit(1)", "SystemExit: 1"),
+        ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_h"),
+    ],
+)
+def test_an_exception_is_told_by_its_first_line_and_logged_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, statement: str, told: str
+) -> None:
+    error = failure_of(tmp_path, statement)
+    assert isinstance(error, HandlerError)
+    assert error.code is Code.INTERNAL
+    assert str(error).startswith(f'the handler of node "node" failed: {told}')
+    assert "secret" not in str(error)
+    assert str(tmp_path) not in str(error)
+    assert 'node "node": the handler failed' in caplog.text
+    assert f'File "{tmp_path}/model.py", line 10' in caplog.text
+
+
+def test_a_request_error_stays_what_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    error = failure_of(tmp_path, 'raise RequestError("too long", param="text")')
+    assert type(error) is RequestError
+    assert (str(error), error.param, error.code) == ("too long", "text", Code.INVALID_ARGUMENT)
+    assert "too long" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("return None", "it gave NoneType; a list of pyovms.Tensor is needed"),
+        ('return "text"', "it gave str; a list of pyovms.Tensor is needed"),
+        ('return Tensor("uppercase", b"")', "it gave Tensor; a list of pyovms.Tensor is needed"),
+        ("return [3]", "it gave a list that holds int; it must hold pyovms.Tensor only"),
+        (
+            'return [Tensor("upercase", b"")]',
+            'it gave a tensor named "upercase"; the outputs of the node are "uppercase" '
+            'Did you mean "uppercase"?',
+        ),
+        (
+            'return [Tensor("uppercase", b""), Tensor("uppercase", b"")]',
+            'it gave two tensors named "uppercase" at once',
+        ),
+    ],
+)
+def test_nonsense_is_told(tmp_path: Path, statement: str, told: str) -> None:
+    error = failure_of(tmp_path, statement)
+    assert str(error) == f'the handler of node "node" failed: {told}'
+    assert error.code is Code.INTERNAL
+
+
+def test_an_error_of_finalize_goes_to_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failure_of(tmp_path, "raise ValueError")
+    assert "RuntimeError: cannot let go" in caplog.text
+
+
+def test_an_array_without_a_buffer_is_refused_by_its_stream(tmp_path: Path) -> None:
+    import numpy as np
+
+    async def scenario() -> GraphError:
+        async with loaded(tmp_path, HANDLER.format("pass")) as graph:
+            return await (await graph.run(np.array([3], object))).failure()
+
+    error = asyncio.run(scenario())
+    assert isinstance(error, RequestError)
+    assert str(error) == 'the stream "text": an element of BYTES is bytes or str, not int'
