@@ -10,6 +10,8 @@ from functools import partial
 from typing import Final
 
 from calculators.http_payload import HttpPayload, RequestError
+from calculators.openvino.directory_models import DirectoryModels
+from calculators.openvino.model_provider import MODELS, ModelProvider
 from graph_runtime import (
     CalculatorGraph,
     Code,
@@ -85,7 +87,14 @@ async def load_graph(
             f"the graph needs the input side packet {names}, and nothing provides it: a server "
             f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES"
         )
-    return LoadedGraph(entry.name, plan, source.registry, resources, settings.request_limit)
+    return LoadedGraph(
+        entry.name,
+        plan,
+        source.registry,
+        resources,
+        DirectoryModels(entry.directory),
+        settings.request_limit,
+    )
 
 
 class LoadedGraph:
@@ -97,12 +106,15 @@ class LoadedGraph:
         plan: ValidatedGraph,
         registry: Registry,
         resources: GraphResources,
+        models: ModelProvider,
         request_limit: int = REQUEST_LIMIT,
     ) -> None:
         self.plan = plan
         self._name = name
         self._request_limit = request_limit
         self._resources = resources
+        #: Plain models beside the graph; loaded when a run first asks for one, and kept.
+        self._models = models
         self._registry = registry
         self._side_packets = {name: Packet(value) for name, value in resources.side_packets.items()}
         self.request_stream = request_stream_of(plan)
@@ -138,6 +150,7 @@ class LoadedGraph:
                 retry_after=1,
             )
         graph = CalculatorGraph(validated_graph=self.plan, registry=self._registry)
+        graph.set_service_object(MODELS, self._models)
         graph.observe_output_stream(self.response_stream, partial(_send, emit))
         self.in_flight += 1
         try:
