@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +35,6 @@ from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
 from graph_runtime import Code
 
-log = logging.getLogger("graphrt.llm")
 _NO_PARSERS: Final = OutputParsers(None, None)
 
 

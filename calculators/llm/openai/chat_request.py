@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from calculators.llm.openai import fields
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import GenerationRequest, read_body, read_generation
+from calculators.llm.openai.media import MediaCheck
 from calculators.llm.openai.messages import normalise_messages
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.sampling import read_chat_logprobs
 from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
 from calculators.llm.openai.tools import Tools, read_tools
-
-_MEDIA: Final = {"image_url": "images", "input_audio": "audio"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +69,12 @@ def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]
 
 def _check_media(messages: object, limits: RequestLimits) -> None:
     """Refuse parts that the model cannot read; the messages have been checked."""
-    images = 0
+    check = MediaCheck(limits)
     for i, message in enumerate(messages if isinstance(messages, list) else ()):
         content = message.get("content")
         for j, part in enumerate(content if isinstance(content, list) else ()):
-            kind = part.get("type")
             path = f"messages[{i}].content[{j}]"
-            if kind == "image_url" and limits.max_images:
-                images += 1
-                if images > limits.max_images:
-                    raise fields.invalid(path, f"only {limits.max_images} images are allowed")
-            elif kind in _MEDIA:
-                raise fields.invalid(path, f"this model does not read {_MEDIA[kind]}")
+            if part.get("type") == "image_url":
+                check.image(path)
+            elif part.get("type") == "input_audio":
+                check.audio(path)

@@ -151,9 +151,12 @@ def _schema(value: object, path: str) -> StructuredOutput:
 
 def check_size(value: object, path: str) -> None:
     """Refuse a value whose JSON is longer than `MAX_SIZE`."""
-    size = len(json.dumps(value))
-    if size > MAX_SIZE:
-        raise fields.invalid(path, f"its {size} characters are more than the maximum {MAX_SIZE}")
+    _check_length(len(json.dumps(value)), MAX_SIZE, path)
+
+
+def _check_length(size: int, most: int, path: str) -> None:
+    if size > most:
+        raise fields.invalid(path, f"its {size} characters are more than the maximum {most}")
 
 
 def _guided_json(value: object, path: str) -> StructuredOutput:
@@ -161,10 +164,7 @@ def _guided_json(value: object, path: str) -> StructuredOutput:
 
 
 def _from_text(text: str, path: str) -> object:
-    if len(text) > MAX_SIZE:
-        raise fields.invalid(
-            path, f"its {len(text)} characters are more than the maximum {MAX_SIZE}"
-        )
+    _check_length(len(text), MAX_SIZE, path)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -180,10 +180,7 @@ def _regex(value: object, path: str) -> StructuredOutput:
 
 def check_regex(pattern: str, path: str) -> None:
     """Refuse what is no regular expression, or too long."""
-    if len(pattern) > MAX_REGEX:
-        raise fields.invalid(
-            path, f"its {len(pattern)} characters are more than the maximum {MAX_REGEX}"
-        )
+    _check_length(len(pattern), MAX_REGEX, path)
     try:
         parse_regex(pattern)
     except RegexError as error:
@@ -212,10 +209,7 @@ def _grammar(value: object, path: str) -> StructuredOutput:
 
 def check_grammar(text: str, path: str) -> None:
     """Refuse what is no grammar, or too long."""
-    if len(text) > MAX_SIZE:
-        raise fields.invalid(
-            path, f"its {len(text)} characters are more than the maximum {MAX_SIZE}"
-        )
+    _check_length(len(text), MAX_SIZE, path)
     try:
         parse_ebnf(text)
     except GrammarError as error:
