@@ -14,6 +14,7 @@ from typing import Final, Self
 from bench.processes import children, cpu_seconds, resident_bytes
 
 _ADDRESS: Final = re.compile(r"graphrt serves (http://\S+)")
+_GRPC_ADDRESS: Final = re.compile(r"graphrt serves grpc://(\S+)")
 #: Part of the server that a process is, by its module.
 PARTS: Final = {
     "calculators.llm.engine.process": "engine",
@@ -26,6 +27,7 @@ class ServerProcess:
 
     Attributes:
         url: where it answers.
+        address: the same as host and port; ``grpc_address``: of gRPC, "" without it.
         model: the name of the graph.
         pids: of the parts: ``server``, ``engine``, ``prompts``.
     """
@@ -45,12 +47,15 @@ class ServerProcess:
             ],
             stderr=self._log,
         )
-        self.url = self._wait_for_address()
+        said = self._wait_for_report()
+        self.url = _ADDRESS.findall(said)[0]
+        self.address = self.url.partition("//")[2]
+        self.grpc_address = next(iter(_GRPC_ADDRESS.findall(said)), "")
         self.pids = {"server": self._process.pid}
         for pid, words in children(self._process.pid).items():
             self.pids.update((name, pid) for module, name in PARTS.items() if module in words)
 
-    def _wait_for_address(self) -> str:
+    def _wait_for_report(self) -> str:
         while True:
             ended = self._process.poll() is not None
             self._log.seek(0)
@@ -58,7 +63,7 @@ class ServerProcess:
             # With a request to try it ends what it says when all is loaded.
             address = _ADDRESS.search(said)
             if address and "try:" in said:
-                return address[1]
+                return said
             if ended or (address and "failed:" in said):
                 self.close()
                 raise RuntimeError(f"the server did not start:\n{said}")

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core, llm, openvino, python
+    from calculators import core, image, llm, openvino, python
 
     core.register(registry)
+    image.register(registry)
     llm.register(registry)
     openvino.register(registry)
     python.register(registry)

@@ -33,6 +33,7 @@ from typing import (
 )
 
 from graph_runtime.errors import Code, GraphConfigError, PacketTypeError, did_you_mean
+from graph_runtime.isolated_modules import own_name
 from graph_runtime.options_schema import CALCULATOR_OPTIONS, SCHEMAS, file_for, schema_for
 from graph_runtime.text_parser import option_types
 from protos.pool import (
@@ -85,7 +86,8 @@ def options(name: type[Any] | str | None = None, /, *, extension: int | None = N
 def _declare(cls: type[T], name: str | None, extension: int | None) -> type[T]:
     if "__dataclass_fields__" not in cls.__dict__:
         cls = dataclasses.dataclass(frozen=True)(cls)
-    full_name = name or f"{cls.__module__.partition('.')[0].strip('_')}.{cls.__name__}"
+    package = own_name(cls.__module__).partition(".")[0].strip("_")
+    full_name = name or f"{package}.{cls.__name__}"
     if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise GraphConfigError(f"{full_name}: options are shared; make it dataclass(frozen=True)")
     schema = schema_for(cls, full_name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from graph_runtime.errors import Code, PacketTypeError
 from graph_runtime.packet import EMPTY
@@ -66,14 +66,26 @@ def _assignable(source: Any, target: Any) -> bool:
     """Could a packet of type ``source`` be a ``target``?"""
     if source == target:
         return True
-    a, b = get_origin(source) or source, get_origin(target) or target
-    if source is list or target is list:
-        return a is b
-    if get_origin(source) is not None or get_origin(target) is not None:
-        return a is b and any(arg is Any for arg in get_args(source) + get_args(target))
     if bool in (source, target):
         return False
-    return isinstance(a, type) and isinstance(b, type) and issubclass(a, b)
+    a, b = get_origin(source) or source, get_origin(target) or target
+    if not (isinstance(a, type) and isinstance(b, type)):
+        return False
+    inner, wanted = get_args(source), get_args(target)
+    if inner and wanted:
+        return issubclass(a, b) and _agree(inner, wanted)
+    # ``list`` may hold what ``list[int]`` says, and ``np.ndarray`` what ``NDArray[...]`` says.
+    return issubclass(a, b)
+
+
+def _agree(inner: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Do the arguments of two generic types leave room for a common value?"""
+    if Ellipsis in inner or Ellipsis in wanted:
+        return True
+    return len(inner) == len(wanted) and all(
+        Any in (a, b) or isinstance(a, TypeVar) or isinstance(b, TypeVar) or _assignable(a, b)
+        for a, b in zip(inner, wanted, strict=True)
+    )
 
 
 class PacketType:

@@ -27,6 +27,7 @@ from graph_runtime.input_handlers.immediate import ImmediateInputStreamHandler
 from graph_runtime.input_handlers.mux import MuxInputStreamHandler
 from graph_runtime.input_handlers.sync_set import SyncSetInputStreamHandler
 from graph_runtime.input_handlers.timestamp_align import TimestampAlignInputStreamHandler
+from graph_runtime.isolated_modules import own_name, owner_of
 from graph_runtime.resources import ResourceInitializer
 from graph_runtime.subgraph import Subgraph
 
@@ -54,11 +55,7 @@ class _Table(dict[str, T]):
         key = _key(name)
         present = self.get(key)
         if present is not None and present is not thing and not _is_reload(present, thing):
-            raise GraphError(
-                f'{self.kind} "{name}" is already registered as {_place(present)}; '
-                f"{_place(thing)} needs another name",
-                code=Code.ALREADY_EXISTS,
-            )
+            raise _taken(self.kind, name, present, thing)
         self[key] = thing
 
     def find(self, name: str, package: str) -> T | None:
@@ -74,7 +71,8 @@ class _Table(dict[str, T]):
 
 
 def _place(thing: object) -> str:
-    return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"
+    module = own_name(getattr(thing, "__module__", "?"))
+    return f"{module}.{getattr(thing, '__qualname__', thing)}"
 
 
 def _is_reload(old: object, new: object) -> bool:
@@ -82,11 +80,26 @@ def _is_reload(old: object, new: object) -> bool:
     return isinstance(old, type) and _place(old) == _place(new)
 
 
-class Registry:
-    """What graphs can name. ``Registry(parent)`` adds to another one without changing it."""
+def _taken(kind: str, name: str, present: object, thing: object) -> GraphError:
+    return GraphError(
+        f'{kind} "{name}" is already registered as {_place(present)}; '
+        f"{_place(thing)} needs another name",
+        code=Code.ALREADY_EXISTS,
+    )
 
-    def __init__(self, parent: Registry | None = None) -> None:
+
+class Registry:
+    """What graphs can name. ``Registry(parent)`` adds to another one without changing it.
+
+    Attributes:
+        failed_entry_points: why those that are not there could not be loaded, by name.
+        failed_modules: the same of modules that were to register here, by file.
+    """
+
+    def __init__(self, parent: Registry | None = None, *, hides_parent: bool = True) -> None:
+        """``hides_parent``: a calculator may have a name that means another one in ``parent``."""
         self._parent = parent
+        self._hides_parent = hides_parent
         self._calculators: _Table[type[Calculator]] = _Table("calculator")
         self._subgraphs: _Table[Subgraph] = _Table("subgraph")
         self._handlers: _Table[type[InputStreamHandler]] = _Table("input stream handler")
@@ -95,6 +108,7 @@ class Registry:
         self._resource_initializers: list[ResourceInitializer] = []
         self._loads_entry_points = False
         self.failed_entry_points: dict[str, str] = {}
+        self.failed_modules: dict[str, str] = {}
 
     # Registering ----------------------------------------------------------------------------------
 
@@ -122,6 +136,7 @@ class Registry:
                 code=Code.INVALID_ARGUMENT,
             )
         for name in names or (cls.__name__,):
+            self._refuse_hiding(name, cls)
             self._calculators.add(name, cls)
         return cls
 
@@ -190,26 +205,42 @@ class Registry:
         return dict(sorted({**inherited, **self._subgraphs}.items()))
 
     def resource_initializers(self) -> list[ResourceInitializer]:
-        """All resource initializers, in order of registration."""
+        """All resource initializers, in order of registration; of each type the first."""
         self.load_entry_points()
         inherited = self._parent.resource_initializers() if self._parent is not None else []
-        return [*inherited, *self._resource_initializers]
+        types = {type(each) for each in inherited}
+        return [
+            *inherited,
+            *(each for each in self._resource_initializers if type(each) not in types),
+        ]
 
     def names_like(self, name: str) -> str:
         """A did-you-mean over calculators and subgraphs, or a hint at what failed to import."""
         names = [*self.calculators(), *self.subgraphs()]
         # Nearly all names end in "Calculator": with it they look alike, or too long for a slip.
         hint = did_you_mean(name, names, key=lambda each: each.removesuffix("Calculator"))
-        failed = "; ".join(f"{point}: {reason}" for point, reason in self._failures().items())
-        return f"{hint} (entry points that failed to load: {failed})" if failed else hint
+        points, modules = self._failures()
+        if points:
+            hint += f" (entry points that failed to load: {_listed(points)})"
+        if modules:
+            hint += f" (modules that failed to import: {_listed(modules)})"
+        return hint
 
     def input_stream_handlers(self) -> list[str]:
         inherited = self._parent.input_stream_handlers() if self._parent is not None else []
         return sorted({*inherited, *self._handlers})
 
-    def _failures(self) -> dict[str, str]:
-        inherited = self._parent._failures() if self._parent is not None else {}
-        return {**inherited, **self.failed_entry_points}
+    def _failures(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Of entry points, and of modules."""
+        points, modules = self._parent._failures() if self._parent is not None else ({}, {})
+        return {**points, **self.failed_entry_points}, {**modules, **self.failed_modules}
+
+    def _refuse_hiding(self, name: str, cls: type[Calculator]) -> None:
+        if self._parent is None or self._hides_parent:
+            return
+        present = self._parent.find_calculator(f".{_key(name)}")
+        if present is not None and present is not cls:
+            raise _taken("calculator", name, present, cls)
 
     def _find(self, table: str, name: str, package: str) -> Any:
         registry: Registry | None = self
@@ -247,6 +278,10 @@ class Registry:
         return True
 
 
+def _listed(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in failures.items())
+
+
 def _core_registry() -> Registry:
     registry = Registry()
     for handler in (
@@ -277,15 +312,19 @@ def calculator(*names: str, registry: Registry | None = None) -> Callable[[T], T
 def calculator(*args: Any, registry: Registry | None = None) -> Any:
     """Register a class or function: ``@calculator`` or ``@calculator("acme.Redact")``.
 
-    A function stays what it is, so it can still be called and tested.
+    A function stays what it is, so it can still be called and tested. Without ``registry`` it is
+    `REGISTRY`, but for modules that belong to one of their own (`graph_runtime.isolated_modules`).
     """
-    where = REGISTRY if registry is None else registry
+
+    def where(target: Any) -> Registry:
+        return registry or owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+
     if len(args) == 1 and not isinstance(args[0], str):
-        where.register_calculator(args[0])
+        where(args[0]).register_calculator(args[0])
         return args[0]
 
     def register(target: Any) -> Any:
-        where.register_calculator(target, *args)
+        where(target).register_calculator(target, *args)
         return target
 
     return register

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from graph_runtime.scheduler import Scheduler
 
 
+# Names of the module are faster to look up than members of an enum.
+_TERMINATED = RunState.TERMINATED
+_CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
+
+
 class Run:
     """What exists while a graph runs, and what the application can do to it.
 
@@ -167,7 +172,7 @@ class Run:
     @property
     def is_over(self) -> bool:
         """Nothing runs and nothing can."""
-        return self.scheduler.state is RunState.TERMINATED or self._is_finished
+        return self.scheduler.state is _TERMINATED or self._is_finished
 
     @property
     def is_idle(self) -> bool:
@@ -289,7 +294,7 @@ class Run:
             stream.closed = True
         nodes = []
         for node in self.scheduler.nodes:
-            if node.was_opened and node.state not in (NodeState.CLOSED, NodeState.CLOSING):
+            if node.was_opened and node.state not in (_CLOSED, _CLOSING):
                 nodes.append(node)
                 context = node.context
                 for stream_in in node.inputs:
@@ -300,7 +305,7 @@ class Run:
                     shard_in.packet = NO_PACKET
                 context.time = ts.DONE
                 context.graph_status = error
-            elif node.was_opened and node.state is NodeState.CLOSING:
+            elif node.was_opened and node.state is _CLOSING:
                 # The graph ended while the call to close was queued.
                 nodes.append(node)
                 node.context.graph_status = error
@@ -315,7 +320,7 @@ class Run:
             self.call_status_handlers("POST_RUN", self.error)
             self.scheduler.move(RunEvent.CLEAN_UP)
             self._is_finished = True
-            self.driver.poke()
+            self.driver.tell_waiting()
 
     def constant_outputs(self) -> dict[int, ConstantOutputs]:
         """What nodes without streams made, for the next run."""

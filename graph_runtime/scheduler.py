@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from graph_runtime.ready_queue import ReadyQueue
 
 
+# Names of the module are faster to look up than members of an enum.
+_RUNNING, _CANCELLING = RunState.RUNNING, RunState.CANCELLING
+_OPENING, _OPENED, _ACTIVE = NodeState.OPENING, NodeState.OPENED, NodeState.ACTIVE
+_CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
+
+
 class Scheduler:
     """One run's state. Everything here is guarded by the graph's lock.
 
@@ -159,9 +165,9 @@ class Scheduler:
         if context is None:
             return None
         node = context._node
-        if self.stopping and node.is_source and node.state is NodeState.ACTIVE:
+        if self.stopping and node.is_source and node.state is _ACTIVE:
             self.flow.begin_close(node)
-        elif node.is_parallel and node.state is NodeState.OPENED:
+        elif node.is_parallel and node.state is _OPENED:
             for shard in context.output_list:
                 shard.reset()
         return context
@@ -175,10 +181,10 @@ class Scheduler:
         if node.is_fast and error is None:
             self.flow.finished_simple(node, context)
             return None
-        if node.state is NodeState.OPENING:
+        if node.state is _OPENING:
             self._finished_open(node, error)
             return None
-        if node.state is NodeState.CLOSING:
+        if node.state is _CLOSING:
             self._finished_close(node, context, error)
             return None
         return self._finished_process(node, context, error)
@@ -316,7 +322,7 @@ class Scheduler:
 
     def _end_scheduling(self, node: Node) -> None:
         """A call of a node is over: see what it can do next."""
-        if node.state not in (NodeState.OPENED, NodeState.ACTIVE):
+        if node.state not in (_OPENED, _ACTIVE):
             return
         node.in_flight -= 1
         if node.is_source:
@@ -333,8 +339,8 @@ class Scheduler:
         Quits after an error, or when no source is left; else activates the next layer of sources,
         or breaks a deadlock of full queues.
         """
-        while self.is_idle and self.state in (RunState.RUNNING, RunState.CANCELLING):
-            while self._active_sources and self._active_sources[-1].state is NodeState.CLOSED:
+        while self.is_idle and self.state in (_RUNNING, _CANCELLING):
+            while self._active_sources and self._active_sources[-1].state is _CLOSED:
                 self._active_sources.pop()
             no_sources = not self._active_sources and not self._waiting_sources
             if self.errors or (no_sources and self.inputs_closed):

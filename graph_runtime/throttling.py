@@ -23,6 +23,7 @@ class Throttling:
         full_streams: per source (by node id) and graph input (after the nodes), the full queues
             that hold it back.
         throttled_inputs: how many graph inputs are held back.
+        has_released_input: one was let go; for the driver, whose waiters may want to know.
     """
 
     def __init__(self, plan: ValidatedGraph, nodes: list[Node], log: ErrorLog) -> None:
@@ -30,6 +31,7 @@ class Throttling:
             {} for _ in range(len(nodes) + len(plan.graph_inputs))
         ]
         self.throttled_inputs = 0
+        self.has_released_input = False
         self._nodes = nodes
         self._plan = plan
         self._log = log
@@ -54,6 +56,7 @@ class Throttling:
                 holders.pop(stream, None)
             if source_id >= len(self._nodes):
                 self.throttled_inputs += bool(holders) - was_throttled
+                self.has_released_input = self.has_released_input or not holders
             elif not holders:
                 released.append(self._nodes[source_id])
         return released

@@ -7,14 +7,22 @@ import logging
 import os
 import re
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
+from calculators.http_payload import ClientConnection, HttpPayload
+from calculators.inference import InferRequest, InferResponse
+from calculators.openvino.model_provider import ModelProvider
 from graph_runtime import GraphError, Registry, ValidationError
 from graph_runtime.errors import reason_of
 from graph_runtime.states import next_state
 from servers.config import GraphEntry
-from servers.graph_states import GRAPH_TRANSITIONS, SHOWN, GraphEvent, GraphState
-from servers.loaded_graph import GraphSettings, LoadedGraph, load_graph
+from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.graph_inference.graph_interface import VERSION
+from servers.loaded_graph import Emit, GraphSettings, LoadedGraph, load_graph
+from servers.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.servable_status import index_entry, unavailable_error, version_status
 
 _log: Final = logging.getLogger(__name__)
 
@@ -23,7 +31,7 @@ _DIRECTORIES: Final = re.compile(r"""(?<![\w.:/~-])(?:/[^\s/'"`,;:()]+)+/(?=[^\s
 
 
 class GraphDefinition:
-    """A graph by name, through loading, answering and retiring.
+    """A graph by name, through loading, answering and retiring: a `servers.servable.Servable`.
 
     Attributes:
         entry: its name and files.
@@ -32,46 +40,63 @@ class GraphDefinition:
         created: when it was loaded, Unix time in seconds.
     """
 
-    def __init__(self, entry: GraphEntry) -> None:
+    def __init__(
+        self,
+        entry: GraphEntry,
+        registry: Registry,
+        settings: GraphSettings | None = None,
+        models: ModelProvider | None = None,
+    ) -> None:
+        """``models``: of its session nodes; without, those beside the graph."""
         self.entry = entry
+        self._registry = registry
+        self._settings = settings
+        self._models = models
         self.graph: LoadedGraph | None = None
         self.reason = ""
         self.created = 0
-        self._state = GraphState.START
+        self._state = ServableState.START
 
     @property
     def name(self) -> str:
         return self.entry.name
 
     @property
-    def state(self) -> GraphState:
+    def state(self) -> ServableState:
         return self._state
 
-    async def load(self, registry: Registry, settings: GraphSettings | None = None) -> None:
-        """Load it. A failure is logged and kept as `reason`, not raised."""
-        self._move(GraphEvent.LOAD)
+    @property
+    def unavailable_reason(self) -> str:
+        """Why it cannot answer now though it is loaded; "" while it can."""
+        return self.graph.unavailable_reason if self.graph is not None else ""
+
+    async def load(self) -> None:
+        """Load it unless it is loaded. A failure is logged and kept as `reason`, not raised."""
+        if self._state is ServableState.AVAILABLE:
+            return
+        self._move(ServableEvent.LOAD)
         self.reason = ""
         _log.info("%s: loading", self.name)
         start = time.monotonic()
         try:
-            self.graph = await load_graph(self.entry, registry, settings)
+            self.graph = await load_graph(self.entry, self._registry, self._settings, self._models)
         except Exception as error:
             self._fail(error)
             return
         except asyncio.CancelledError:
             self.reason = "its loading was interrupted"
-            self._move(GraphEvent.LOAD_FAILED)
+            self._move(ServableEvent.LOAD_FAILED)
             raise
         for warning in self.graph.plan.warnings:
             _log.warning("%s: %s", self.name, warning)
         self.created = int(time.time())
-        self._move(GraphEvent.LOADED)
+        self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, time.monotonic() - start)
 
     def _fail(self, error: Exception) -> None:
         text = _text_of(error)
         self.reason = without_directories(text, str(self.entry.directory))
-        self._move(GraphEvent.LOAD_FAILED)
+        self._move(ServableEvent.LOAD_FAILED)
         # What graphrt reports says where and what; of the rest only the traceback tells.
         is_known = isinstance(error, GraphError) and not _log.isEnabledFor(logging.DEBUG)
         _log.error(
@@ -80,37 +105,68 @@ class GraphDefinition:
 
     async def retire(self) -> None:
         """Take no new requests, wait for those in flight, close the resources."""
-        if self._state in (GraphState.UNLOADING, GraphState.END):
+        if self._state in (ServableState.UNLOADING, ServableState.END):
             return
         graph, self.graph = self.graph, None
-        self._move(GraphEvent.RETIRE)
+        self._move(ServableEvent.RETIRE)
         if graph is not None:
             try:
                 await graph.close()
             except Exception:
                 _log.exception("%s: its resources could not be closed", self.name)
-        self._move(GraphEvent.UNLOADED)
+        self._move(ServableEvent.UNLOADED)
+
+    # What it says of itself -----------------------------------------------------------------------
 
     def status(self) -> dict[str, object]:
         """Its part of ``GET /v1/config``. Graphs have one version, as there."""
-        state, code = SHOWN[self._state]
-        message = self.reason or code
-        unavailable = self.graph.unavailable_reason if self.graph is not None else ""
-        if unavailable:
-            # What its nodes need is being made again.
-            state, code, message = "LOADING", "UNKNOWN", unavailable
         return {
             "model_version_status": [
-                {
-                    "version": "1",
-                    "state": state,
-                    "status": {"error_code": code, "error_message": message},
-                }
+                version_status(VERSION, self._state, self.reason, self.unavailable_reason)
             ]
         }
 
-    def _move(self, event: GraphEvent) -> None:
-        self._state = next_state(GRAPH_TRANSITIONS, self._state, event)
+    def index(self) -> Sequence[IndexEntry]:
+        """Its part of the repository's index."""
+        return [index_entry(self.name, VERSION, self._state, self.reason, self.unavailable_reason)]
+
+    def is_ready(self, version: str) -> bool:
+        """Would it answer now?
+
+        Raises:
+            NotFoundError: it is loaded, and has no such version.
+        """
+        return self.graph is not None and self.graph.is_ready(version)
+
+    def metadata(self, version: str) -> ModelMetadata:
+        """See `servers.data_plane.DataPlane.metadata`."""
+        return self._loaded().metadata(version)
+
+    # Answering ------------------------------------------------------------------------------------
+
+    async def answer(self, payload: HttpPayload, emit: Emit) -> None:
+        """See `servers.data_plane.DataPlane.answer`."""
+        await self._loaded().answer(payload, emit)
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """See `servers.data_plane.DataPlane.infer`."""
+        return await self._loaded().infer(request, client)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """See `servers.data_plane.DataPlane.open_stream`."""
+        async with self._loaded().open_stream(first, client, emit) as stream:
+            yield stream
+
+    def _loaded(self) -> LoadedGraph:
+        if self.graph is None:
+            raise unavailable_error(f'The model "{self.name}"', self._state, self.reason)
+        return self.graph
+
+    def _move(self, event: ServableEvent) -> None:
+        self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)
 
 
 def without_directories(text: str, directory: str) -> str:

@@ -6,18 +6,19 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, TypeVar
 
-from graph_runtime import REGISTRY, Code, GraphError, Registry
-from servers.config import GraphEntry
-from servers.graph_repository import GraphRepository
+from graph_runtime import REGISTRY, Registry
+from servers.config import GraphEntry, ModelEntry
+from servers.fronts import Fronts
+from servers.kserve_grpc.settings import GrpcSettings
 from servers.loaded_graph import GraphSettings
-from servers.openai_http import HttpFront, HttpSettings, start_front
+from servers.model_repository import ModelRepository
+from servers.openai_http import HttpSettings
 
 T = TypeVar("T")
 
@@ -27,29 +28,25 @@ _log: Final = logging.getLogger(__name__)
 CLOSE_SECONDS: Final = 15.0
 
 
-class ListenError(GraphError):
-    """An address cannot be listened on; the text says which and why."""
-
-    code = Code.UNAVAILABLE
-
-
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """What a server serves, and how.
 
     Attributes:
-        graphs: what to serve (`servers.config`).
-        http: where to listen, and limits.
+        graphs, models: what to serve (`servers.config`).
+        http, grpc: where to listen, and limits; None: not at all.
         registry: where graphs find their calculators and the makers of their resources.
         graph_settings: of all graphs.
         drain_seconds: how long requests in flight may go on after the signal to stop.
     """
 
     graphs: tuple[GraphEntry, ...]
-    http: HttpSettings
+    http: HttpSettings | None
     registry: Registry = field(default=REGISTRY)
     graph_settings: GraphSettings = field(default_factory=GraphSettings)
     drain_seconds: float = 30.0
+    models: tuple[ModelEntry, ...] = ()
+    grpc: GrpcSettings | None = None
 
 
 class Server:
@@ -57,20 +54,15 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.repository = GraphRepository(
-            settings.graphs, settings.registry, settings.graph_settings
+        self.repository = ModelRepository(
+            settings.graphs, settings.registry, settings.graph_settings, settings.models
         )
-        self._front: HttpFront | None = None
+        self._fronts = Fronts()
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The URLs that are listened on, with the real port."""
-        if self._front is None:
-            return ()
-        return tuple(
-            f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            for host, port in self._front.addresses
-        )
+        return self._fronts.urls
 
     async def start(self) -> None:
         """Listen: live from now on, not ready yet.
@@ -78,31 +70,25 @@ class Server:
         Raises:
             ListenError: an address is taken or is none.
         """
-        http = self.settings.http
-        try:
-            self._front = await start_front(self.repository, http)
-        except OSError as error:
-            where = ", ".join(f"{host}:{http.port}" for host in http.hosts)
-            raise ListenError(f"cannot listen on {where}: {_reason(error)}") from error
+        await self._fronts.start(self.repository, self.settings.http, self.settings.grpc)
 
     async def load(self) -> None:
-        """Load every graph; those that fail are logged, and the others served."""
+        """Load everything; what fails is logged, and the rest served."""
         await self.repository.load_all()
 
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
         """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
         self.repository.begin_draining()
-        front = self._front
-        if front is not None:
+        if self._fronts.urls:
             seconds = self.settings.drain_seconds
-            await front.stop_accepting()
+            await self._fronts.stop_accepting()
             _log.info("stopping: requests in flight have %g s; a second signal cuts them", seconds)
-            cut_off = await until(hurry, front.drain(seconds))
+            cut_off = await until(hurry, self._fronts.drain(seconds))
             if cut_off is None:
-                cut_off = await front.drain(0)
+                cut_off = await self._fronts.drain(0)
             if cut_off:
                 _log.warning("%d requests were cut off", cut_off)
-            await front.close()
+            await self._fronts.close()
         await self.repository.close()
 
 
@@ -189,9 +175,3 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:  # not made for every platform
         return None
     return uvloop.new_event_loop
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, socket.gaierror) or not error.errno:
-        return str(error.strerror or error).lower()
-    return os.strerror(error.errno).lower()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from calculators.http_payload import HttpPayload, RequestError
+from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.inference import InferRequest, InferResponse
+from calculators.inference.place import quoted
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS, ModelProvider
 from graph_runtime import (
@@ -17,6 +21,7 @@ from graph_runtime import (
     Code,
     GraphError,
     GraphResources,
+    NotFoundError,
     Packet,
     Registry,
     ResourceError,
@@ -24,8 +29,21 @@ from graph_runtime import (
     ValidatedGraph,
     make_resources,
 )
+from servers.author_code import registry_of
 from servers.config import GraphEntry
+from servers.data_plane import InferAnswer, InferStream, ModelMetadata
+from servers.graph_inference import (
+    VERSIONS,
+    GraphInterface,
+    GraphStream,
+    LoopDelivery,
+    SideParameters,
+    end_run,
+    find_model_tensors,
+    infer_once,
+)
 from servers.graph_source import GraphSource
+from servers.text_generation import TextModel
 
 Emit = Callable[[str | bytes], object]
 
@@ -41,11 +59,11 @@ REQUEST_LIMIT: Final = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """What the server says about all its graphs.
+    """What the server says about all its graphs and models.
 
     Attributes:
         cache_dir: where compiled models may be kept; "" is nowhere.
-        request_limit: requests of one graph in flight; more get 429.
+        request_limit: requests of one graph, or version of a model, in flight; more get 429.
         verbose_response: answers show what the model was given, and the raw text it wrote.
     """
 
@@ -55,14 +73,18 @@ class GraphSettings:
 
 
 async def load_graph(
-    entry: GraphEntry, registry: Registry, settings: GraphSettings | None = None
+    entry: GraphEntry,
+    registry: Registry,
+    settings: GraphSettings | None = None,
+    models: ModelProvider | None = None,
 ) -> LoadedGraph:
-    """Check the graph and make its resources.
+    """Check the graph and make its resources. Its sessions take ``models``, or those beside it.
 
     Raises:
         GraphError: its file cannot be read or does not parse, the graph cannot run, a resource
             cannot be made or a side packet has no resource.
     """
+    registry = await registry_of(entry, registry)
     source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
     plan = source.validate()
@@ -75,26 +97,43 @@ async def load_graph(
         settings.verbose_response,
     )
     resources = await make_resources(plan, resource_settings, source.registry)
-    missing = [
-        name
-        for name, (_, is_optional) in plan.side_packet_types.items()
-        if not is_optional and name not in resources.side_packets
-    ]
-    if missing:
+    models = models or DirectoryModels(entry.directory)
+    try:
+        known = await find_model_tensors(plan, models)
+        interface = GraphInterface(entry.name, plan, known)
+        parameters = SideParameters(plan, resources.side_packets)
+        _check_side_packets(parameters, interface)
+    except BaseException:
         await resources.close()
-        names = ", ".join(f'"{name}"' for name in missing)
-        raise ResourceError(
-            f"the graph needs the input side packet {names}, and nothing provides it: a server "
-            f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES"
-        )
+        raise
     return LoadedGraph(
         entry.name,
         plan,
         source.registry,
         resources,
-        DirectoryModels(entry.directory),
+        models,
+        interface,
+        parameters,
+        entry.directory,
         settings.request_limit,
     )
+
+
+def _check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
+    """See that every side packet can come from somewhere.
+
+    Raises:
+        ResourceError: one is neither a resource nor what a request's parameter can be, or the
+            graph takes HTTP requests, which have no such parameters.
+    """
+    missing = parameters.needed if interface.takes_http else parameters.impossible
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        raise ResourceError(
+            f"the graph needs the input side packet {names}, and nothing provides it: a server "
+            f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES; the parameters "
+            f"of a KServe request provide strings, numbers and booleans"
+        )
 
 
 class LoadedGraph:
@@ -107,6 +146,9 @@ class LoadedGraph:
         registry: Registry,
         resources: GraphResources,
         models: ModelProvider,
+        interface: GraphInterface,
+        parameters: SideParameters,
+        directory: Path,
         request_limit: int = REQUEST_LIMIT,
     ) -> None:
         self.plan = plan
@@ -115,11 +157,18 @@ class LoadedGraph:
         self._resources = resources
         #: Plain models beside the graph; loaded when a run first asks for one, and kept.
         self._models = models
+        self._directory = directory
         self._registry = registry
         self._side_packets = {name: Packet(value) for name, value in resources.side_packets.items()}
         self.request_stream = request_stream_of(plan)
         self.response_stream = response_stream_of(plan)
-        self._refusal = refusal_of(name, self.request_stream, self.response_stream)
+        self._interface = interface
+        self._parameters = parameters
+        self._refusal = refusal_of(
+            name, self.request_stream, self.response_stream, parameters.needed
+        )
+        #: A graph that takes HTTP requests is asked for completions.
+        self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
         self.in_flight = 0
         self._idle: asyncio.Future[None] | None = None
 
@@ -140,8 +189,111 @@ class LoadedGraph:
                 for now (RESOURCE_EXHAUSTED).
             RunError: the graph failed.
         """
+        self._check_answers_http()
+        with self._in_flight():
+            graph = self._new_graph()
+            packets = LoopDelivery(emit)
+            graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
+            try:
+                await graph.start_run_async(self._side_packets)
+                graph.add_packet_to_input_stream(self.request_stream, payload, 0)
+                graph.close_all_input_streams()
+                await graph.wait_until_done_async()
+            except BaseException:
+                await end_run(graph)
+                raise
+            finally:
+                packets.flush()
+
+    # KServe ---------------------------------------------------------------------------------------
+
+    def is_ready(self, version: str = "") -> bool:
+        """Would it answer now? See `servers.data_plane.DataPlane.is_model_ready`.
+
+        Raises:
+            NotFoundError: there is version 1 only; "" and "0" mean it, too.
+        """
+        self._check_version(version)
+        return not self.unavailable_reason
+
+    def metadata(self, version: str = "") -> ModelMetadata:
+        """See `servers.data_plane.DataPlane.metadata`.
+
+        Raises:
+            NotFoundError: no such version.
+        """
+        self._check_version(version)
+        return self._interface.metadata if self._text_model is None else self._text_model.metadata()
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """One run for one request; see `servers.data_plane.DataPlane.infer`.
+
+        Raises:
+            NotFoundError: no such version.
+            RequestError: the request does not fit the graph, or too many are in flight.
+            RunError: the graph failed.
+        """
+        self._check_version(request.version)
+        if self._text_model is not None:
+            self._check_answers_http()
+            return await self._text_model.infer(request, client)
+        with self._in_flight():
+            side_packets = self._side_packets_of(request)
+            return await infer_once(self._new_graph(), self._interface, request, side_packets)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """One run for many requests; see `servers.data_plane.DataPlane.open_stream`.
+
+        Raises:
+            NotFoundError, RequestError: as `infer`, of the parameters of ``first``.
+            RunError: the run cannot begin.
+        """
+        self._check_version(first.version)
+        if self._text_model is not None:
+            self._check_answers_http()
+            async with self._text_model.open_stream(first, client, emit) as texts:
+                yield texts
+            return
+        with self._in_flight():
+            side_packets = self._side_packets_of(first)
+            stream = GraphStream(self._new_graph(), self._interface, first.model, client, emit)
+            await stream.start(side_packets)
+            try:
+                yield stream
+            finally:
+                await stream.end()
+
+    def _check_version(self, version: str) -> None:
+        if version not in VERSIONS:
+            raise NotFoundError(
+                f'The model "{self._name}" has no version {quoted(version)}; it has version 1'
+            )
+
+    def _check_answers_http(self) -> None:
         if self._refusal:
             raise RequestError(self._refusal, param="model")
+
+    def _side_packets_of(self, request: InferRequest) -> dict[str, Packet]:
+        return {**self._side_packets, **self._parameters.packets_of(request.parameters)}
+
+    # Runs -----------------------------------------------------------------------------------------
+
+    def _new_graph(self) -> CalculatorGraph:
+        graph = CalculatorGraph(validated_graph=self.plan, registry=self._registry)
+        graph.set_service_object(MODELS, self._models)
+        graph.set_service_object(GRAPH_DIRECTORY, self._directory)
+        return graph
+
+    @contextmanager
+    def _in_flight(self) -> Iterator[None]:
+        """Count a run.
+
+        Raises:
+            RequestError: there are as many as may be (RESOURCE_EXHAUSTED).
+        """
         if self.in_flight >= self._request_limit:
             raise RequestError(
                 f'The model "{self._name}" has {self.in_flight} requests in flight, as many as it '
@@ -149,18 +301,9 @@ class LoadedGraph:
                 code=Code.RESOURCE_EXHAUSTED,
                 retry_after=1,
             )
-        graph = CalculatorGraph(validated_graph=self.plan, registry=self._registry)
-        graph.set_service_object(MODELS, self._models)
-        graph.observe_output_stream(self.response_stream, partial(_send, emit))
         self.in_flight += 1
         try:
-            await graph.start_run_async(self._side_packets)
-            graph.add_packet_to_input_stream(self.request_stream, payload, 0)
-            graph.close_all_input_streams()
-            await graph.wait_until_done_async()
-        except BaseException:
-            await _end(graph)
-            raise
+            yield
         finally:
             self.in_flight -= 1
             if self._idle is not None and not self.in_flight and not self._idle.done():
@@ -192,12 +335,22 @@ def response_stream_of(plan: ValidatedGraph) -> str:
     return _find(outputs, RESPONSE_TAGS, RESPONSE_NAME)
 
 
-def refusal_of(name: str, request_stream: str, response_stream: str) -> str:
-    """Why a graph with these streams does not answer HTTP requests; "" when it does."""
+def refusal_of(
+    name: str, request_stream: str, response_stream: str, parameters: tuple[str, ...] = ()
+) -> str:
+    """Why a graph with these streams does not answer HTTP requests; "" when it does.
+
+    ``parameters``: side packets that it needs from each request.
+    """
     if not request_stream:
         lack = f'input stream that takes an HttpPayload: input_stream: "{REQUEST_TAGS[0]}:input"'
     elif not response_stream:
         lack = f'output stream for the answer: output_stream: "{RESPONSE_TAGS[0]}:output"'
+    elif parameters:
+        return (
+            f'The model "{name}" does not answer HTTP requests: its graph needs the input side '
+            f'packet "{parameters[0]}", which only the parameters of a KServe request can provide'
+        )
     else:
         return ""
     return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
@@ -220,17 +373,3 @@ def _send(emit: Emit, stream: str, packet: Packet) -> None:
             code=Code.INTERNAL,
         )
     emit(value)
-
-
-async def _end(graph: CalculatorGraph) -> None:
-    """Cancel the run and wait for its end, whatever happens to this task meanwhile."""
-
-    async def cancel() -> None:
-        graph.cancel()
-        with contextlib.suppress(GraphError):
-            await graph.wait_until_done_async()
-
-    ending = asyncio.ensure_future(cancel())
-    while not ending.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(ending)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 
-from calculators.llm.child.supervisor import LoadError
+from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.gguf import read_gguf_length

@@ -6,15 +6,14 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from calculators.openvino.model import Model
-from calculators.openvino.openvino_reason import openvino_reason
-from graph_runtime import Code, GraphError, NotFoundError
+from calculators.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
+from calculators.openvino.model_loading import load_model
+from calculators.openvino.model_settings import ModelSettings
+from graph_runtime import GraphError, NotFoundError
 from graph_runtime.errors import did_you_mean
-
-#: What OpenVINO reads, in the order of OpenVINO Model Server.
-_SUFFIXES: Final = (".xml", ".onnx", ".pb", ".pdmodel", ".tflite")
 
 
 class DirectoryModels:
@@ -35,11 +34,10 @@ class DirectoryModels:
     ) -> None:
         """``nireq``: infer requests per model, 0 is as many as OpenVINO advises."""
         self._directory = directory
-        self._target_device = target_device
-        self._plugin_config = dict(plugin_config or {})
-        self._nireq = nireq
+        self._settings = ModelSettings(
+            target_device=target_device, plugin_config=dict(plugin_config or {}), nireq=nireq
+        )
         self._lock = threading.Lock()
-        self._core: Any = None
         self._models: dict[tuple[str, int], Model] = {}
 
     async def get(self, name: str, version: int | None = None) -> Model:
@@ -65,10 +63,10 @@ class DirectoryModels:
         if Path(name).name != name:
             raise NotFoundError(f'"{name}" is not the name of a model: it has folders in it')
         folder = self._directory / name
-        versions = _versions(folder)
+        versions = versions_in(folder)
         if not versions:
             file = next(
-                (path for suffix in _SUFFIXES if (path := Path(f"{folder}{suffix}")).is_file()),
+                (path for suffix in SUFFIXES if (path := Path(f"{folder}{suffix}")).is_file()),
                 None,
             )
             if file is None:
@@ -83,49 +81,28 @@ class DirectoryModels:
         path = versions[wanted]
         return (_model_file(path, name, wanted) if path.is_dir() else path), wanted
 
+    def _load(self, file: Path, name: str, version: int) -> Model:
+        try:
+            return load_model(file, name, version, self._settings)
+        except GraphError as error:
+            raise GraphError(
+                f'the model "{name}" (version {version}) cannot be loaded: {error}', code=error.code
+            ) from error
+
     def _no_model(self, name: str) -> str:
         known = [
             path.name if path.is_dir() else path.stem
             for path in (self._directory.iterdir() if self._directory.is_dir() else ())
-            if _versions(path) or path.suffix in _SUFFIXES
+            if versions_in(path) or path.suffix in SUFFIXES
         ]
         return (
             f'there is no model "{name}": neither {name}/1/model.xml nor {name}.xml beside the '
             f"graph.{did_you_mean(name, known)}"
         )
 
-    def _load(self, file: Path, name: str, version: int) -> Model:
-        import openvino  # here: processes without such a model do not load it
-
-        if self._core is None:
-            self._core = openvino.Core()
-        try:
-            compiled = self._core.compile_model(file, self._target_device, self._plugin_config)
-        except Exception as error:
-            raise GraphError(
-                f'the model "{name}" (version {version}) cannot be loaded on '
-                f"{self._target_device}: {openvino_reason(error)}",
-                code=Code.FAILED_PRECONDITION,
-            ) from error
-        return Model(compiled, name, version, self._nireq)
-
-
-def _versions(folder: Path) -> dict[int, Path]:
-    """The folders of versions in a model's folder."""
-    if not folder.is_dir():
-        return {}
-    return {
-        int(path.name): path
-        for path in folder.iterdir()
-        if path.name.isascii() and path.name.isdecimal() and int(path.name) > 0 and path.is_dir()
-    }
-
 
 def _model_file(folder: Path, name: str, version: int) -> Path:
-    for suffix in _SUFFIXES:
-        found = sorted(folder.glob(f"*{suffix}"))
-        if found:
-            return found[0]
-    raise NotFoundError(
-        f'version {version} of the model "{name}" has no file that ends in {", ".join(_SUFFIXES)}'
-    )
+    file = model_in(folder)
+    if file is None:
+        raise NotFoundError(f'version {version} of the model "{name}" {NO_FILE}')
+    return file

@@ -57,7 +57,7 @@ class InferRequests:
                 self._waiting.append(inference)
         if request is not None and not inference.start(request):
             self._pass_on(request)
-        return await inference.outputs
+        return self.arrays(await inference.outputs)
 
     def take_back(self, inference: _Inference) -> bool:
         """End an inference, once, from any thread; False if it was over. Its request goes on."""
@@ -110,9 +110,11 @@ class _Inference:
     def __init__(self, requests: InferRequests, inputs: Sequence[Array]) -> None:
         """On the event loop that waits for ``outputs``."""
         self.request: Any = None
-        self._requests = requests
+        #: None at the end: OpenVINO's thread may hold this for a little longer. If it were the last
+        #: to hold a request, the request would wait for the thread that frees it, for ever.
+        self._requests: InferRequests | None = requests
         self._loop = asyncio.get_running_loop()
-        self.outputs: asyncio.Future[list[Array]] = self._loop.create_future()
+        self.outputs: asyncio.Future[list[Any]] = self._loop.create_future()
         self._inputs = [np.require(array, requirements=("C", "ALIGNED")) for array in inputs]
         self._tensors: list[Any] = []
         self._is_started = False
@@ -123,6 +125,7 @@ class _Inference:
     def start(self, request: Any) -> bool:
         """From any thread. False if that fails, which the future tells."""
         try:
+            assert self._requests is not None, "it has not ended"
             self._tensors = self._requests.output_tensors()
             for place, tensor in enumerate(self._requests.input_tensors(self._inputs)):
                 request.set_input_tensor(place, tensor)
@@ -141,7 +144,7 @@ class _Inference:
 
     def succeeded(self) -> None:
         """From any thread."""
-        if self._requests.take_back(self):
+        if self._requests is not None and self._requests.take_back(self):
             self._tell(None)
 
     def _look(self, delay: float) -> None:
@@ -154,7 +157,7 @@ class _Inference:
                 request.wait_for(0)
             except RuntimeError as error:
                 # If this was over by now, it is the error of the next one, which sees it too.
-                if self._requests.take_back(self):
+                if self._requests is not None and self._requests.take_back(self):
                     self._finish(error)
                 return
         delay = min(2 * delay, _LONGEST_LOOK)
@@ -170,10 +173,11 @@ class _Inference:
         self._timer.cancel()
         if not self.outputs.done():
             if error is None:
-                self.outputs.set_result(self._requests.arrays(self._tensors))
+                self.outputs.set_result(self._tensors)
             else:
                 self.outputs.set_exception(error)
         self._link.clear()
+        self._requests = None
 
 
 def _called_back(link: list[_Inference]) -> None:

@@ -21,9 +21,17 @@ class Model:
         name, version: under which it was asked for.
         inputs, outputs: in the model's order.
         nireq: how many inferences may run at the same time.
+        rt_info: what the model's file says about it; JSON values.
     """
 
-    def __init__(self, compiled: Any, name: str, version: int = 1, nireq: int = 0) -> None:
+    def __init__(
+        self,
+        compiled: Any,
+        name: str,
+        version: int = 1,
+        nireq: int = 0,
+        rt_info: Mapping[str, object] | None = None,
+    ) -> None:
         """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0 is as many as OpenVINO advises.
 
         Raises:
@@ -31,11 +39,9 @@ class Model:
         """
         self.name = name
         self.version = version
-        try:
-            self.inputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.inputs))
-            self.outputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.outputs))
-        except GraphError as error:
-            raise GraphError(f'the model "{name}": {error}', code=error.code) from None
+        self.rt_info: Mapping[str, object] = rt_info or {}
+        self.inputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.inputs))
+        self.outputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.outputs))
         self.nireq = nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         self._requests = InferRequests(compiled, [spec.dtype for spec in self.outputs], self.nireq)
 

@@ -1,16 +1,15 @@
-"""`PythonHandler`: one node's ``OvmsPythonModel``, from loading to ``finalize``."""
+"""`Handler`: one ``OvmsPythonModel``, from loading to ``finalize``."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from calculators.http_payload import RequestError
+from calculators.python.handler_error import HandlerError
 from calculators.python.handler_file import (
     HandlerFileError,
     class_of,
@@ -19,69 +18,98 @@ from calculators.python.handler_file import (
     forget,
     load_module,
 )
-from calculators.python.handler_thread import HandlerThread
-from graph_runtime import Code
+from calculators.python.handler_settings import HandlerSettings
+from calculators.python.outputs import OutputForm
+from calculators.python.turn import Turn
 
 T = TypeVar("T")
 log = logging.getLogger("graphrt.python")
 
-#: How long ``finalize`` may hold up the unloading of a graph; what hangs is left to itself.
-FINALIZE_SECONDS: Final = 5.0
 
+class Handler:
+    """The handler's object and its generators. Used by one thread, the one that loaded it.
 
-class HandlerError(RequestError):
-    """The handler failed, or gave what cannot be sent. The text is for the client."""
-
-    code = Code.INTERNAL
-
-
-class PythonHandler:
-    """The handler of a node, shared by all runs of its graph.
-
-    Everything of the handler runs in one thread, so that its calls never overlap and the event
-    loop never waits for them. Made by `load_handler`.
+    What a call raises is a `RequestError`: the handler's own stays what it is; everything else
+    becomes a `HandlerError` with the first line of its text, and the log has the rest.
     """
 
-    #: A handler that is loaded can work; a call that hangs holds up its own node only.
-    unavailable_reason = ""
-
-    def __init__(
-        self, node_name: str, model: Any, module: ModuleType, thread: HandlerThread
-    ) -> None:
-        self.node_name = node_name
-        self.model = model
-        self._module = module
-        self._thread = thread
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Make a call in the handler's thread.
-
-        A `RequestError` stays what it is. The future has a `HandlerError` for everything else that
-        is raised, with the first line of its text; the log has the rest.
-        """
-        return self._thread.submit(lambda: self._guarded(call))
-
-    async def run(self, call: Callable[[], T]) -> T:
-        """`submit` and wait, from any event loop. When cancelled, a call that waits is dropped.
+    def __init__(self, settings: HandlerSettings) -> None:
+        """Run the file, make the model, initialize it.
 
         Raises:
-            RequestError: the call's own; `HandlerError` for any other error of it.
+            HandlerFileError: one of these fails; the log has the traceback.
         """
-        return await asyncio.wrap_future(self.submit(call))
+        self._node_name = settings.node_name
+        self._may_generate = settings.may_generate
+        self._form = OutputForm(settings.node_name, settings.streams, settings.response)
+        self._generators: dict[int, Iterator[Any]] = {}
+        path = Path(settings.path)
+        try:
+            self._module: ModuleType = load_module(path)
+            try:
+                self.model = _initialized(self._module, settings)
+            except BaseException as error:
+                forget(self._module)
+                if isinstance(error, HandlerFileError):
+                    raise
+                raise HandlerFileError(failure(error, path)) from error
+        except HandlerFileError as error:
+            if error.__cause__ is not None:
+                log.error(
+                    'node "%s": its handler cannot be loaded', self._node_name, exc_info=error
+                )
+            raise
 
-    async def close(self) -> None:
-        """``finalize``; an error of it goes to the log."""
-        finalize = getattr(self.model, "finalize", None)
-        if callable(finalize):
-            done = asyncio.wrap_future(self.submit(finalize))
-            finished, _ = await asyncio.wait((done,), timeout=FINALIZE_SECONDS)
-            if not finished:
-                log.warning('node "%s": finalize takes too long; left behind', self.node_name)
-                done.cancel()
-            else:
-                done.exception()  # logged where it was raised
-        self._thread.end()
-        forget(self._module)
+    def execute(self, key: int, inputs: Sequence[Any]) -> Turn:
+        """Call ``execute``; what it returns, or the first that its generator yields.
+
+        ``key``: of a generator that it may return, for `next` and `end`.
+        """
+        return self._guarded(lambda: self._execute(key, list(inputs)))
+
+    def next(self, key: int) -> Turn:
+        """What the generator yields next; nothing when it has come to its end."""
+        return self._guarded(lambda: self._next(key))
+
+    def end(self, key: int) -> None:
+        """Close the generator, if there is one."""
+        close = getattr(self._generators.pop(key, None), "close", None)
+        if close is not None:
+            self._guarded(close)
+
+    def finalize(self) -> None:
+        """Call ``finalize``; this is the last call."""
+        try:
+            finalize = getattr(self.model, "finalize", None)
+            if callable(finalize):
+                self._guarded(finalize)
+        finally:
+            forget(self._module)
+
+    def _execute(self, key: int, inputs: list[Any]) -> Turn:
+        result = self.model.execute(inputs)
+        if not isinstance(result, Iterator):
+            return Turn(self._form.returned(result))
+        if not self._may_generate:
+            raise HandlerError(
+                f'the handler of node "{self._node_name}" failed: execute returned a '
+                f"generator, and the node has no LOOPBACK, which calls it again for each output"
+            )
+        self._generators[key] = result
+        return self._next(key)
+
+    def _next(self, key: int) -> Turn:
+        # One that raises or yields nonsense is not called again.
+        generator = self._generators.pop(key, None)
+        if generator is None:
+            return Turn(())
+        try:
+            value = next(generator)
+        except StopIteration:
+            return Turn(())
+        outputs = self._form.yielded(value)
+        self._generators[key] = generator
+        return Turn(outputs, is_generating=True)
 
     def _guarded(self, call: Callable[[], T]) -> T:
         try:
@@ -89,42 +117,15 @@ class PythonHandler:
         except RequestError:
             raise
         except BaseException as error:  # SystemExit too: a handler does not end the server
-            log.exception('node "%s": the handler failed', self.node_name)
+            log.exception('node "%s": the handler failed', self._node_name)
             raise HandlerError(
-                f'the handler of node "{self.node_name}" failed: {first_line(error)}'
+                f'the handler of node "{self._node_name}" failed: {first_line(error)}'
             ) from error
 
 
-async def load_handler(node_name: str, path: Path, kwargs: Mapping[str, Any]) -> PythonHandler:
-    """Run the file, make the model, initialize it: all in the thread that it will live in.
-
-    ``kwargs``: what ``initialize`` gets: node_name, input_names, output_names, base_path.
-
-    Raises:
-        HandlerFileError: one of these fails; the log has the traceback.
-    """
-    thread = HandlerThread(f"graphrt-python-{node_name}")
-
-    def load() -> PythonHandler:
-        module = load_module(path)
-        try:
-            model_class = class_of(module)
-            try:
-                model = model_class()
-                initialize = getattr(model, "initialize", None)
-                if callable(initialize):
-                    initialize(dict(kwargs))
-            except BaseException as error:
-                raise HandlerFileError(failure(error, path)) from error
-        except BaseException:
-            forget(module)
-            raise
-        return PythonHandler(node_name, model, module, thread)
-
-    try:
-        return await asyncio.wrap_future(thread.submit(load))
-    except BaseException as error:
-        thread.end()
-        if error.__cause__ is not None:
-            log.error('node "%s": its handler cannot be loaded', node_name, exc_info=error)
-        raise
+def _initialized(module: ModuleType, settings: HandlerSettings) -> Any:
+    model = class_of(module)()
+    initialize = getattr(model, "initialize", None)
+    if callable(initialize):
+        initialize(settings.kwargs)
+    return model

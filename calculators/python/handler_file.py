@@ -31,7 +31,7 @@ def load_module(path: Path) -> ModuleType:
 
     Each node has its own: files of the same name in two directories are two modules, and a graph
     that is loaded again sees the file as it is now. Neighbours are ordinary modules, shared by
-    name by all handlers.
+    name by all handlers in this process.
 
     Raises:
         HandlerFileError: there is no such file, or it cannot be run.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from calculators.python.handler import HandlerError
+from calculators.python.handler_error import HandlerError
 from calculators.python.pyovms import Tensor
+from calculators.python.turn import Outputs
 from graph_runtime.errors import did_you_mean
-
-#: (stream's name, value) of each packet.
-Outputs = Sequence[tuple[str, Any]]
 
 
 class OutputForm:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from calculators.http_payload import HttpPayload, RequestError
 from calculators.python.execution import Execution
-from calculators.python.handler import PythonHandler
 from calculators.python.inputs import input_of
-from calculators.python.outputs import OutputForm, Outputs
+from calculators.python.python_node import PythonNode
+from calculators.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
+from calculators.python.turn import Outputs
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -19,10 +20,6 @@ from graph_runtime import (
     Out,
     SideIn,
 )
-
-LOOPBACK: Final = "LOOPBACK"
-REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
-RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 
 
 class PythonExecutorCalculator(Calculator):
@@ -39,11 +36,17 @@ class PythonExecutorCalculator(Calculator):
         input of a later time waits for its end, an earlier one is refused (RESOURCE_EXHAUSTED).
         Cancelling the run closes the generator.
     Input side packets: PYTHON_NODE_RESOURCES, which a server supplies.
-    Options: ``PythonExecutorCalculatorOptions``: ``handler_path``, relative to the graph.
+    Options: ``PythonExecutorCalculatorOptions``: ``handler_path``, relative to the graph;
+        ``isolation``: PROCESS or THREAD; ``instances``; ``cancel_grace_seconds``.
 
-    The handler is one object per node, shared by all runs; it lives in a thread of its own, which
-    makes its calls one at a time. What it raises fails the request with the first line of the
-    exception's text; a `RequestError` is passed on as it is.
+    The handler is one object per node, shared by all runs, or as many as there are ``instances``.
+    Each lives in a process of its own (in a thread with ``isolation: THREAD``), which makes its
+    calls one at a time. What it raises fails the request with the first line of the exception's
+    text; a `RequestError` is passed on as it is. When the process ends, however it does, the calls
+    that it was at fail with UNAVAILABLE, and it is started again.
+
+    To a process go tensors and HTTP requests only, whose ``client`` is always connected there and
+    takes everything: cancelling is up to the node. A thread gets whatever the stream carries.
 
     ::
 
@@ -93,21 +96,14 @@ class PythonExecutorCalculator(Calculator):
         contract.timestamp_offset = None if inputs.has_tag(LOOPBACK) else 0
 
     def open(self, cc: CalculatorContext) -> None:
-        handler = cc.side(self.resources).get(cc.node_name)
-        if handler is None:
+        node = cc.side(self.resources).get(cc.node_name)
+        if node is None:
             raise GraphError(
                 f"Could not find initialized Python node named: {cc.node_name}",
                 code=Code.FAILED_PRECONDITION,
             )
-        self._handler: PythonHandler = handler
-        names = {
-            shard.name: tag
-            for (tag, _), shard in zip(cc.outputs.places, cc.output_list, strict=True)
-            if tag != LOOPBACK
-        }
+        self._node: PythonNode = node
         self._places = {shard.name: place for place, shard in enumerate(cc.output_list)}
-        response = next((name for name, tag in names.items() if tag in RESPONSE_TAGS), None)
-        self._form = OutputForm(cc.node_name, list(names), response)
         self._loops = cc.is_connected(self.next_turn)
         self._execution: Execution | None = None
         self._client: Any = None
@@ -120,8 +116,7 @@ class PythonExecutorCalculator(Calculator):
             if tag != LOOPBACK and not shard.is_empty()
         ]
         if not self._loops:
-            execution = Execution(self._handler, inputs, self._form, may_generate=False)
-            self._send(cc, await execution.start(), cc.time)
+            self._send(cc, await Execution(self._node).start(inputs), cc.time)
         elif self._execution is None:
             if inputs:
                 await self._begin(cc, inputs)
@@ -141,11 +136,10 @@ class PythonExecutorCalculator(Calculator):
             self._execution.end()
 
     async def _begin(self, cc: CalculatorContext, inputs: list[Any]) -> None:
-        # Kept before it starts: a run that is cancelled meanwhile must find it to end it.
-        self._execution = Execution(self._handler, inputs, self._form, may_generate=True)
+        self._execution = Execution(self._node)
         # A session's next generation goes on where the one before ended.
         self._next_time = max(cc.time, self._next_time)
-        self._turn(cc, await self._execution.start())
+        self._turn(cc, await self._execution.start(inputs))
 
     def _turn(self, cc: CalculatorContext, outputs: Outputs) -> None:
         """Send what a turn of the loop gave, and see that there is another if there is more."""

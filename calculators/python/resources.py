@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from calculators.python.handler import PythonHandler, load_handler
+from calculators.child_process.supervisor import LoadError
 from calculators.python.handler_file import HandlerFileError
+from calculators.python.handler_settings import HandlerSettings
+from calculators.python.instance import Instance
+from calculators.python.process_instance import ProcessInstance
+from calculators.python.python_node import PythonNode
+from calculators.python.tags import LOOPBACK, RESPONSE_TAGS
+from calculators.python.thread_instance import load_in_thread
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
 CALCULATOR: Final = "PythonExecutorCalculator"
 OPTIONS_TYPE: Final = "mediapipe.PythonExecutorCalculatorOptions"
+#: More are more threads or processes than any machine has use for.
+MAX_INSTANCES: Final = 256
 
 
 class PythonResourceInitializer:
-    """Loads the handler of every `PythonExecutorCalculator` node."""
+    """Loads the handler of every `PythonExecutorCalculator` node, as often as it says."""
 
     tag: str = RESOURCES_TAG
     context_tags: Sequence[str] = ()
@@ -23,25 +33,83 @@ class PythonResourceInitializer:
     def matches(self, calculator: str) -> bool:
         return calculator == CALCULATOR
 
-    async def make(self, node: NodePlan, settings: ResourceSettings) -> PythonHandler:
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> PythonNode:
         name = node.config.name
-        given = find_options(node.config, OPTIONS_TYPE).handler_path
+        options = find_options(node.config, OPTIONS_TYPE)
+        given = options.handler_path
         if not given:
             raise ResourceError(
                 f'node "{name}": it has no handler_path; it needs node_options: {{ '
                 f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ handler_path: "model.py" }} }}'
             )
-        path = (settings.directory / given).resolve()
-        kwargs = {
-            "node_name": name,
-            "input_names": _stream_names(node.config.input_stream),
-            "output_names": _stream_names(node.config.output_stream),
-            "base_path": str(path.parent),
-        }
+        if not 1 <= options.instances <= MAX_INSTANCES:
+            raise ResourceError(
+                f'node "{name}": instances: {options.instances} is not from 1 to {MAX_INSTANCES}'
+            )
+        if not options.cancel_grace_seconds >= 0:
+            raise ResourceError(
+                f'node "{name}": cancel_grace_seconds: {options.cancel_grace_seconds} is not 0 or '
+                f"more"
+            )
+        handler = _handler_settings(node, settings, given)
         try:
-            return await load_handler(name, path, kwargs)
-        except HandlerFileError as error:
+            return await _loaded(handler, options)
+        except (HandlerFileError, LoadError) as error:
             raise ResourceError(f'node "{name}": handler_path "{given}": {error}') from error
+
+
+def _handler_settings(node: NodePlan, settings: ResourceSettings, given: str) -> HandlerSettings:
+    path = (settings.directory / given).resolve()
+    outputs = [
+        (tag, stream)
+        for (tag, _), stream in zip(node.outputs.keys, node.outputs.names, strict=True)
+        if tag != LOOPBACK
+    ]
+    return HandlerSettings(
+        node_name=node.config.name,
+        path=str(path),
+        input_names=_stream_names(node.config.input_stream),
+        output_names=_stream_names(node.config.output_stream),
+        base_path=str(path.parent),
+        streams=[stream for _, stream in outputs],
+        response=next((stream for tag, stream in outputs if tag in RESPONSE_TAGS), None),
+        may_generate=node.outputs.has_tag(LOOPBACK),
+        log_level=logging.getLogger().getEffectiveLevel(),
+    )
+
+
+async def _loaded(handler: HandlerSettings, options: Any) -> PythonNode:
+    """All instances, loaded at the same time; none is left when one cannot be."""
+    node = PythonNode(handler.node_name)
+    type_ = options.DESCRIPTOR.fields_by_name["isolation"].enum_type
+    is_thread = options.isolation == type_.values_by_name["THREAD"].number
+
+    async def load(number: int) -> None:
+        instance: Instance
+        if is_thread:
+            instance = await load_in_thread(handler)
+        else:
+            which = f" {number}" if options.instances > 1 else ""
+            instance = process = ProcessInstance(
+                handler,
+                name=f'handler{which} of node "{handler.node_name}"',
+                grace_seconds=options.cancel_grace_seconds,
+                on_down=node.instance_ended,
+                on_back=node.instance_is_back,
+            )
+            await process.start()
+        node.add(instance)
+
+    loads = [asyncio.ensure_future(load(number + 1)) for number in range(options.instances)]
+    try:
+        for failed in await asyncio.gather(*loads, return_exceptions=True):
+            if failed is not None:
+                raise failed
+    except BaseException:
+        await asyncio.wait(loads)
+        await node.close()
+        raise
+    return node
 
 
 def _stream_names(entries: Sequence[str]) -> list[str]:

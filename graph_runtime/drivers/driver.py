@@ -91,6 +91,10 @@ class Driver(ABC):
     def poke(self) -> None:
         """There may be work in ``queue`` or news for waiters. Lock held; any thread."""
 
+    @abstractmethod
+    def tell_waiting(self) -> None:
+        """There are news for waiters, and no work. Lock held; any thread."""
+
     # Calls from inside ----------------------------------------------------------------------------
 
     @property
@@ -365,6 +369,10 @@ class Driver(ABC):
                     self.scheduler.running -= 1
                     self._settle()
                     return
+                if self.scheduler.throttling.has_released_input:
+                    # The chain may go on for long; who waits to add a packet can do so now.
+                    self.scheduler.throttling.has_released_input = False
+                    self.poke()
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -28,7 +28,8 @@ class AsyncioDriver(Driver):
         super().__init__(lock, queue)
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._is_scheduled = False  # guarded by: lock
+        #: The slice that the loop will run. guarded by: lock
+        self._scheduled: asyncio.Handle | None = None
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     @property
@@ -42,13 +43,18 @@ class AsyncioDriver(Driver):
 
     async def wait(self, done: Callable[[], bool]) -> None:
         """Return when ``done`` holds. Entered without the lock."""
+        future: asyncio.Future[None] | None = None
         with self.lock:
             if done():
                 return
-            future: asyncio.Future[None] = self.loop.create_future()
-            self._waiting.append((done, future))
-            self.poke()
-        await future
+            # What is ready can run here as well as in a slice of its own.
+            self._forget_slice()
+            self._run_slice()
+            if not done():
+                future = self.loop.create_future()
+                self._waiting.append((done, future))
+        # Also a run that is over by now has cost others their turn.
+        await (asyncio.sleep(0) if future is None else future)
 
     def wait_in_thread(self, done: Callable[[], bool]) -> None:
         """`wait` for other threads than the event loop's. Lock held at entry and exit."""
@@ -63,26 +69,36 @@ class AsyncioDriver(Driver):
         self.poke()
 
     def poke(self) -> None:
-        if self._is_scheduled or self.loop.is_closed():
+        if self._scheduled is not None or self.loop.is_closed():
             return
-        self._is_scheduled = True
         if self.is_on_loop:
-            self.loop.call_soon(self._run_slice)
+            self._scheduled = self.loop.call_soon(self._take_turn)
         else:
-            self.loop.call_soon_threadsafe(self._run_slice)
+            self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
+
+    def tell_waiting(self) -> None:
+        if self._waiting:
+            self.poke()
+
+    def _forget_slice(self) -> None:
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+
+    def _take_turn(self) -> None:
+        with self.lock:
+            self._scheduled = None
+            self._run_slice()
 
     def _run_slice(self) -> None:
-        with self.lock:
-            self._is_scheduled = False
-            if self.is_pumping:
-                return
-            if not self.pump(budget=SLICE):
-                self.poke()
-            self._tell_waiting()
-
-    def _tell_waiting(self) -> None:
-        if not self._waiting:
+        if self.is_pumping:
             return
+        if not self.pump(budget=SLICE):
+            self.poke()
+        if self._waiting:
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
         still = []
         for done, future in self._waiting:
             if future.done():

@@ -44,7 +44,7 @@ class SyncDriver(Driver):
                     try:
                         self.pump(until=done if ask_each_call else None)
                     finally:
-                        self._tell_waiters()
+                        self.tell_waiting()
                     if done() or self._has_work():
                         continue
                 if self._changed is None:
@@ -53,7 +53,7 @@ class SyncDriver(Driver):
         finally:
             self.waiters -= 1
 
-    def _tell_waiters(self) -> None:
+    def tell_waiting(self) -> None:
         if self._changed is not None:
             self._changed.notify_all()
 
@@ -74,10 +74,10 @@ class SyncDriver(Driver):
                 self.scheduler.handle_idle()
             if self.scheduler.flow.woken:
                 self._wake_pools()
-            self._tell_waiters()
+            self.tell_waiting()
 
     def poke(self) -> None:
-        self._tell_waiters()
+        self.tell_waiting()
         if (
             self.eager
             and not self.is_pumping
@@ -95,13 +95,13 @@ class SyncDriver(Driver):
                 while not self.is_pumping and not self.waiters and self._has_work():
                     # In slices, so that a waiting application takes over.
                     self.pump(until=lambda: self.waiters > 0)
-                    self._tell_waiters()
+                    self.tell_waiting()
             except (KeyboardInterrupt, SystemExit):
                 # From a calculator, and recorded. This thread is nobody's to interrupt.
                 return
             finally:
                 self._has_helper = False
-                self._tell_waiters()
+                self.tell_waiting()
 
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         coroutine_loop().call_soon_threadsafe(self.start_task, context, awaitable)

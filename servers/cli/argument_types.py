@@ -12,6 +12,8 @@ from typing import Final
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR")
 
+_INTEGER: Final = re.compile(r"-?\d+\Z", re.ASCII)
+_CHANNEL_ARGUMENT: Final = re.compile(r"[A-Za-z][\w.-]*\Z", re.ASCII)
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
 
 
@@ -40,6 +42,23 @@ def hosts(text: str) -> tuple[str, ...]:
     if not all(re.fullmatch(r"[\w.:%-]+", host) for host in found):
         raise argparse.ArgumentTypeError(f"host names or IP addresses are needed: {text!r}")
     return found
+
+
+def channel_arguments(text: str) -> dict[str, int | str]:
+    """gRPC's settings, ``name=value`` with commas between them; whole numbers are numbers."""
+    arguments: dict[str, int | str] = {}
+    for word in words(text):
+        name, equals, value = word.partition("=")
+        is_number = _INTEGER.match(value) is not None
+        if not equals or _CHANNEL_ARGUMENT.match(name) is None:
+            raise argparse.ArgumentTypeError(
+                "NAME=VALUE with commas between them is needed, as in "
+                f"grpc.max_concurrent_streams=100: {word!r}"
+            )
+        if is_number and (len(value) > 11 or not -(2**31) <= int(value) < 2**31):
+            raise argparse.ArgumentTypeError(f"gRPC's numbers have 32 bits: {word!r}")
+        arguments[name] = int(value) if is_number else value
+    return arguments
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -4,24 +4,64 @@ from __future__ import annotations
 
 import os
 
-from graph_runtime import Registry
+from graph_runtime import GraphError, Registry
+from servers.author_code import ModuleImports, registry_with
 from servers.cli.graph_check import check_graph
-from servers.config import ConfigError, read_config
+from servers.config import ConfigError, ModelEntry, read_config
 from servers.finding import Finding
+from servers.models.version_paths import version_paths
 
 
 def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
-    """The findings in the file and in the graphs that it names; ``2 graphs``. Loads no model."""
+    """The findings in the file and in the graphs that it names; ``2 graphs, 1 model``.
+
+    Loads no model.
+    """
     try:
         config = read_config(path)
     except ConfigError as error:
         return list(error.findings), ""
     findings = list(config.findings)
+    shared = registry_with(config.python_path, registry)
+    findings += _of_modules(shared)
     for entry in config.graphs:
-        found, _ = check_graph(_shown(str(entry.graph_path)), registry)
+        own = registry_with(entry.python_path, shared.registry)
+        findings += _of_modules(own)
+        found, _ = check_graph(_shown(str(entry.graph_path)), own.registry)
         findings += found
-    count = len(config.graphs)
-    return findings, f"{count} graph" if count == 1 else f"{count} graphs"
+    findings += [finding for entry in config.models for finding in _of_model(path, entry)]
+    content = [
+        f"{len(found)} {name if len(found) == 1 else name + 's'}"
+        for found, name in ((config.graphs, "graph"), (config.models, "model"))
+        if found or name == "graph"
+    ]
+    return findings, ", ".join(content)
+
+
+def _of_modules(imports: ModuleImports) -> list[Finding]:
+    return [
+        Finding(_shown(str(failure.file)), "error", failure.reason, line=failure.line)
+        for failure in imports.failures
+    ]
+
+
+def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
+    """Whether its versions are there; what refuses it stands in the config's own findings."""
+    try:
+        paths = version_paths(entry)
+    except GraphError as error:
+        reason = f'the model "{entry.name}": {error}'
+        return [] if entry.refusal else [Finding(path, "error", reason)]
+    missing = [number for number in entry.policy.chosen(paths) if number not in paths]
+    return [
+        Finding(
+            path,
+            "error",
+            f'the model "{entry.name}": there is no folder {number} in its base_path, which its '
+            f"version policy names",
+        )
+        for number in missing
+    ]
 
 
 def _shown(path: str) -> str:

@@ -74,7 +74,7 @@ def _of_validation(source: GraphSource, error: GraphError, places: list[str]) ->
 def _hint(error: Any) -> str | None:
     if isinstance(error, NotFoundError) and "Unable to find Calculator" in str(error):
         return (
-            "calculators of your own are loaded with `--calculators MODULE_OR_FILE`, "
-            "subgraphs with `--subgraph FILE`"
+            "calculators of your own are loaded with `--calculators MODULE_OR_FILE` or by the key "
+            "python_path of a config.json, subgraphs with `--subgraph FILE`"
         )
     return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS
 from graph_runtime import CalculatorError, GraphError, Packet, Tracer, ValidatedGraph
@@ -50,7 +51,9 @@ def execute(args: argparse.Namespace) -> int:
                 tracer=tracer,
                 resources=resources,
             )
-            runner.graph.set_service_object(MODELS, DirectoryModels(Path(args.graph).parent))
+            directory = Path(args.graph).parent
+            runner.graph.set_service_object(MODELS, DirectoryModels(directory))
+            runner.graph.set_service_object(GRAPH_DIRECTORY, directory)
             status = _drive(runner, side_packets, feed, _feed_name(args.feed))
         _write_side_packets(runner, output)
         if tracer is not None:

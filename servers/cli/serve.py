@@ -8,22 +8,37 @@ import logging
 import os
 import sys
 from dataclasses import replace
-from errno import EADDRINUSE
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
 
+from graph_runtime import REGISTRY, Registry
+from servers.author_code import registry_with
 from servers.cli.graph_source import make_registry
+from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.log_lines import set_up_logging
 from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.model_arguments import given_model_options
 from servers.cli.package_names import clashes
-from servers.cli.serve_arguments import WITHOUT_EFFECT
+from servers.cli.plain_model import is_plain_model, plain_model
+from servers.cli.serve_arguments import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.cli.task_arguments import TASK, given_options
-from servers.config import ConfigError, GraphEntry, ServerConfig, find_graph, read_config
+from servers.config import (
+    ConfigError,
+    GraphEntry,
+    ModelEntry,
+    ServerConfig,
+    find_graph,
+    models_of,
+    read_config,
+)
 from servers.config.entry import GRAPH_FILE
+from servers.fronts import HTTP, ListenError
 from servers.graph_definition import GraphDefinition
-from servers.lifecycle import ListenError, Server, ServerSettings, serve
+from servers.lifecycle import Server, ServerSettings, serve
 from servers.loaded_graph import GraphSettings
-from servers.openai_http import HttpSettings
+from servers.servable import Servable
+from servers.servable_states import ServableState
 from servers.task_graph import TaskError, TextGeneration, holds_model
 
 _log = logging.getLogger(__name__)
@@ -33,7 +48,7 @@ _GRAPH_ENDINGS = (".pbtxt", ".binarypb")
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; the exit code."""
-    _check_ports(args)
+    check_ports(args)
     _check_choice(args)
     _check_task(args)
     _check_keys(args)
@@ -45,10 +60,13 @@ def execute(args: argparse.Namespace) -> int:
             "install graphrt in an environment of its own",
         )
     _warn_of_arguments(args)
+    served = _served(args)
     settings = ServerSettings(
-        graphs=_graphs(args),
-        http=_http(args),
-        registry=make_registry(args),
+        graphs=served.graphs,
+        models=served.models,
+        http=http_settings(args),
+        grpc=grpc_settings(args),
+        registry=_registry(args, served.python_path),
         graph_settings=GraphSettings(
             cache_dir=args.cache_dir,
             request_limit=args.request_queue_limit,
@@ -59,23 +77,10 @@ def execute(args: argparse.Namespace) -> int:
     try:
         return serve(settings, on_loaded=_report)
     except ListenError as error:
-        is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == EADDRINUSE
-        hint = "choose another port with --rest_port, or `--rest_port auto`" if is_taken else None
-        raise CommandFailed(str(error), hint=hint) from error
+        raise listen_failure(error) from error
 
 
 # Arguments ----------------------------------------------------------------------------------------
-
-
-def _check_ports(args: argparse.Namespace) -> None:
-    if args.rest_port == 0:
-        raise CommandFailed(
-            "--rest_port 0 switches HTTP off, and there is nothing else to listen with yet",
-            hint="`--rest_port auto` takes a free port",
-            status=2,
-        )
-    if args.port is not None and args.port == args.rest_port:
-        raise CommandFailed("--port and --rest_port cannot have the same value", status=2)
 
 
 def _check_choice(args: argparse.Namespace) -> None:
@@ -107,7 +112,10 @@ def _check_task(args: argparse.Namespace) -> None:
     """A task and its options are for the one model of a directory."""
     path = args.model_path or args.config or args.config_path
     given = ["task"] if args.task is not None else list(given_options(args))
-    if given and not (args.model_path is not None or Path(path).is_dir()):
+    given += given_model_options(args)
+    if given and not (
+        args.model_path is not None or Path(path).is_dir() or is_plain_model(Path(path))
+    ):
         raise CommandFailed(
             f"--{given[0]} is for one model, and {path} is no directory of a model",
             hint="use it with --model_path and --model_name; options of a graph's nodes are in its "
@@ -131,8 +139,8 @@ def _check_keys(args: argparse.Namespace) -> None:
 def _warn_of_arguments(args: argparse.Namespace) -> None:
     for name, effect in WITHOUT_EFFECT.items():
         value = getattr(args, name)
-        # 0 and false ask for nothing, or for what is so anyway.
-        if value is not None and value is not False and value != 0:
+        # These ask for nothing, or for what is so anyway.
+        if value not in (None, False, WITHOUT_EFFECT_AS.get(name, 0)):
             print_warning(f"--{name} has no effect: {effect}")
     if "*" in args.allowed_origins:
         print_warning(
@@ -141,37 +149,58 @@ def _warn_of_arguments(args: argparse.Namespace) -> None:
         )
 
 
-def _http(args: argparse.Namespace) -> HttpSettings:
-    settings = HttpSettings(
-        hosts=args.rest_bind_address,
-        port=0 if args.rest_port == "auto" else args.rest_port,
-        allowed_hosts=args.allowed_hosts,
-        allowed_origins=tuple(origin for origin in args.allowed_origins if origin != "*"),
-    )
-    if args.max_body_size is None:
-        return settings
-    return replace(settings, max_body_bytes=args.max_body_size)
-
-
 # What is served -----------------------------------------------------------------------------------
 
 
-def _graphs(args: argparse.Namespace) -> tuple[GraphEntry, ...]:
+class _Served(NamedTuple):
+    """What the arguments name; ``python_path``: of all graphs."""
+
+    graphs: tuple[GraphEntry, ...]
+    models: tuple[ModelEntry, ...] = ()
+    python_path: tuple[Path, ...] = ()
+
+
+def _registry(args: argparse.Namespace, python_path: tuple[Path, ...]) -> Registry:
+    """What all graphs find their calculators in."""
+    imports = registry_with(python_path, make_registry(args))
+    for failure in imports.failures:
+        _log.error("a module of python_path cannot be imported: %s", failure)
+    return imports.registry
+
+
+def _served(args: argparse.Namespace) -> _Served:
     path = Path(args.config or args.config_path or args.model_path)
+    if is_plain_model(path) and not _is_graph(path, args):
+        return _Served((), (plain_model(path, args),))
     if path.is_dir():
-        return (_graph_of_directory(path, args),)
+        return _with_models(_graph_of_directory(path, args))
     if args.model_path is not None:
-        raise CommandFailed(f"--model_path {path}: no such directory")
+        raise CommandFailed(f"--model_path {path}: no such directory, and no model's file")
     if path.name.endswith(_GRAPH_ENDINGS):
-        return (_graph_of_file(path, args.model_name),)
+        return _with_models(_graph_of_file(path, args.model_name))
     if args.model_name is not None:
         raise CommandFailed(
             "--model_name is exclusive with a config file, which has the names", status=2
         )
     config = _read(path)
-    if not config.graphs:
-        print_warning(f"{path}: no graph is listed: nothing is served")
-    return config.graphs
+    if not config.graphs and not config.models:
+        print_warning(f"{path}: no graph and no model is listed: nothing is served")
+    return _Served(config.graphs, config.models, config.python_path)
+
+
+def _is_graph(path: Path, args: argparse.Namespace) -> bool:
+    """A directory with folders of versions may hold a graph in them, or a language model."""
+    return path.is_dir() and (
+        args.task is not None or holds_model(path) or find_graph(path).graph_path.is_file()
+    )
+
+
+def _with_models(entry: GraphEntry) -> _Served:
+    """A graph with the models that its subconfig lists."""
+    models, findings = models_of(entry)
+    for finding in findings:
+        print(finding.to_text(), file=sys.stderr)
+    return _Served((entry,), models)
 
 
 def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
@@ -179,7 +208,7 @@ def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
     entry = find_graph(path, args.model_name)
     options = given_options(args)
     if entry.graph_path.is_file():
-        for name in options:
+        for name in (*options, *given_model_options(args)):
             print_warning(
                 f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
             )
@@ -187,9 +216,12 @@ def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
     if args.task is None and not holds_model(path):
         config = path / "config.json"
         raise CommandFailed(
-            f"{path}: there is no {GRAPH_FILE} in this directory, and no model",
+            f"{path}: there is no {GRAPH_FILE} in this directory, and no model: neither one of a "
+            f"task nor a folder of a version, such as 1",
             hint=f"for a config write `graphrt serve {config}`" if config.is_file() else None,
         )
+    for name in given_model_options(args):
+        print_warning(f"--{name} has no effect: it is for plain models")
     try:
         text = TextGeneration(**options).graph()
     except TaskError as error:
@@ -227,29 +259,49 @@ def _read(path: Path) -> ServerConfig:
 
 def _report(server: Server) -> None:
     """A table of addresses and models, and a request to try: to standard error, as all progress."""
-    definitions = server.repository.definitions()
+    definitions = server.repository.servables()
     width = max((len(each.name) for each in definitions), default=0)
     lines = ["", *(f"graphrt serves {address}" for address in server.addresses)]
     lines += [f"  {each.name:{width}}  {_state(each)}" for each in definitions]
-    first = next((each for each in definitions if each.graph and each.graph.answers_http), None)
-    if first is not None and server.addresses:
+    available = [each for each in definitions if each.state is ServableState.AVAILABLE]
+    first = next((each for each in available if _answers_http(each)), None)
+    http = next((each for each in server.addresses if each.startswith(HTTP)), None)
+    if http is None:
+        address = _reachable(server.addresses[0]).partition("//")[2]
+        lines += ["try:", f"  grpcurl -plaintext {address} list"]
+    elif first is None and available:
+        name = quote(available[0].name, safe="")
+        lines += ["try:", f"  curl {_reachable(http)}/v2/models/{name}"]
+    elif first is not None:
         body = {"model": first.name, "messages": [{"role": "user", "content": "Hello"}]}
         # Quotes of the shell around it, so none inside.
         data = json.dumps(body).replace("'", "\\u0027")
         lines += [
             "try:",
-            f"  curl {_reachable(server.addresses[0])}/v3/chat/completions "
+            f"  curl {_reachable(http)}/v3/chat/completions "
             f"-H 'Content-Type: application/json' -d '{data}'",
         ]
     print("\n".join(lines), file=sys.stderr, flush=True)
+    for point, reason in REGISTRY.failed_entry_points.items():
+        print_warning(f'entry point "{point}" could not be loaded: {reason}')
 
 
-def _state(definition: GraphDefinition) -> str:
-    if definition.graph is None:
-        return f"failed: {definition.reason}"
-    if not definition.graph.answers_http:
-        return "loaded, but it does not answer HTTP requests"
-    return "ready"
+def _state(servable: Servable) -> str:
+    if servable.state is not ServableState.AVAILABLE:
+        return f"failed: {servable.reason}"
+    if isinstance(servable, GraphDefinition):
+        return "ready"
+    versions = [entry for entry in servable.index() if entry.state == "READY"]
+    failed = [entry for entry in servable.index() if entry.state != "READY"]
+    text = f"ready: a plain model, version {', '.join(entry.version for entry in versions)}"
+    return text + "".join(f"; version {entry.version} failed: {entry.reason}" for entry in failed)
+
+
+def _answers_http(servable: Servable) -> bool:
+    """Does it take requests such as those of chats?"""
+    if not isinstance(servable, GraphDefinition) or servable.graph is None:
+        return False
+    return servable.graph.answers_http
 
 
 def _reachable(address: str) -> str:

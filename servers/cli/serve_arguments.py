@@ -10,21 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from servers.cli import argument_types
+from servers.cli.model_arguments import add_model_arguments
 from servers.cli.task_arguments import add_task_arguments
 
-_GRPC: Final = "gRPC comes with a later version"
 _METRICS: Final = "metrics come with a later version"
 _MEDIA: Final = "images and sound in requests come with a later version"
 _CORS: Final = "what pages of the allowed origins may do is fixed"
 
 #: Flags of existing start scripts that do nothing here yet, and what to say of each.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
-    "port": f"{_GRPC}; nothing listens on this port",
-    "grpc_bind_address": _GRPC,
-    "grpc_workers": _GRPC,
-    "grpc_max_threads": _GRPC,
-    "grpc_memory_quota": _GRPC,
-    "grpc_channel_arguments": _GRPC,
+    "grpc_workers": "one listening server answers all calls",
+    "grpc_max_threads": "gRPC for Python chooses the number of its threads itself",
+    "grpc_memory_quota": "gRPC for Python has no such limit; that of a message is --max_body_size",
     "rest_workers": "one event loop answers all requests, so there are no workers",
     "file_system_poll_wait_seconds": "changed files are not loaded by themselves yet; restart",
     "custom_node_resources_cleaner_interval_seconds": "there are no custom nodes",
@@ -38,6 +35,9 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "allowed_headers": _CORS,
     "allow_credentials": _CORS,
 }
+
+#: Values besides 0 that say what is so anyway.
+WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
 
 #: These may stand without a value, as in OpenVINO Model Server.
 _SWITCHES: Final = frozenset({"metrics_enable", "verbose_response", "allow_credentials"})
@@ -59,16 +59,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "config",
         metavar="CONFIG",
         nargs="?",
-        help="a config.json; or a graph, or a directory with a graph.pbtxt or a model, to serve "
-        "only that",
+        help="a config.json; or a graph, a model's file, or a directory with a graph.pbtxt or a "
+        "model, to serve only that",
     )
     what = command.add_argument_group("what is served, in other words")
     what.add_argument("--config_path", metavar="CONFIG", help="the same as CONFIG")
-    what.add_argument("--model_name", metavar="NAME", help="the name of the one graph")
+    what.add_argument("--model_name", metavar="NAME", help="the name of the one model")
     what.add_argument(
-        "--model_path", metavar="DIR", help="its directory, with a graph.pbtxt or a model"
+        "--model_path",
+        metavar="DIR",
+        help="its directory, with a graph.pbtxt or a model; or a model's file",
     )
     add_task_arguments(command)
+    add_model_arguments(command)
     http = command.add_argument_group("HTTP")
     http.add_argument(
         "--rest_port",
@@ -104,7 +107,30 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--max_body_size",
         metavar="SIZE",
         type=argument_types.size,
-        help="the largest request body: 1048576, 512K, 64M; default 8M",
+        help="the largest request: 1048576, 512K, 64M; default 8M, and 64M with raw tensors",
+    )
+    grpc = command.add_argument_group("gRPC")
+    grpc.add_argument(
+        "--port",
+        metavar="PORT",
+        type=argument_types.rest_port,
+        default=0,
+        help="KServe's protocol over gRPC on this port; `auto` takes a free one, which is printed; "
+        "default 0: no gRPC",
+    )
+    grpc.add_argument(
+        "--grpc_bind_address",
+        metavar="HOSTS",
+        type=argument_types.hosts,
+        default="127.0.0.1",
+        help="as --rest_bind_address; default 127.0.0.1",
+    )
+    grpc.add_argument(
+        "--grpc_channel_arguments",
+        metavar="ARGUMENTS",
+        type=argument_types.channel_arguments,
+        default="",
+        help="gRPC's own settings, NAME=VALUE with commas: grpc.max_concurrent_streams=100",
     )
     running = command.add_argument_group("running")
     running.add_argument(
@@ -161,6 +187,4 @@ def spelled_out(words: Sequence[str]) -> list[str]:
 
 
 def _type_of(name: str) -> Callable[[str], object]:
-    if name == "port":
-        return argument_types.port
     return argument_types.switch if name in _SWITCHES else int if name in _NUMBERS else str

@@ -1,19 +1,27 @@
 """config.json: what a server serves, in OpenVINO Model Server's form, read into frozen data."""
 
 from servers.config.entry import GraphEntry
+from servers.config.model_entry import ModelEntry
 from servers.config.server_config import (
     ConfigError,
     MetricsConfig,
     ServerConfig,
     find_graph,
+    model_of,
+    models_of,
     read_config,
 )
+from servers.config.version_policy import VersionPolicy
 
 __all__ = [
     "ConfigError",
     "GraphEntry",
     "MetricsConfig",
+    "ModelEntry",
     "ServerConfig",
+    "VersionPolicy",
     "find_graph",
+    "model_of",
+    "models_of",
     "read_config",
 ]

@@ -44,12 +44,14 @@ def nonempty_text(value: Any, path: str, report: Report) -> None:
         report(path, f"a string that is not empty is needed, not {shown(value)}", None)
 
 
-def integer(at_least: int) -> Check:
+def integer(at_least: int, at_most: int | None = None) -> Check:
     """A whole number."""
+    span = f"from {at_least} on" if at_most is None else f"from {at_least} to {at_most}"
 
     def check(value: Any, path: str, report: Report) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-            report(path, f"a whole number from {at_least} on is needed, not {shown(value)}", None)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or value < at_least or (at_most is not None and value > at_most):
+            report(path, f"a whole number {span} is needed, not {shown(value)}", None)
 
     return check
 
@@ -63,6 +65,37 @@ def list_of(item: Check) -> Check:
             return
         for index, each in enumerate(value):
             item(each, f"{path}[{index}]", report)
+
+    return check
+
+
+def at_least_one(item: Check) -> Check:
+    """An array with something in it."""
+    check_list = list_of(item)
+
+    def check(value: Any, path: str, report: Report) -> None:
+        check_list(value, path, report)
+        if value == []:
+            report(path, "the list is empty", None)
+
+    return check
+
+
+def reads(parse: Callable[[Any], object], expected: str, *types: type) -> Check:
+    """A value of one of the types that ``parse`` takes, and "" which says nothing.
+
+    ``parse`` raises `ValueError` with what would be right.
+    """
+    check_type = of_type(expected, *types)
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, types) or isinstance(value, bool):
+            check_type(value, path, report)
+        elif value != "":
+            try:
+                parse(value)
+            except ValueError as error:
+                report(path, f"{shown(value)} is not understood: {error}", None)
 
     return check
 

@@ -21,6 +21,7 @@ class GraphEntry:
         graph_path: the graph's file, absolute.
         subconfig_path: lists the models of its session calculators; need not exist.
         graph_text: the graph itself, where it was made and ``graph_path`` is no file.
+        python_path: files and directories of calculators that only this graph has; absolute.
     """
 
     name: str
@@ -28,6 +29,7 @@ class GraphEntry:
     graph_path: Path
     subconfig_path: Path
     graph_text: str | None = None
+    python_path: tuple[Path, ...] = ()
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
@@ -48,4 +50,11 @@ def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
         directory,
         graph_path,
         directory / config.get("subconfig", SUBCONFIG_FILE),
+        python_path=python_path_of(config, root),
     )
+
+
+def python_path_of(config: Mapping[str, Any], root: Path) -> tuple[Path, ...]:
+    """The paths under the key ``python_path``, one or several, which start at ``root``."""
+    paths = config.get("python_path", ())
+    return tuple(root / path for path in ([paths] if isinstance(paths, str) else paths))

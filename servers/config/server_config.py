@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from graph_runtime import GraphConfigError
 from servers.config import schema
 from servers.config.checks import Check, shown
-from servers.config.entry import GRAPH_FILE, GraphEntry, entry_of
+from servers.config.entry import GraphEntry, entry_of, python_path_of
 from servers.config.json_text import JsonSyntaxError, JsonText, parse_json
+from servers.config.model_entry import ModelEntry, model_entry_of
 from servers.finding import Finding
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -24,9 +25,6 @@ RETRY_SECONDS: Final = 0.01
 
 #: What a model's own config.json, as Hugging Face has them, is told by.
 _OF_A_MODEL: Final = frozenset({"architectures", "model_type", "_class_name"})
-
-#: base_path may name a store elsewhere, as `s3://bucket/model`.
-_REMOTE: Final = ("s3://", "gs://", "az://", "azfs://")
 
 
 class ConfigError(GraphConfigError):
@@ -51,16 +49,19 @@ class ServerConfig:
 
     Attributes:
         graphs: what is served, in order, ``mediapipe_config_list`` first.
-        plain_models: names of the models without a graph, which are not served yet.
+        models: plain models, those of ``model_config_list`` first, then those of the graphs'
+            subconfigs.
         metrics: None where the config does not speak of them.
-        findings: the warnings.
+        python_path: files and directories of calculators that all graphs have; absolute.
+        findings: the warnings, and the errors of subconfigs, whose models are then left out.
     """
 
     path: Path
     graphs: tuple[GraphEntry, ...]
-    plain_models: tuple[str, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
     metrics: MetricsConfig | None = None
     findings: tuple[Finding, ...] = ()
+    python_path: tuple[Path, ...] = ()
 
 
 def read_config(path: str | Path) -> ServerConfig:
@@ -81,6 +82,31 @@ def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
     return entry_of(
         {"name": name or directory.name or "graph", "base_path": str(directory)}, directory
     )
+
+
+def models_of(entry: GraphEntry) -> tuple[tuple[ModelEntry, ...], tuple[Finding, ...]]:
+    """The models that the subconfig of a graph lists, and all findings in it."""
+    reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
+    models: dict[str, ModelEntry] = {}
+    reading.take_subconfig(entry, {entry.name: entry}, models)
+    return tuple(models.values()), tuple(reading.findings)
+
+
+def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
+    """One plain model as ``config``, an object of ``model_config_list``, has it.
+
+    Raises:
+        ConfigError: something in it is wrong; each finding begins with the key.
+    """
+    findings: list[Finding] = []
+
+    def report(where: str, message: str, hint: str | None) -> None:
+        findings.append(Finding(str(directory), "error", f"{where}: {message}", hint=hint))
+
+    schema.MODEL_CONFIG(config, "", report)
+    if findings:
+        raise ConfigError(findings)
+    return model_entry_of(config, directory)
 
 
 class _Reading:
@@ -190,33 +216,29 @@ class _Reading:
             raise ConfigError(self.findings)
         root = self.path.absolute().parent
         graphs: dict[str, GraphEntry] = {}
-        plain: dict[str, str] = {}
+        models: dict[str, ModelEntry] = {}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
-            if self._is_free(item["name"], where, document, graphs):
+            if self.is_free(item["name"], where, document, graphs):
                 graphs[item["name"]] = entry_of(item, root)
-        for index, wrapper in enumerate(value.get("model_config_list", ())):
-            item, where = wrapper["config"], f"model_config_list[{index}].config"
-            name = item["name"]
-            if not self._is_free(name, where, document, {**graphs, **plain}):
-                continue
-            entry = entry_of(item, root)
-            if _is_graph(item, entry):
-                graphs[name] = entry
-            else:
-                plain[name] = where
-        self._report_unserved(document, plain)
+        self._take_models(document, graphs, models)
+        self._report_unserved(document)
+        taken = set()
         for entry in graphs.values():
-            self._check_subconfig(entry)
+            subconfig = os.path.realpath(entry.subconfig_path)
+            if subconfig not in taken:  # graphs may share one
+                taken.add(subconfig)
+                self.take_subconfig(entry, graphs, models)
         return ServerConfig(
             self.path,
             tuple(graphs.values()),
-            tuple(plain),
+            tuple(models.values()),
             _metrics_of(value),
             tuple(self.findings),
+            python_path_of(value, root),
         )
 
-    def _is_free(
+    def is_free(
         self, name: str, where: str, document: JsonText, taken: Mapping[str, object]
     ) -> bool:
         if name in taken:
@@ -230,15 +252,27 @@ class _Reading:
             )
         return name not in taken
 
-    def _report_unserved(self, document: JsonText, plain: Mapping[str, str]) -> None:
-        for name, where in plain.items():
-            self.add(
-                "warning",
-                document,
-                where,
-                f"not served yet: plain models, as {shown(name)} is: its base_path holds no "
-                f"{GRAPH_FILE}",
-            )
+    def _take_models(
+        self, document: JsonText, graphs: dict[str, GraphEntry], models: dict[str, ModelEntry]
+    ) -> None:
+        """Add what ``model_config_list`` has, which may be graphs too."""
+        root = self.path.absolute().parent
+        for item, where in _models_in(document):
+            if not self.is_free(item["name"], where, document, {**graphs, **models}):
+                continue
+            entry = entry_of(item, root)
+            if _is_graph(item, entry):
+                graphs[entry.name] = entry
+            else:
+                models[entry.name] = self.model_of(item, where, document)
+
+    def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:
+        entry = model_entry_of(item, self.path.absolute().parent)
+        if entry.refusal:
+            self.add("warning", document, where, f"this model is not served: {entry.refusal}")
+        return entry
+
+    def _report_unserved(self, document: JsonText) -> None:
         for key in (
             "pipeline_config_list",
             "custom_node_library_config_list",
@@ -247,30 +281,36 @@ class _Reading:
             if document.value.get(key):
                 self.add("warning", document, key, f"not served yet: {key} has no effect")
 
-    def _check_subconfig(self, entry: GraphEntry) -> None:
-        """Models of session calculators are not served yet: say so, and what is wrong there."""
+    def take_subconfig(
+        self, entry: GraphEntry, graphs: Mapping[str, GraphEntry], models: dict[str, ModelEntry]
+    ) -> None:
+        """Add the models of a graph's own list. What is wrong there stops no other graph."""
         if not entry.subconfig_path.is_file():
             return
         reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
         try:
             document = reading.parse(schema.SUBCONFIG)
         except ConfigError as error:
-            # Nothing of it is used yet, so it stops nothing.
-            self.findings += [replace(finding, severity="warning") for finding in error.findings]
+            self.findings += error.findings
             return
-        if document.value["model_config_list"]:
-            reading.add(
-                "warning", document, "model_config_list", "not served yet: models of a subconfig"
-            )
+        for item, where in _models_in(document):
+            model = reading.model_of(item, where, document)
+            if models.get(model.name) != model and reading.is_free(
+                model.name, where, document, {**graphs, **models}
+            ):
+                models[model.name] = model
         self.findings += reading.findings
 
 
+def _models_in(document: JsonText) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every entry of ``model_config_list``, and where it is."""
+    for index, wrapper in enumerate(document.value.get("model_config_list", ())):
+        yield wrapper["config"], f"model_config_list[{index}].config"
+
+
 def _is_graph(item: Mapping[str, Any], entry: GraphEntry) -> bool:
-    """Is this entry of ``model_config_list`` a graph? One whose directory is missing is told of
-    when it cannot be loaded."""
-    if str(item.get("base_path", "")).startswith(_REMOTE):
-        return False
-    return "graph_path" in item or entry.graph_path.is_file() or not entry.directory.exists()
+    """Is this entry of ``model_config_list`` a graph?"""
+    return "graph_path" in item or entry.graph_path.is_file()
 
 
 def _metrics_of(value: Mapping[str, Any]) -> MetricsConfig | None:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from calculators.http_payload import RequestError
-from servers.inference.parameter import MAX_INT, MIN_INT, Parameter, Parameters
-from servers.inference.place import quoted
+from calculators.inference.parameter import MAX_INT, MIN_INT, Parameter, Parameters
+from calculators.inference.place import quoted
+
+MAX_PARAMETERS = 1024
 
 _MAX_INT64 = 2**63 - 1
 
@@ -16,9 +18,13 @@ def decode_parameters(fields: Mapping[str, Any], place: str) -> dict[str, Parame
     """The parameters in a map of ``InferParameter`` messages.
 
     Raises:
-        RequestError: one has no value; the text begins with ``place``.
+        RequestError: one has no value, or there are too many; the text begins with ``place``.
     """
     parameters: dict[str, Parameter] = {}
+    if not fields:
+        return parameters
+    if len(fields) > MAX_PARAMETERS:
+        raise RequestError(f"{place}: there can be {MAX_PARAMETERS} parameters, not {len(fields)}")
     for name, value in fields.items():
         choice = value.WhichOneof("parameter_choice")
         if choice is None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.http_payload import RequestError
-from servers.inference.datatype import Datatype
-from servers.inference.place import shown_shape
-from servers.inference.raw_data import check_string_count, strings
+from calculators.inference.datatype import Datatype
+from calculators.inference.place import shown_shape
+from calculators.inference.raw_data import check_string_count, strings
 
 MAX_TYPED = 2**23
 """Elements of one tensor. Each becomes a Python object for a moment: 0.35 s for so many."""

@@ -1,19 +1,31 @@
 """KServe's protocol, version 2, as JSON with binary data behind it: bodies and what they say.
 
-A front takes a body apart with `split_body`, parses its head with the parser of all bodies, gives
-both to `decode_request`, and sends what `encode_response` makes.
+A front takes a body apart with `split_body`, parses its head with the parser of all bodies, reads
+it with `read_layout`, fills in the rest, and sends what `encode_response` makes. Beside inferences
+there are Triton's extensions ``generate`` and ``model_repository``, and the metadata of models.
 """
 
 from servers.kserve_rest.binary_outputs import BinaryOutputs
-from servers.kserve_rest.request_codec import RestRequest, decode_request
+from servers.kserve_rest.generate_codec import decode_generate, encode_generated
+from servers.kserve_rest.metadata import describe_model
+from servers.kserve_rest.repository import check_load, check_unload, decode_index, encode_index
+from servers.kserve_rest.request_layout import RequestLayout, read_layout
 from servers.kserve_rest.response_codec import RestResponse, encode_response
-from servers.kserve_rest.split_body import split_body
+from servers.kserve_rest.split_body import LENGTH_HEADER, split_body
 
 __all__ = [
+    "LENGTH_HEADER",
     "BinaryOutputs",
-    "RestRequest",
+    "RequestLayout",
     "RestResponse",
-    "decode_request",
+    "check_load",
+    "check_unload",
+    "decode_generate",
+    "decode_index",
+    "describe_model",
+    "encode_generated",
+    "encode_index",
     "encode_response",
+    "read_layout",
     "split_body",
 ]

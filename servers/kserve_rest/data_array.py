@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.http_payload import RequestError
-from servers.inference.datatype import Datatype
-from servers.inference.place import quoted, shown_shape
-from servers.inference.raw_data import check_string_count, strings
-from servers.inference.tensor import Tensor
+from calculators.inference.datatype import Datatype
+from calculators.inference.place import quoted, shown_shape
+from calculators.inference.raw_data import check_string_count, strings
+from calculators.inference.tensor import CustomTensor, Tensor
 from servers.kserve_rest.json_member import kind_of
 
+_SHOWN = 64  # of a datatype's name
 # By the kind of numpy's type: what the elements are in JSON, and how an error calls them.
 _ELEMENTS: Mapping[str, tuple[frozenset[type], str]] = MappingProxyType(
     {
@@ -61,15 +62,15 @@ def from_json(datatype: Datatype, shape: tuple[int, ...], data: object, place: s
     return array
 
 
-def to_json(tensor: Tensor) -> list[Any]:
+def to_json(tensor: Tensor | CustomTensor) -> list[Any]:
     """The ``data`` member of a tensor: one array of all elements, row by row.
 
     Raises:
-        RequestError: JSON cannot say it: BF16, infinite numbers and NaN, texts that are not UTF-8.
-            The client must ask for binary data then.
+        RequestError: JSON cannot say it: BF16 and datatypes that KServe does not know, infinite
+            numbers and NaN, texts that are not UTF-8. The client must ask for binary data then.
     """
-    if tensor.datatype == Datatype.BF16:
-        raise _needs_binary(tensor, "BF16 has no form in JSON")
+    if isinstance(tensor, CustomTensor) or tensor.datatype == Datatype.BF16:
+        raise _needs_binary(tensor, f"{tensor.datatype[:_SHOWN]} has no form in JSON")
     if tensor.datatype == Datatype.BYTES:
         try:
             return [element.decode() for element in tensor.data.ravel().tolist()]
@@ -81,9 +82,9 @@ def to_json(tensor: Tensor) -> list[Any]:
     return elements
 
 
-def _needs_binary(tensor: Tensor, reason: str) -> RequestError:
+def _needs_binary(tensor: Tensor | CustomTensor, reason: str) -> RequestError:
     return RequestError(
-        f"the output {quoted(tensor.name)} cannot be told in JSON: {reason}; ask for it with the"
+        f"the output {quoted(tensor.name)} cannot be told in JSON: {reason}; infer it with the"
         " parameter binary_data"
     )
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from calculators.http_payload import RequestError
-from servers.inference.parameter import MAX_INT, MIN_INT, Parameter
-from servers.inference.place import quoted
+from calculators.inference.parameter import MAX_INT, MIN_INT, Parameter
+from calculators.inference.place import quoted
 
 
 def kind_of(value: object) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import rapidjson
 
-from servers.inference import InferResponse
-from servers.inference.raw_data import to_raw
+from calculators.inference import CustomTensor, InferResponse, Tensor
+from calculators.inference.raw_data import to_raw
 from servers.kserve_rest.binary_outputs import BinaryOutputs
 from servers.kserve_rest.data_array import to_json
 from servers.kserve_rest.split_body import LENGTH_HEADER
@@ -60,12 +60,12 @@ def encode_response(response: InferResponse, binary: BinaryOutputs) -> RestRespo
         output: dict[str, Any] = {
             "name": tensor.name,
             "shape": tensor.shape,
-            "datatype": tensor.datatype.value,
+            "datatype": str(tensor.datatype),
         }
         parameters = dict(tensor.parameters)
         if binary.wants(tensor.name):
             is_binary = True
-            raw = to_raw(tensor)
+            raw = _raw(tensor)
             parameters["binary_data_size"] = len(raw)
             tensors.append(raw)
         else:
@@ -83,3 +83,7 @@ def encode_response(response: InferResponse, binary: BinaryOutputs) -> RestRespo
     body["outputs"] = outputs
     head = rapidjson.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     return RestResponse(head, tuple(tensors) if is_binary else None)
+
+
+def _raw(tensor: Tensor | CustomTensor) -> bytes | memoryview:
+    return tensor.data if isinstance(tensor, CustomTensor) else to_raw(tensor)

@@ -11,14 +11,14 @@ LENGTH_HEADER = "Inference-Header-Content-Length"
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
-def split_body(body: bytes, length_header: str | None) -> tuple[bytes, memoryview]:
+def split_body(body: bytes | memoryview, length_header: str | None) -> tuple[bytes, memoryview]:
     """The JSON and the binary data of a body; without the header all of it is JSON.
 
     Raises:
         RequestError: the header is no length of a part of the body.
     """
     if length_header is None:
-        return body, memoryview(b"")
+        return bytes(body), memoryview(b"")
     if _DIGITS.fullmatch(length_header.strip()) is None:
         raise RequestError(f"{LENGTH_HEADER} must be a number of bytes")
     length = int(length_header)
@@ -27,4 +27,4 @@ def split_body(body: bytes, length_header: str | None) -> tuple[bytes, memoryvie
             f"{LENGTH_HEADER} is {length}; the JSON must have 1 to {len(body)} bytes, as the body"
             " has no more"
         )
-    return body[:length], memoryview(body)[length:]
+    return bytes(body[:length]), memoryview(body)[length:]

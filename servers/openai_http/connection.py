@@ -136,7 +136,7 @@ class HttpConnection(web.RequestHandler):
         """The answer is written, or is aiohttp's to write."""
         self.exchange = None
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | memoryview) -> None:
         """Write now, whatever is unsent; nothing happens when the peer is gone."""
         wire = self._wire
         if wire is None:

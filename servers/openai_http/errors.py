@@ -1,9 +1,4 @@
-"""From an exception to a status and the error object that OpenAI's clients know.
-
-Only what says something about the request blames the client: a `RequestError`, or an error of the
-graph's author with a code of its own. A runtime that was misused (a wrong timestamp, a wrong
-packet type) is a fault of the graph, so it is a 500 whatever its code says, with a fixed text.
-"""
+"""From an exception to a status and the error object that OpenAI's clients know."""
 
 from __future__ import annotations
 
@@ -12,20 +7,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from calculators.http_payload import RequestError
 from graph_runtime import Code
-from graph_runtime.errors import (
-    CalculatorError,
-    GraphConfigError,
-    GraphError,
-    NotFoundError,
-    PacketTypeError,
-    RunError,
-    StateError,
-    TimestampError,
-)
-from graph_runtime.resources import ResourceError
-from servers.openai_http.error_text import clean
+from servers.failure import failure_of
 from servers.openai_http.routes import ErrorForm
 
 STATUS: Mapping[Code, int] = MappingProxyType(
@@ -60,15 +43,6 @@ _ANTHROPIC_TYPES = {
     504: "timeout_error",
 }
 _CODES = {429: "rate_limit_exceeded", 503: "service_unavailable", 504: "timeout"}
-# What the runtime says of a graph, not of a request.
-_MISUSE = (
-    GraphConfigError,
-    NotFoundError,
-    PacketTypeError,
-    ResourceError,
-    StateError,
-    TimestampError,
-)
 
 
 class HttpError(Exception):
@@ -148,49 +122,19 @@ def http_error(error: BaseException, request_id: str) -> HttpError:
     """What a client is told of ``error``; total over all exceptions."""
     if isinstance(error, HttpError):
         return error
-    if isinstance(error, RunError):
-        return _of_run(error, request_id)
-    if isinstance(error, RequestError):
-        return _of_request(error, request_id)
-    if isinstance(error, NotFoundError):
-        return HttpError(404, clean(error.message), param="model", code="model_not_found")
-    if isinstance(error, GraphError) and not isinstance(error, _MISUSE):
-        return _by_code(error, error.message, request_id)
-    return _internal(error, request_id)
-
-
-def _of_run(run: RunError, request_id: str) -> HttpError:
-    causes = [error.__cause__ or error for error in run.errors]
-    for cause in causes:
-        if isinstance(cause, RequestError):
-            return _of_request(cause, request_id)
-    first = causes[0] if causes else run
-    if isinstance(first, GraphError) and not isinstance(first, (*_MISUSE, CalculatorError)):
-        return _by_code(first, first.message, request_id)
-    return _internal(first, request_id)
-
-
-def _of_request(error: RequestError, request_id: str) -> HttpError:
-    reply = _by_code(error, error.message, request_id)
-    if reply.status == 500 and error.message:
-        # Written for the client, although it is no fault of the request.
-        reply = HttpError(500, clean(error.message), code="internal_error")
-    reply.param = None if error.param is None else clean(error.param)
-    if error.reason is not None:
-        reply.code = error.reason
-    if error.retry_after is not None:
-        reply.headers["Retry-After"] = str(max(0, math.ceil(error.retry_after)))
+    failure = failure_of(error)
+    if failure.cause is not None:
+        reply = HttpError(500, f"internal error (request {request_id})", cause=failure.cause)
+    else:
+        reply = HttpError(STATUS[failure.code], failure.text)
+    if reply.status == 500:
+        reply.code = "internal_error"
+    if failure.is_unknown_model:
+        reply.param, reply.code = "model", "model_not_found"
+    else:
+        reply.param = failure.param
+    if failure.reason is not None:
+        reply.code = failure.reason
+    if failure.retry_after is not None:
+        reply.headers["Retry-After"] = str(max(0, math.ceil(failure.retry_after)))
     return reply
-
-
-def _by_code(error: GraphError, message: str, request_id: str) -> HttpError:
-    status = STATUS[error.code]
-    if status == 500:
-        return _internal(error, request_id)
-    return HttpError(status, clean(message) or "the request failed")
-
-
-def _internal(error: BaseException, request_id: str) -> HttpError:
-    return HttpError(
-        500, f"internal error (request {request_id})", code="internal_error", cause=error
-    )

@@ -6,12 +6,12 @@ costs one formatting and one ``transport.write``; uvloop gathers what one turn o
 
 from __future__ import annotations
 
-from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from servers.openai_http.errors import HttpError
+from servers.openai_http.response_head import response_head
 from servers.openai_http.routes import ErrorForm
 
 if TYPE_CHECKING:
@@ -82,22 +82,25 @@ class EventStream:
         self._send(PING)
 
     def end(self) -> None:
-        """The graph is done; its last packet was the terminal event."""
+        """The graph is done; its last packet was the terminal event, where the form has one."""
         if self._ended:
             return
         self._ended = True
-        if self._is_chunked:
-            self._connection.send(b"0\r\n\r\n")
+        head, self._head = self._head or b"", None  # still there when there was no event at all
+        last = head + b"0\r\n\r\n" if self._is_chunked else head
+        if last:
+            self._connection.send(last)
 
     def fail(self, error: HttpError) -> None:
         """One error event and what ends a stream, unless the graph had ended it."""
         if not self._ended and not self._has_terminal_event():
             cut = self._last and not self._last.endswith(b"\n\n")
             body = error.body(self._form, self._request_id)
+            event = b"data: " + body + b"\n\n"
             if self._form is ErrorForm.ANTHROPIC:
-                event = b"event: error\ndata: " + body + b"\n\n"
-            else:
-                event = b"data: " + body + b"\n\n" + DONE
+                event = b"event: error\n" + event
+            elif self._form is ErrorForm.OPENAI:
+                event += DONE
             self._send(b"\n\n" + event if cut else event)
         self.end()
 
@@ -106,7 +109,9 @@ class EventStream:
         self._ended = True
 
     def _has_terminal_event(self) -> bool:
-        if self._form is not ErrorForm.ANTHROPIC:
+        if self._form is ErrorForm.KSERVE:
+            return False  # a stream of answers just ends
+        if self._form is ErrorForm.OPENAI:
             return self._last.endswith(DONE)
         events, ending, rest = self._last.rpartition(b"\n\n")
         last = events.rpartition(b"\n\n")[2]
@@ -147,15 +152,11 @@ def _encoded(packet: str) -> bytes:
 
 
 def _head(exchange: Exchange, chunked: bool) -> bytes:
-    lines = [
-        "HTTP/1.1 200 OK",
-        "Content-Type: text/event-stream",
-        "Cache-Control: no-cache",
-        f"Connection: {'keep-alive' if exchange.keeps_alive else 'close'}",
-        "X-Accel-Buffering: no",
-        f"Date: {formatdate(usegmt=True)}",
-    ]
-    lines += [f"{name}: {value}" for name, value in exchange.headers.items()]
+    fields = {
+        "Content-Type": "text/event-stream",
+        "Cache-Control": "no-cache",
+        "X-Accel-Buffering": "no",
+    }
     if chunked:
-        lines.append("Transfer-Encoding: chunked")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        fields["Transfer-Encoding"] = "chunked"
+    return response_head(exchange, fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -11,8 +10,9 @@ from aiohttp import web
 from calculators.http_payload import HttpPayload
 from servers.data_plane import DataPlane
 from servers.openai_http.body import read_json
-from servers.openai_http.errors import HttpError, http_error
-from servers.openai_http.event_stream import EventStream, SentResponse
+from servers.openai_http.errors import HttpError
+from servers.openai_http.event_answer import answer_in_events
+from servers.openai_http.event_stream import EventStream
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.routes import ErrorForm, error_form, may_stream
 from servers.openai_http.settings import HttpSettings
@@ -20,7 +20,7 @@ from servers.openai_http.settings import HttpSettings
 _log = logging.getLogger(__name__)
 
 # Nothing is served under a longer name, and searching for near ones would be work for nothing.
-_MAX_MODEL_CHARS = 1024
+MAX_MODEL_CHARS = 1024
 
 
 async def answer_graph_request(
@@ -51,7 +51,7 @@ def _model_of(value: dict[str, Any]) -> str:
         raise HttpError(400, "the body has no model: name one that is served", param="model")
     if not isinstance(model, str) or not model:
         raise HttpError(400, "model must be the name of a model, as a string", param="model")
-    if len(model) > _MAX_MODEL_CHARS:
+    if len(model) > MAX_MODEL_CHARS:
         raise HttpError(404, "no such model", param="model", code="model_not_found")
     return model
 
@@ -82,27 +82,9 @@ async def _unary(
 async def _stream(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
 ) -> web.StreamResponse:
-    stream = exchange.stream = EventStream(exchange, form)
-    try:
-        try:
-            await data_plane.answer(model, payload, stream.emit)
-            if not stream.has_started:
-                raise RuntimeError(f"the graph of model {model!r} gave no answer")
-        except asyncio.CancelledError as cancellation:
-            raise exchange.reason_of(cancellation) from None
-    except Exception as raised:
+    async def run(stream: EventStream) -> None:
+        await data_plane.answer(model, payload, stream.emit)
         if not stream.has_started:
-            raise
-        error = http_error(raised, exchange.request_id)
-        if not exchange.client.is_disconnected:
-            log_cause(error, exchange.request_id)
-        stream.fail(error)
-    else:
-        stream.end()
-    return SentResponse(exchange)
+            raise RuntimeError(f"the graph of model {model!r} gave no answer")
 
-
-def log_cause(error: HttpError, request_id: str) -> None:
-    """What the client was not told goes to the log."""
-    if error.cause is not None:
-        _log.error("request %s failed", request_id, exc_info=error.cause)
+    return await answer_in_events(exchange, form, run)

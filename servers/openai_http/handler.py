@@ -5,27 +5,43 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+import re
 from typing import Any
 
 from aiohttp import web
 
+from calculators.inference.place import quoted
 from servers.data_plane import DataPlane, ModelDescription
+from servers.error_text import clean
+from servers.kserve_rest import describe_model
 from servers.openai_http.browser_guard import BrowserGuard
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.errors import HttpError, http_error
+from servers.openai_http.event_answer import log_cause
 from servers.openai_http.exchange import Exchange
-from servers.openai_http.graph_request import answer_graph_request, log_cause
+from servers.openai_http.graph_request import MAX_MODEL_CHARS, answer_graph_request
+from servers.openai_http.kserve_request import KserveRequests
 from servers.openai_http.request_id import request_id_of
-from servers.openai_http.routes import Endpoint, ErrorForm, Route, error_form, find_route
+from servers.openai_http.routes import (
+    POST,
+    Endpoint,
+    ErrorForm,
+    Route,
+    error_form,
+    find_route,
+)
 from servers.openai_http.settings import HttpSettings
+from servers.product import NAME, version
 
 _access_log = logging.getLogger("servers.openai_http.access")
 _PREFLIGHT_SECONDS = "600"
 _CROSS_ORIGIN_HEADERS = (
-    "authorization, content-type, x-request-id, x-api-key, anthropic-version, anthropic-beta"
+    "authorization, content-type, x-request-id, x-api-key, anthropic-version, anthropic-beta,"
+    " inference-header-content-length"
 )
+# By Triton's names: what of its extensions to KServe's protocol is there.
+_EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
+_VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class Handler:
@@ -35,6 +51,7 @@ class Handler:
         self._data_plane = data_plane
         self._settings = settings
         self._guard = BrowserGuard(settings)
+        self._kserve = KserveRequests(data_plane, settings)
         self.is_draining = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -96,18 +113,34 @@ class Handler:
             )
         if route.endpoint is Endpoint.GRAPH:
             return await answer_graph_request(exchange, path, self._data_plane, self._settings)
+        if path.startswith("/v2/"):
+            _check_names(route)
+        if route.methods == POST:
+            return await self._kserve.answer(exchange, route)
         return self._look_up(exchange, route)
 
     def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         match route.endpoint:
+            # The bodies are what KServe's own server says, and its client wants to hear.
             case Endpoint.LIVE:
-                return web.Response(headers=exchange.headers)
+                return _json(exchange, {"live": True})
             case Endpoint.READY:
                 if self.is_draining or not self._data_plane.is_ready:
                     raise HttpError(503, "the server is not ready")
-                return web.Response(headers=exchange.headers)
+                return _json(exchange, {"ready": True})
             case Endpoint.SERVER:
-                return _json(exchange, {"name": "graphrt", "version": _version(), "extensions": []})
+                return _json(
+                    exchange,
+                    {"name": NAME, "version": version(), "extensions": _EXTENSIONS},
+                )
+            case Endpoint.METADATA:
+                metadata = self._data_plane.metadata(route.model, route.version)
+                return _json(exchange, describe_model(metadata))
+            case Endpoint.MODEL_READY:
+                is_ready = self._data_plane.is_model_ready(route.model, route.version)
+                if self.is_draining or not is_ready:
+                    raise HttpError(503, "the model is not ready")
+                return web.Response(headers=exchange.headers)
             case Endpoint.STATUSES:
                 return _json(exchange, self._data_plane.statuses())
             case Endpoint.MODELS:
@@ -120,8 +153,8 @@ class Handler:
                 raise HttpError(404, "no such model", param="model", code="model_not_found")
             case Endpoint.METRICS:
                 raise HttpError(404, "metrics are not served")
-            case Endpoint.GRAPH:
-                raise AssertionError("a graph is not looked up")
+            case _:
+                raise AssertionError(f"{route.endpoint} is not looked up")
 
 
 def _check_request_line(request: web.BaseRequest) -> None:
@@ -132,6 +165,16 @@ def _check_request_line(request: web.BaseRequest) -> None:
     expect = request.headers.get("Expect")
     if expect is not None and expect.lower() != "100-continue":
         raise HttpError(417, "the only Expect that is met is 100-continue")
+
+
+def _check_names(route: Route) -> None:
+    """Refuse what no model and no version is called, before anybody searches for it."""
+    if len(route.model) > MAX_MODEL_CHARS:
+        raise HttpError(404, "no such model")
+    if route.version and _VERSION.fullmatch(route.version) is None:
+        raise HttpError(
+            404, f"there is no version {clean(quoted(route.version))}: versions are whole numbers"
+        )
 
 
 def _allowed(route: Route) -> str:
@@ -173,19 +216,13 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
     }
 
 
-@cache
-def _version() -> str:
-    try:
-        return version("graphrt")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def _log_access(
     request: web.BaseRequest, path: str, status: int, seconds: float, request_id: str
 ) -> None:
     # The path without its query: people put keys there. ascii() shows escapes as text.
-    level = logging.DEBUG if path.startswith("/v2/health/") else logging.INFO
+    # Health is asked for all the time, and a line costs as much as a small inference.
+    is_usual = status == 200 and path.startswith(("/v2/health/", "/v2/models/"))
+    level = logging.DEBUG if is_usual else logging.INFO
     if _access_log.isEnabledFor(level):
         shown = ascii(path[:256])[1:-1]
         _access_log.log(

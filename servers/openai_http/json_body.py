@@ -19,7 +19,7 @@ from typing import Any
 
 import rapidjson
 
-from servers.openai_http.error_text import clean
+from servers.error_text import clean
 from servers.openai_http.errors import HttpError
 
 # An integer this long is nobody's; converting digits to an int is quadratic in their number.
@@ -31,8 +31,11 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = b"[{"
 
 
-def parse_json(body: bytes, *, max_depth: int, max_elements: int) -> Any:
+def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = "") -> Any:
     """The value of ``body``.
+
+    Args:
+        advice: what a client with more than ``max_elements`` values should do.
 
     Raises:
         HttpError: 400; the text says where, and repeats nothing of the body but a doubled key.
@@ -45,7 +48,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int) -> Any:
         raise HttpError(400, f"the body is not UTF-8: byte {error.start + 1}") from None
     if text[0] == "\ufeff":
         raise HttpError(400, "the body starts with a byte order mark; JSON has none")
-    skeleton = _skeleton(body, max_elements)
+    skeleton = _skeleton(body, max_elements, advice)
     _check_depth(skeleton, max_depth)
     if _LONG_NUMBER in skeleton.translate(_DIGITS_TO_0):
         raise HttpError(400, f"the body has a number of more than {_MAX_DIGITS} digits")
@@ -65,7 +68,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int) -> Any:
     return value
 
 
-def _skeleton(body: bytes, max_elements: int) -> bytes:
+def _skeleton(body: bytes, max_elements: int, advice: str) -> bytes:
     """``body`` without its strings: exact as far as ``body`` is JSON, and no parser reads on."""
     if b"\\" in body and b'\\"' in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -73,10 +76,10 @@ def _skeleton(body: bytes, max_elements: int) -> bytes:
     most_quotes = 4 * max_elements + 4
     pieces = body.split(b'"', most_quotes)
     if len(pieces) > most_quotes:
-        raise _too_many(max_elements)
+        raise _too_many(max_elements, advice)
     skeleton = b"".join(pieces[::2])
     if skeleton.count(b",") + skeleton.count(b"[") + skeleton.count(b"{") > max_elements:
-        raise _too_many(max_elements)
+        raise _too_many(max_elements, advice)
     return skeleton
 
 
@@ -93,8 +96,9 @@ def _check_depth(skeleton: bytes, max_depth: int) -> None:
             depth -= 1
 
 
-def _too_many(max_elements: int) -> HttpError:
-    return HttpError(400, f"the body has more than {max_elements} JSON values")
+def _too_many(max_elements: int, advice: str) -> HttpError:
+    text = f"the body has more than {max_elements} JSON values"
+    return HttpError(400, f"{text}; {advice}" if advice else text)
 
 
 def _syntax_error(body: bytes, error: ValueError) -> HttpError:

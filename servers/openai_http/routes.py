@@ -26,22 +26,38 @@ class Endpoint(Enum):
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
+    # KServe's
+    METADATA = auto()
+    MODEL_READY = auto()
+    INFER = auto()
+    GENERATE = auto()
+    GENERATE_STREAM = auto()
+    INDEX = auto()
+    LOAD = auto()
+    UNLOAD = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An endpoint with its methods, and the model's id when the path has one."""
+    """An endpoint with its methods, and the model's name and version when the path has them.
+
+    Both are as the client wrote them: there may be no such model.
+    """
 
     endpoint: Endpoint
     methods: tuple[str, ...]
     model: str = ""
+    version: str = ""
 
 
 _GET = ("GET", "HEAD")
+POST = ("POST",)
 _FIXED = {
     "/v2/health/live": Route(Endpoint.LIVE, _GET),
     "/v2/health/ready": Route(Endpoint.READY, _GET),
     "/v2": Route(Endpoint.SERVER, _GET),
+    "/v2/": Route(Endpoint.SERVER, _GET),
+    "/v2/repository/index": Route(Endpoint.INDEX, POST),
     "/v1/config": Route(Endpoint.STATUSES, _GET),
     "/metrics": Route(Endpoint.METRICS, _GET),
     "/v3/models": Route(Endpoint.MODELS, _GET),
@@ -50,7 +66,16 @@ _FIXED = {
 }
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
-_GRAPH = Route(Endpoint.GRAPH, ("POST",))
+_GRAPH = Route(Endpoint.GRAPH, POST)
+_KSERVE_PREFIX = "/v2/models/"
+_KSERVE_ACTIONS = {
+    "infer": (Endpoint.INFER, POST),
+    "generate": (Endpoint.GENERATE, POST),
+    "generate_stream": (Endpoint.GENERATE_STREAM, POST),
+    "ready": (Endpoint.MODEL_READY, _GET),
+}
+_REPOSITORY_PREFIX = "/v2/repository/models/"
+_REPOSITORY_ACTIONS = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
 # Words in a path whose answers may be streams (OpenVINO Model Server reads `stream` only there).
 _STREAMING = ("completions", "responses", "messages")
 _COUNT_TOKENS = "/messages/count_tokens"
@@ -64,6 +89,10 @@ def find_route(path: str) -> Route | None:
         return fixed
     if _has_dot_segment(path):
         return None
+    if path.startswith(_KSERVE_PREFIX):
+        return _kserve_route(path[len(_KSERVE_PREFIX) :])
+    if path.startswith(_REPOSITORY_PREFIX):
+        return _repository_route(path[len(_REPOSITORY_PREFIX) :])
     for prefix in _MODEL_PREFIXES:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))
@@ -84,6 +113,33 @@ def error_form(path: str) -> ErrorForm:
     if path.endswith(_ANTHROPIC) and path.startswith(_GRAPH_PREFIXES):
         return ErrorForm.ANTHROPIC
     return ErrorForm.OPENAI
+
+
+def _kserve_route(rest: str) -> Route | None:
+    """``{model}[/versions/{version}][/{action}]``, read from its end: names may have slashes.
+
+    A name that ends like one of these must have its slashes encoded.
+    """
+    segments = rest.removesuffix("/").split("/")
+    if not all(segments):
+        return None
+    action = _KSERVE_ACTIONS.get(segments[-1]) if len(segments) > 1 else None
+    if action is not None:
+        segments.pop()
+    endpoint, methods = action or (Endpoint.METADATA, _GET)
+    version = ""
+    if len(segments) > 2 and segments[-2] == "versions":
+        version = _unquoted(segments[-1])
+        del segments[-2:]
+    return Route(endpoint, methods, _unquoted("/".join(segments)), version)
+
+
+def _repository_route(rest: str) -> Route | None:
+    model, _, action = rest.removesuffix("/").rpartition("/")
+    endpoint = _REPOSITORY_ACTIONS.get(action)
+    if endpoint is None or not model:
+        return None
+    return Route(endpoint, POST, _unquoted(model))
 
 
 def _has_dot_segment(path: str) -> bool:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from calculators.child_process.framing import MAX_FRAME
+from calculators.child_process.supervisor import STALL_SECONDS
+from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.image.encoded_image import ImageLimits
 from calculators.llm.chat_template.limits import RenderLimits
-from calculators.llm.child.framing import MAX_FRAME
-from calculators.llm.child.supervisor import STALL_SECONDS
-from calculators.llm.child.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.llm.engine.outbox import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.openai import structured_output
@@ -22,11 +23,13 @@ from calculators.llm.prompt import client
 from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.config.server_config import MAX_BYTES
-from servers.graph_states import GRAPH_TRANSITIONS
+from servers.error_text import MAX_CHARS
+from servers.kserve_grpc.settings import GrpcSettings
 from servers.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.loaded_graph import REQUEST_LIMIT
-from servers.openai_http.error_text import MAX_CHARS
 from servers.openai_http.settings import HttpSettings
+from servers.servable_states import SERVABLE_TRANSITIONS
+from servers.text_generation.text_stream import STREAM_LIMIT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,7 +46,7 @@ def rows_of(table: dict[Any, Any]) -> list[str]:
         ("run", RUN_TRANSITIONS),
         ("node", NODE_TRANSITIONS),
         ("child", CHILD_TRANSITIONS),
-        ("graph", GRAPH_TRANSITIONS),
+        ("graph", SERVABLE_TRANSITIONS),
     ],
 )
 def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]) -> None:
@@ -74,12 +77,18 @@ def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
+    grpc, image = GrpcSettings(), ImageLimits()
     server = ServerSettings(graphs=(), http=http)
     section = ARCHITECTURE.partition("\n## Limits\n")[2]
     told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", section, re.M)[1:]]
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
+        f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
+        f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
+        "(`--max_body_size`)",
+        f"{grpc.write_buffer_bytes >> 10} KiB; {grpc.max_unsent_bytes >> 20} MiB; {STREAM_LIMIT}",
+        f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels",
         f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s",
         f"{http.stall_seconds:g} s; {http.ping_seconds:g} s",
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",

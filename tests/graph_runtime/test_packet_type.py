@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, Optional, Union
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from graph_runtime import Code, PacketTypeError
 from graph_runtime.packet import EMPTY
@@ -37,6 +39,8 @@ def exactly(spec: Any) -> PacketType:
         (dict[str, int], [{}, {"a": 1}], [[]]),
         (tuple[int, str], [(1, "x")], [[1, "x"]]),
         (Animal, [Animal(), Dog()], ["dog"]),
+        (np.ndarray, [np.zeros(1)], [[1.0]]),
+        (NDArray[np.float32], [np.zeros(1, np.float32)], [[1.0]]),
         (Any, [None, 1, "x"], []),
         (object, [None, 1], []),
         (int | str, [1, "x"], [1.0, None]),
@@ -95,6 +99,20 @@ def test_empty_packets_are_no_values() -> None:
         (int, int | str, True),
         (int | str, str | bytes, True),
         (int, str | bytes, False),
+        (list[Dog], list[Animal], True),
+        (list[Animal], list[Dog], False),
+        (dict[str, int], dict, True),
+        (dict[str, int], dict[str, Any], True),
+        (dict[str, int], dict[int, Any], False),
+        (np.ndarray, NDArray[np.float32], True),
+        (NDArray[np.float32], np.ndarray, True),
+        (NDArray[np.float32], NDArray[Any], True),
+        (NDArray[Any], NDArray[np.float32], True),
+        (NDArray[np.float32], NDArray[np.int32], False),
+        (NDArray[np.float32], NDArray[np.floating[Any]], True),
+        (np.ndarray[tuple[int, int], np.dtype[np.float32]], NDArray[np.float32], True),
+        (np.ndarray, list[int], False),
+        (list[NDArray[np.float32]], list[np.ndarray], True),
         (Any, int, True),
         (int, Any, True),
     ],

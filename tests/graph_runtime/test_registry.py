@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -166,6 +166,40 @@ def test_handlers_and_executors_can_be_registered(registry: Registry) -> None:
     assert sink.values == [8]
     assert len(made) == 1
     assert "LastOnly" in registry.input_stream_handlers()
+
+
+def test_a_child_may_be_told_to_hide_nothing(empty: Registry) -> None:
+    empty.register_calculator(Double, "Twice")
+    child = Registry(empty, hides_parent=False)
+    child.register_calculator(Double, "Twice")
+    child.register_calculator(Forward)
+
+    with pytest.raises(GraphError, match=r"already registered as .*Double; .*Forward") as caught:
+        child.register_calculator(Forward, "Twice")
+    assert caught.value.code is Code.ALREADY_EXISTS
+    Registry(empty).register_calculator(Forward, "Twice")
+
+
+class Family:
+    """An initializer that makes nothing."""
+
+    tag = "FAMILY"
+    context_tags: Sequence[str] = ()
+
+    def matches(self, calculator: str) -> bool:
+        return False
+
+    async def make(self, node: Any, settings: Any) -> Any:
+        raise AssertionError("nothing matches")
+
+
+def test_a_family_is_initialized_once_wherever_it_was_registered(empty: Registry) -> None:
+    child = Registry(empty)
+    child.register_resource_initializer(Family())
+    empty.register_resource_initializer(first := Family())
+    child.register_resource_initializer(Family())
+
+    assert child.resource_initializers() == [first]
 
 
 # Entry points -------------------------------------------------------------------------------------

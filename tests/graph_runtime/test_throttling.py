@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -108,3 +109,40 @@ def test_a_queue_limit_for_one_input(registry: Registry) -> None:
     graph.set_input_stream_timestamp_bound("go", 50)
     graph.close()
     assert sink.values == list(range(50))
+
+
+def test_who_waits_for_room_goes_on_as_soon_as_there_is_some(registry: Registry) -> None:
+    async def scenario() -> None:
+        free = asyncio.Semaphore(0)
+
+        async def hold(value: int) -> int:
+            await free.acquire()
+            return value
+
+        registry.register_calculator(hold)
+        graph = CalculatorGraph(
+            text_config=one_node("hold", graph="max_queue_size: 2"), registry=registry
+        )
+        sink = Sink(graph, "out")
+        sent = []
+
+        async def send() -> None:
+            for each in range(8):
+                await graph.add_packet_to_input_stream_async("in", each, each)
+                sent.append(each)
+
+        async with graph:
+            await graph.start_run_async()
+            sending = asyncio.create_task(send())
+            for expected in (3, 4, 5):
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                # One in the node and two in its queue, besides those that are through.
+                assert len(sent) == expected
+                free.release()
+            for _ in range(5):
+                free.release()
+            await sending
+        assert sink.values == list(range(8))
+
+    asyncio.run(scenario())

@@ -15,11 +15,13 @@ _LIBRARIES = (
     "agents",
     "anthropic",
     "instructor",
+    "kserve",
     "langchain_openai",
     "litellm",
     "llama_index",
     "openai",
     "pydantic_ai",
+    "tritonclient",
 )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from servers.config import GraphEntry
-from servers.lifecycle import ListenError, Server, ServerSettings, until
+from servers.fronts import ListenError
+from servers.lifecycle import Server, ServerSettings, until
 from servers.openai_http import HttpSettings
 from tests.servers.served_graphs import TELL_GRAPH, Initializer, make_registry, write_graph
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import calculators.openvino
 from calculators.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out
-from servers.graph_repository import GraphRepository
+from servers.model_repository import ModelRepository
 from tests.calculators.openvino.graphs import SESSION
 from tests.calculators.openvino.tiny_models import add_one_model
 from tests.servers.served_graphs import REQUEST, RESPONSE, make_registry, write_graph
@@ -62,7 +62,7 @@ def test_requests_infer_with_the_model_beside_the_graph(tmp_path: Path) -> None:
     registry.register_calculator(Read)
     registry.register_calculator(Write)
 
-    async def ask(repository: GraphRepository, body: str) -> str:
+    async def ask(repository: ModelRepository, body: str) -> str:
         packets: list[str | bytes] = []
         payload = HttpPayload("/v3/x", {}, body.encode())
         await repository.answer("numbers", payload, packets.append)
@@ -70,7 +70,7 @@ def test_requests_infer_with_the_model_beside_the_graph(tmp_path: Path) -> None:
         return str(packet)
 
     async def scenario() -> None:
-        repository = GraphRepository([entry], registry)
+        repository = ModelRepository([entry], registry)
         await repository.load_all()
         try:
             assert await ask(repository, "1 2") == "2 3"

@@ -9,9 +9,14 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from calculators.child_process.framing import Frame
+from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.parent_connection import (
+    ParentConnection,
+    ParentGone,
+    die_with_parent,
+)
 from calculators.llm.child.load_failure import load_failure
-from calculators.llm.child.messages import LoadFailed, Stop
-from calculators.llm.child.parent_connection import ParentConnection, ParentGone, die_with_parent
 
 
 class ModelLoad(Protocol):
@@ -33,7 +38,7 @@ Loader = Callable[[Any], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
 
 
 def run(
-    descriptor: int, parent: int, decode: Callable[[bytes], Any], load_type: type, loader: Loader
+    descriptor: int, parent: int, decode: Callable[[Frame], Any], load_type: type, loader: Loader
 ) -> int:
     """Load, then answer until the parent says stop or is gone; the exit code.
 
@@ -49,7 +54,7 @@ def run(
 
 
 def _run(
-    connection: ParentConnection, decode: Callable[[bytes], Any], load_type: type, loader: Loader
+    connection: ParentConnection, decode: Callable[[Frame], Any], load_type: type, loader: Loader
 ) -> int:
     encode = msgspec.msgpack.Encoder().encode
     answer: Callable[[Any], msgspec.Struct] | None = None

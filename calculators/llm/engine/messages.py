@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 

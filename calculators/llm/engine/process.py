@@ -7,10 +7,14 @@ import sys
 
 import msgspec
 
+from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.parent_connection import (
+    ParentConnection,
+    ParentGone,
+    die_with_parent,
+)
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.child.load_failure import load_failure
-from calculators.llm.child.messages import LoadFailed, Stop
-from calculators.llm.child.parent_connection import ParentConnection, ParentGone, die_with_parent
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
 from calculators.llm.engine.outbox import SECONDS_PER_STREAM

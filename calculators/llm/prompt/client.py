@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.http_payload import RequestError
-from calculators.llm.child.supervisor import ChildState, Supervisor
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.text.token_table import TokenTable
 
 

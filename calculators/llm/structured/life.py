@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.llm.child.child_process import ChildProcess
-from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.child_process.child_process import ChildProcess
+from calculators.child_process.framing import Frame
+from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.structured.grammar import AnswerForm
 from calculators.llm.structured.messages import Accepted, Check, Load, Refused, from_checker_decoder
 
@@ -92,7 +93,7 @@ class GrammarProcessLife:
         self._child.send(msgspec.msgpack.encode(message))
         return await asyncio.wait_for(self._answer, seconds)
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: Frame) -> None:
         try:
             message = from_checker_decoder.decode(frame)
         except msgspec.MsgspecError as error:

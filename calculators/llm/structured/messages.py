@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.structured.grammar import AnswerForm, Grammar
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from calculators.llm.child import supervisor
+from calculators.child_process import supervisor
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import QUEUE, Asking

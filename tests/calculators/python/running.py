@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from calculators import python
+from calculators.python.process_instance import ProcessInstance
+from calculators.python.python_node import PythonNode
+from calculators.python.thread_instance import ThreadInstance
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,
@@ -113,9 +116,22 @@ class Loaded:
         self.plan = plan
         self.side_packets = side_packets
 
-    def model(self, node: str = "node") -> Any:
-        """The handler's own object."""
-        return self.side_packets["py"][node].model
+    def node(self, name: str = "node") -> PythonNode:
+        """The node's resource."""
+        node: PythonNode = self.side_packets["py"][name]
+        return node
+
+    def model(self, name: str = "node", instance: int = 0) -> Any:
+        """The handler's own object, which lives in a thread."""
+        found = self.node(name).instances[instance]
+        assert isinstance(found, ThreadInstance)
+        return found.handler.model
+
+    def process(self, instance: int = 0) -> ProcessInstance:
+        """The handler's process."""
+        found = self.node().instances[instance]
+        assert isinstance(found, ProcessInstance)
+        return found
 
     async def run(self, *values: Any) -> Run:
         """A run that is started, with packets at 0, 1, ... added."""
@@ -126,14 +142,23 @@ class Loaded:
 
 
 @asynccontextmanager
-async def loaded(folder: Path, handler: str = "", graph: str = PLAIN) -> AsyncIterator[Loaded]:
+async def loaded(
+    folder: Path,
+    handler: str = "",
+    graph: str = PLAIN,
+    isolation: str = "THREAD",
+    options: str = "",
+) -> AsyncIterator[Loaded]:
     """Load a graph; ``handler`` is the text of its ``model.py``, unless "".
+
+    ``isolation``, and ``options`` in the form of the graph, are those of its nodes.
 
     Raises:
         ResourceError: a handler cannot be loaded.
     """
     if handler:
         (folder / "model.py").write_text(handler)
+    graph = graph.replace('"model.py"', f'"model.py" isolation: {isolation} {options}')
     plan = validate_graph(parse_graph_text(graph), registry=registry())
     resources = await make_resources(plan, ResourceSettings(folder), registry())
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.http_payload import RequestError
-from calculators.python.handler import HandlerError
+from calculators.python.handler_error import HandlerError
 from graph_runtime import Code, GraphError
 from tests.calculators.python.running import loaded
 
@@ -28,11 +28,11 @@ class OvmsPythonModel:
 """
 
 
-def failure_of(folder: Path, statement: str) -> GraphError:
+def failure_of(folder: Path, isolation: str, statement: str) -> GraphError:
     """What a run fails with whose handler does this; a run that follows must go well."""
 
     async def scenario() -> GraphError:
-        async with loaded(folder, HANDLER.format(statement)) as graph:
+        async with loaded(folder, HANDLER.format(statement), isolation=isolation) as graph:
             error = await (await graph.run("badly")).failure()
             assert await (await graph.run("well")).texts() == [(0, "WELL")]
             return error
@@ -51,9 +51,9 @@ def failure_of(folder: Path, statement: str) -> GraphError:
     ],
 )
 def test_an_exception_is_told_by_its_first_line_and_logged_whole(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, statement: str, told: str
+    tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture, statement: str, told: str
 ) -> None:
-    error = failure_of(tmp_path, statement)
+    error = failure_of(tmp_path, isolation, statement)
     assert isinstance(error, HandlerError)
     assert error.code is Code.INTERNAL
     assert str(error).startswith(f'the handler of node "node" failed: {told}')
@@ -63,11 +63,24 @@ def test_an_exception_is_told_by_its_first_line_and_logged_whole(
     assert f'File "{tmp_path}/model.py", line 10' in caplog.text
 
 
-def test_a_request_error_stays_what_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    error = failure_of(tmp_path, 'raise RequestError("too long", param="text")')
+def test_a_request_error_stays_what_it_is(
+    tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = failure_of(tmp_path, isolation, 'raise RequestError("too long", param="text")')
     assert type(error) is RequestError
     assert (str(error), error.param, error.code) == ("too long", "text", Code.INVALID_ARGUMENT)
+    assert (error.retry_after, error.reason) == (None, None)
     assert "too long" not in caplog.text
+
+
+def test_all_that_a_request_error_says_is_kept(tmp_path: Path, isolation: str) -> None:
+    statement = (
+        'raise RequestError("busy", code=Code.RESOURCE_EXHAUSTED, retry_after=2.5, reason="full")'
+    )
+    error = failure_of(tmp_path, isolation, "from graph_runtime import Code; " + statement)
+    assert isinstance(error, RequestError)
+    assert error.code is Code.RESOURCE_EXHAUSTED
+    assert (error.retry_after, error.reason) == (2.5, "full")
 
 
 @pytest.mark.parametrize(
@@ -88,16 +101,16 @@ def test_a_request_error_stays_what_it_is(tmp_path: Path, caplog: pytest.LogCapt
         ),
     ],
 )
-def test_nonsense_is_told(tmp_path: Path, statement: str, told: str) -> None:
-    error = failure_of(tmp_path, statement)
+def test_nonsense_is_told(tmp_path: Path, isolation: str, statement: str, told: str) -> None:
+    error = failure_of(tmp_path, isolation, statement)
     assert str(error) == f'the handler of node "node" failed: {told}'
     assert error.code is Code.INTERNAL
 
 
 def test_an_error_of_finalize_goes_to_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failure_of(tmp_path, "raise ValueError")
+    failure_of(tmp_path, isolation, "raise ValueError")
     assert "RuntimeError: cannot let go" in caplog.text
 
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from calculators.python.handler import HandlerError
+from calculators.python.handler_error import HandlerError
 from graph_runtime import Code
 from tests.calculators.python.running import GENERATIVE, loaded
 
@@ -44,9 +44,9 @@ async def set_soon(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 30)
 
 
-def test_each_yield_is_a_packet_one_microsecond_later(tmp_path: Path) -> None:
+def test_each_yield_is_a_packet_one_microsecond_later(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, WORDS, GENERATIVE) as graph:
+        async with loaded(tmp_path, WORDS, GENERATIVE, isolation=isolation) as graph:
             run = await graph.run()
             run.add("the quick fox", 40)
             assert await run.texts() == [(40, "THE"), (41, "QUICK"), (42, "FOX")]
@@ -69,9 +69,9 @@ def test_what_is_yielded_is_sent_before_the_next_is_computed(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
-def test_a_session_can_generate_again(tmp_path: Path) -> None:
+def test_a_session_can_generate_again(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, WORDS, GENERATIVE) as graph:
+        async with loaded(tmp_path, WORDS, GENERATIVE, isolation=isolation) as graph:
             run = await graph.run("a b c")
             await run.idle()
             # Times of the client that lie behind those of the answers go on where these ended.
@@ -84,9 +84,9 @@ def test_a_session_can_generate_again(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_generator_may_yield_nothing(tmp_path: Path) -> None:
+def test_a_generator_may_yield_nothing(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, WORDS, GENERATIVE) as graph:
+        async with loaded(tmp_path, WORDS, GENERATIVE, isolation=isolation) as graph:
             run = await graph.run("")
             await run.idle()
             run.add("a", 1)
@@ -95,19 +95,19 @@ def test_a_generator_may_yield_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_node_with_a_loop_may_return_a_list(tmp_path: Path) -> None:
+def test_a_node_with_a_loop_may_return_a_list(tmp_path: Path, isolation: str) -> None:
     handler = WORDS.replace("yield [", "return [")
 
     async def scenario() -> None:
-        async with loaded(tmp_path, handler, GENERATIVE) as graph:
+        async with loaded(tmp_path, handler, GENERATIVE, isolation=isolation) as graph:
             assert await (await graph.run("a", "b")).texts() == [(0, "A"), (1, "B")]
 
     asyncio.run(scenario())
 
 
-def test_two_runs_generate_at_the_same_time(tmp_path: Path) -> None:
+def test_two_runs_generate_at_the_same_time(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, WORDS, GENERATIVE) as graph:
+        async with loaded(tmp_path, WORDS, GENERATIVE, isolation=isolation) as graph:
             one, two = await graph.run("a b c"), await graph.run("x y z")
             assert await one.texts() == [(0, "A"), (1, "B"), (2, "C")]
             assert await two.texts() == [(0, "X"), (1, "Y"), (2, "Z")]
@@ -143,9 +143,9 @@ def test_input_at_the_time_of_a_generation_is_refused(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_generator_without_a_loop_is_refused(tmp_path: Path) -> None:
+def test_a_generator_without_a_loop_is_refused(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, WORDS) as graph:
+        async with loaded(tmp_path, WORDS, isolation=isolation) as graph:
             error = await (await graph.run("a")).failure()
             assert isinstance(error, HandlerError)
             assert "the node has no LOOPBACK" in str(error)

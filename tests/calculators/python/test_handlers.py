@@ -58,9 +58,9 @@ TWO_NODES = (
 )
 
 
-def test_the_quickstart(tmp_path: Path) -> None:
+def test_the_quickstart(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, UPPERCASE) as graph:
+        async with loaded(tmp_path, UPPERCASE, isolation=isolation) as graph:
             run = await graph.run(Tensor("text", b"hello"), Tensor("text", b"again"))
             assert await run.texts() == [(0, "HELLO"), (1, "AGAIN")]
 
@@ -96,10 +96,12 @@ def test_initialize_is_told_the_node_and_finalize_ends_it(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_calls_that_may_overlap_come_one_by_one_and_in_order(tmp_path: Path) -> None:
+def test_calls_that_may_overlap_come_one_by_one_and_in_order(
+    tmp_path: Path, isolation: str
+) -> None:
     async def scenario() -> None:
         graph_text = PLAIN[:-1] + "max_in_flight: 3 }"
-        async with loaded(tmp_path, UPPERCASE, graph_text) as graph:
+        async with loaded(tmp_path, UPPERCASE, graph_text, isolation=isolation) as graph:
             run = await graph.run("a", "b", "c", "d")
             assert await run.texts() == [(0, "A"), (1, "B"), (2, "C"), (3, "D")]
 
@@ -134,9 +136,9 @@ output_stream: "OVMS_PY_TENSOR:names"
 )
 
 
-def test_inputs_come_in_the_order_of_their_tags(tmp_path: Path) -> None:
+def test_inputs_come_in_the_order_of_their_tags(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, NAMES, THREE_INPUTS) as graph:
+        async with loaded(tmp_path, NAMES, THREE_INPUTS, isolation=isolation) as graph:
             run = await graph.run()
             for name in ("c", "a", "b"):
                 run.add(Tensor(name, b""), 0, name)
@@ -147,7 +149,7 @@ def test_inputs_come_in_the_order_of_their_tags(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_some_outputs_may_be_left_out(tmp_path: Path) -> None:
+def test_some_outputs_may_be_left_out(tmp_path: Path, isolation: str) -> None:
     handler = """
 from pyovms import Tensor
 class OvmsPythonModel:
@@ -165,7 +167,7 @@ class OvmsPythonModel:
     )
 
     async def scenario() -> None:
-        async with loaded(tmp_path, handler, graph_text) as graph:
+        async with loaded(tmp_path, handler, graph_text, isolation=isolation) as graph:
             run = await graph.run(b"", b"x")
             packets = [(name, time, bytes(value)) for name, time, value in await run.end()]
             assert packets == [("error_message", 0, b"empty"), ("result", 1, b"x")]
@@ -205,13 +207,15 @@ def test_packets_of_other_nodes_need_no_converter(
     asyncio.run(scenario())
 
 
-def test_files_of_one_name_in_two_directories_are_two_handlers(tmp_path: Path) -> None:
+def test_files_of_one_name_in_two_directories_are_two_handlers(
+    tmp_path: Path, isolation: str
+) -> None:
     async def scenario() -> None:
         (tmp_path / "other").mkdir()
         other = UPPERCASE.replace("upper()", "title()")
         async with (
-            loaded(tmp_path, UPPERCASE) as graph,
-            loaded(tmp_path / "other", other) as second,
+            loaded(tmp_path, UPPERCASE, isolation=isolation) as graph,
+            loaded(tmp_path / "other", other, isolation=isolation) as second,
         ):
             assert await (await second.run("hello")).texts() == [(0, "Hello")]
             assert await (await graph.run("hello")).texts() == [(0, "HELLO")]
@@ -219,9 +223,9 @@ def test_files_of_one_name_in_two_directories_are_two_handlers(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_a_graph_that_is_loaded_again_sees_the_new_file(tmp_path: Path) -> None:
+def test_a_graph_that_is_loaded_again_sees_the_new_file(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
-        async with loaded(tmp_path, UPPERCASE) as graph:
+        async with loaded(tmp_path, UPPERCASE, isolation=isolation) as graph:
             assert await (await graph.run("aB")).texts() == [(0, "AB")]
         async with loaded(tmp_path, UPPERCASE.replace("upper()", "swapcase()")) as graph:
             assert await (await graph.run("aB")).texts() == [(0, "Ab")]
@@ -229,12 +233,12 @@ def test_a_graph_that_is_loaded_again_sees_the_new_file(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_handler_may_import_its_neighbours(tmp_path: Path) -> None:
+def test_a_handler_may_import_its_neighbours(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         (tmp_path / "neighbour_of_a_handler.py").write_text("def change(text): return text[::-1]")
         handler = "import neighbour_of_a_handler\n" + UPPERCASE
         handler = handler.replace("text.upper()", "neighbour_of_a_handler.change(text)")
-        async with loaded(tmp_path, handler) as graph:
+        async with loaded(tmp_path, handler, isolation=isolation) as graph:
             assert await (await graph.run("abc")).texts() == [(0, "cba")]
 
     asyncio.run(scenario())

@@ -40,17 +40,28 @@ def payload(client: NoClient | None = None) -> HttpPayload:
     return HttpPayload("/v3/x", {"a": "b"}, b'{"n": 3}', {"n": 3}, client or NoClient())
 
 
-async def run_of(folder: Path, statement: str) -> tuple[list[object], GraphError | None]:
-    async with loaded(folder, HANDLER.format(statement), GRAPH) as graph:
+async def run_of(
+    folder: Path, isolation: str, statement: str
+) -> tuple[list[object], GraphError | None]:
+    async with loaded(folder, HANDLER.format(statement), GRAPH, isolation) as graph:
         run = await graph.run()
-        request = payload()
-        run.add(request, 0, "input")
+        run.add(payload(), 0, "input")
         try:
             return [value for _, _, value in await run.end()], None
         except GraphError as error:
             return [], error
-        finally:
+
+
+def test_a_handler_in_a_thread_gets_the_request_itself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with loaded(tmp_path, HANDLER.format("return 1"), GRAPH) as graph:
+            run = await graph.run()
+            request = payload()
+            run.add(request, 0, "input")
+            await run.end()
             assert graph.model().request is request
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,10 @@ async def run_of(folder: Path, statement: str) -> tuple[list[object], GraphError
     [
         ('return {"n": request.parsed_json["n"] + 1, "é": None}', ['{"n": 4, "é": null}']),
         ("return [1, 2]", ["[1, 2]"]),
+        (
+            "return [request.uri, request.headers['a'], request.body.decode()]",
+            ['["/v3/x", "b", "{\\"n\\": 3}"]'],
+        ),
         ("return []", ["[]"]),
         ('return "as it is"', ["as it is"]),
         ('return b"as it is"', [b"as it is"]),
@@ -65,8 +80,10 @@ async def run_of(folder: Path, statement: str) -> tuple[list[object], GraphError
         ("yield 1; yield [2]", ["data: 1\n\n", "data: [2]\n\n"]),
     ],
 )
-def test_what_is_given_is_the_answer(tmp_path: Path, statement: str, answer: list[object]) -> None:
-    packets, error = asyncio.run(run_of(tmp_path, statement))
+def test_what_is_given_is_the_answer(
+    tmp_path: Path, isolation: str, statement: str, answer: list[object]
+) -> None:
+    packets, error = asyncio.run(run_of(tmp_path, isolation, statement))
     assert error is None
     assert packets == answer
 
@@ -79,8 +96,10 @@ def test_what_is_given_is_the_answer(tmp_path: Path, statement: str, answer: lis
         ('return {"x": float("nan")}', "it gave dict, which cannot become JSON"),
     ],
 )
-def test_what_is_no_answer_is_told(tmp_path: Path, statement: str, told: str) -> None:
-    packets, error = asyncio.run(run_of(tmp_path, statement))
+def test_what_is_no_answer_is_told(
+    tmp_path: Path, isolation: str, statement: str, told: str
+) -> None:
+    packets, error = asyncio.run(run_of(tmp_path, isolation, statement))
     assert packets == []
     assert told in str(error)
 
@@ -101,17 +120,21 @@ class SlowClient(NoClient):
         await self.reads.wait()
 
 
-def test_a_slow_client_holds_the_generator_back(tmp_path: Path) -> None:
-    statement = "self.made = 0\n        for self.made in (1, 2): yield str(self.made)"
+def test_a_slow_client_holds_the_generator_back(tmp_path: Path, isolation: str) -> None:
+    made = tmp_path / "made"
+    statement = (
+        "import pathlib\n        for number in '12':\n"
+        f"            pathlib.Path({str(made)!r}).write_text(number); yield number"
+    )
 
     async def scenario() -> None:
-        async with loaded(tmp_path, HANDLER.format(statement), GRAPH) as graph:
+        async with loaded(tmp_path, HANDLER.format(statement), GRAPH, isolation) as graph:
             client = SlowClient()
             run = await graph.run()
             run.add(payload(client), 0, "input")
             await client.is_waited_for.wait()
             assert [value for _, _, value in run.packets] == ["1"]
-            assert graph.model().made == 1
+            assert made.read_text() == "1"
             client.reads.set()
             assert [value for _, _, value in await run.end()] == ["1", "2"]
 

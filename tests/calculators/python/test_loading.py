@@ -12,9 +12,9 @@ from graph_runtime import ResourceError
 from tests.calculators.python.running import OPTIONS, PLAIN, loaded
 
 
-def load_error(folder: Path, handler: str, graph: str = PLAIN) -> str:
+def load_error(folder: Path, isolation: str, handler: str, graph: str = PLAIN) -> str:
     async def scenario() -> None:
-        async with loaded(folder, handler, graph):
+        async with loaded(folder, handler, graph, isolation):
             pass
 
     with pytest.raises(ResourceError) as caught:
@@ -43,24 +43,28 @@ def load_error(folder: Path, handler: str, graph: str = PLAIN) -> str:
         ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
     ],
 )
-def test_the_file_and_the_reason_are_told(tmp_path: Path, handler: str, told: str) -> None:
+def test_the_file_and_the_reason_are_told(
+    tmp_path: Path, isolation: str, handler: str, told: str
+) -> None:
     modules = set(sys.modules)
-    error = load_error(tmp_path, handler)
+    error = load_error(tmp_path, isolation, handler)
     assert error == f'node "node": handler_path "model.py": {told}'
     assert not [name for name in set(sys.modules) - modules if name.startswith("handler_")]
 
 
-def test_the_log_has_the_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    load_error(tmp_path, "def broken(): raise ValueError('deep')\nbroken()")
+def test_the_log_has_the_traceback(
+    tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    load_error(tmp_path, isolation, "def broken(): raise ValueError('deep')\nbroken()")
     assert 'node "node": its handler cannot be loaded' in caplog.text
     assert "ValueError: deep" in caplog.text
 
 
-def test_a_node_without_a_path(tmp_path: Path) -> None:
-    error = load_error(tmp_path, "", PLAIN.replace(OPTIONS % "model.py", ""))
+def test_a_node_without_a_path(tmp_path: Path, isolation: str) -> None:
+    error = load_error(tmp_path, isolation, "", PLAIN.replace(OPTIONS % "model.py", ""))
     assert error.startswith('node "node": it has no handler_path; it needs node_options')
 
 
-def test_a_node_without_a_name(tmp_path: Path) -> None:
-    error = load_error(tmp_path, "", PLAIN.replace('name: "node"', ""))
+def test_a_node_without_a_name(tmp_path: Path, isolation: str) -> None:
+    error = load_error(tmp_path, isolation, "", PLAIN.replace('name: "node"', ""))
     assert "PythonExecutorCalculator node has no name" in error

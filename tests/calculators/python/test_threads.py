@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.python import handler as handlers
+from calculators.python import thread_instance
 from graph_runtime import RunError
 from tests.calculators.python.running import GENERATIVE, loaded
 from tests.calculators.python.test_generators import STEPS, set_soon
@@ -119,7 +119,7 @@ def test_a_call_that_waits_for_its_turn_is_dropped_when_cancelled(tmp_path: Path
 def test_unloading_waits_for_finalize_for_a_while_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(handlers, "FINALIZE_SECONDS", 0.01)
+    monkeypatch.setattr(thread_instance, "FINALIZE_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with loaded(tmp_path, BLOCKING) as graph:

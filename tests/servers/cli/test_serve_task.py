@@ -42,7 +42,7 @@ def names(directory: Path) -> set[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        [*TASK, "--pipeline_type", "LM_CB", "--max_num_seqs=8", "--port", "9000"],
+        [*TASK, "--pipeline_type", "LM_CB", "--max_num_seqs=8", "--port", "auto"],
         ["--model_name", "SmolLM2", "--model_path", "model"],
     ],
     ids=["with a task", "without"],

@@ -71,3 +71,50 @@ def test_the_comment_of_the_graph_queue_is_checked(site: Path) -> None:
         "on, or AUTO, is needed"
     )
     assert done.stderr.splitlines() == [message, message]
+
+
+NODES = """\
+from graph_runtime import calculator
+
+@calculator
+def Own(text: str) -> str:
+    return text
+"""
+OWN = 'input_stream: "in" node { calculator: "Own" input_stream: "in" output_stream: "out" }'
+
+
+def test_calculators_of_the_python_path_are_known(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "graph.pbtxt").write_text(OWN)
+    (tmp_path / "nodes.py").write_text(NODES)
+    for text in (
+        '{"python_path": "nodes.py", "mediapipe_config_list": [{"name": "own"}]}',
+        '{"mediapipe_config_list": [{"name": "own", "python_path": ["nodes.py"]}]}',
+    ):
+        (tmp_path / "config.json").write_text(text)
+        done = graphrt("validate", "config.json", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "config.json: ok (1 graph)\n"), done.stderr
+
+
+def test_what_cannot_be_imported_is_an_error_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "graph.pbtxt").write_text(OWN)
+    (tmp_path / "nodes.py").write_text(f"print('loading')\n1 / 0\n{NODES}")
+    (tmp_path / "config.json").write_text(
+        '{"python_path": ["nodes.py", "nothing"], "mediapipe_config_list": [{"name": "own"}]}'
+    )
+    done = graphrt("validate", "config.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nodes.py:2: error: ZeroDivisionError: division by zero\n" in done.stderr
+    assert "nothing: error: No such file or directory\n" in done.stderr
+    assert 'Unable to find Calculator "Own".' in done.stderr
+
+
+def test_a_python_path_is_one_path_or_several(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        '{"python_path": 7, "mediapipe_config_list": [{"name": "own", "python_path": [""]}]}'
+    )
+    done = graphrt("validate", "config.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "python_path: a list is needed, not 7" in done.stderr
+    assert "mediapipe_config_list[0].python_path[0]: a string that is not empty" in done.stderr

@@ -1,4 +1,4 @@
-"""What a config.json says: graphs, their files, and what is not served yet."""
+"""What a config.json says: graphs, plain models, their files, and what is not served yet."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_graphs_of_the_mediapipe_list(tmp_path: Path) -> None:
     assert entry.directory == directory
     assert entry.graph_path == directory / "graph.pbtxt"
     assert entry.subconfig_path == directory / "subconfig.json"
-    assert (config.plain_models, config.metrics, config.findings) == ((), None, ())
+    assert (config.models, config.metrics, config.findings) == ((), None, ())
 
 
 def test_graphs_of_the_model_list_are_told_by_their_graph_file(tmp_path: Path) -> None:
@@ -69,24 +69,38 @@ def test_graphs_of_the_model_list_are_told_by_their_graph_file(tmp_path: Path) -
     (tmp_path / "models" / "resnet" / "1").mkdir(parents=True)
     config = read(tmp_path, NEW_FORM)
     assert [(entry.name, entry.directory) for entry in config.graphs] == [("demo/model", directory)]
-    assert config.plain_models == ("resnet",)
+    assert [(model.name, model.base_path) for model in config.models] == [
+        ("resnet", tmp_path / "models" / "resnet")
+    ]
     assert config.metrics == MetricsConfig(True, ("ovms_requests_success",))
-    (warning,) = config.findings
-    assert warning.line == 4
-    assert 'not served yet: plain models, as "resnet" is' in warning.message
+    assert config.findings == ()
 
 
-def test_a_model_whose_directory_is_missing_is_a_graph_that_will_fail(tmp_path: Path) -> None:
-    # Its status then says so; a plain model would only be left out.
+def test_a_model_whose_directory_is_missing_is_a_model_that_will_fail(tmp_path: Path) -> None:
+    # Its status then says so.
     config = read(tmp_path, {"model_config_list": [{"config": {"name": "a", "base_path": "typo"}}]})
-    assert [entry.name for entry in config.graphs] == ["a"]
+    assert config.graphs == ()
+    assert [model.base_path for model in config.models] == [tmp_path / "typo"]
 
 
-def test_models_of_a_remote_store_are_plain(tmp_path: Path) -> None:
+def test_what_stands_in_the_way_of_a_model_is_told(tmp_path: Path) -> None:
     config = read(
-        tmp_path, {"model_config_list": [{"config": {"name": "a", "base_path": "s3://b/c"}}]}
+        tmp_path,
+        {
+            "model_config_list": [
+                {"config": {"name": "a", "base_path": "s3://b/c"}},
+                {"config": {"name": "b", "custom_loader_options": {"loader_name": "l"}}},
+            ]
+        },
     )
-    assert config.plain_models == ("a",)
+    assert ["elsewhere" in config.models[0].refusal, "loaders" in config.models[1].refusal] == [
+        True,
+        True,
+    ]
+    assert [text.partition(":")[0] for text in warnings_of(config)] == [
+        "model_config_list[0].config",
+        "model_config_list[1].config",
+    ]
 
 
 def test_paths_start_at_the_config_and_at_the_base_path(tmp_path: Path) -> None:
@@ -156,17 +170,40 @@ def test_what_is_not_served_yet_is_accepted_with_a_warning(tmp_path: Path) -> No
     ]
 
 
-def test_models_of_a_subconfig_are_told_of(tmp_path: Path) -> None:
-    subconfig = make_graph(tmp_path / "a") / "subconfig.json"
+def test_models_of_a_subconfig_are_served_to_all(tmp_path: Path) -> None:
+    directory = make_graph(tmp_path / "a")
+    subconfig = directory / "subconfig.json"
     content = {"mediapipe_config_list": [{"name": "a"}]}
-    subconfig.write_text('{"model_config_list": [{"config": {"name": "m"}}]}')
-    (warning,) = read(tmp_path, content).findings
-    assert warning.file == str(subconfig)
-    assert "not served yet: models of a subconfig" in warning.message
+    subconfig.write_text(
+        '{"model_config_list": [{"config": {"name": "m", "base_path": "x"}},'
+        ' {"config": {"name": "a"}}]}'
+    )
+    config = read(tmp_path, content)
+    assert [(model.name, model.base_path) for model in config.models] == [("m", directory / "x")]
+    (warning,) = config.findings
+    assert (warning.file, warning.severity) == (str(subconfig), "warning")
+    assert 'the name "a" is taken' in warning.message
     subconfig.write_text('{"model_config_list": []}')
     assert read(tmp_path, content).findings == ()
+
+
+def test_graphs_may_share_the_models_of_a_subconfig(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_graph(tmp_path / name)
+    (tmp_path / "models.json").write_text('{"model_config_list": [{"config": {"name": "m"}}]}')
+    graphs = [{"name": name, "subconfig": "../models.json"} for name in ("a", "b")]
+    config = read(tmp_path, {"mediapipe_config_list": graphs})
+    assert [model.name for model in config.models] == ["m"]
+    assert config.findings == ()
+
+
+def test_what_is_wrong_in_a_subconfig_stops_no_graph(tmp_path: Path) -> None:
+    subconfig = make_graph(tmp_path / "a") / "subconfig.json"
     subconfig.write_text('{"models": []}')
-    assert "unknown key" in warnings_of(read(tmp_path, content))[0]
+    config = read(tmp_path, {"mediapipe_config_list": [{"name": "a"}]})
+    assert [entry.name for entry in config.graphs] == ["a"]
+    assert {finding.severity for finding in config.findings} == {"error"}
+    assert "unknown key" in config.findings[0].message
 
 
 def test_one_directory_is_served_under_its_name(tmp_path: Path) -> None:

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.http_payload import RequestError
+from calculators.inference import CustomTensor, Datatype, Tensor
+from calculators.inference.raw_data import to_raw
 from protos.pool import message_class
-from servers.inference import Datatype, Tensor
-from servers.inference.raw_data import to_raw
 from servers.kserve_grpc import typed_contents
 from servers.kserve_grpc.codec import decode_request
-from tests.servers.inference.tensors import named, same, tensors
+from tests.calculators.inference.tensors import named, same, tensors
 
 FIELD = {
     Datatype.BOOL: "bool_contents",
@@ -34,10 +33,9 @@ FIELD = {
 }
 
 
-def request(**fields: Any) -> Any:
-    """A message as it arrives: through the wire."""
-    message: Any = message_class("inference.ModelInferRequest")(**fields)
-    return type(message).FromString(message.SerializeToString())
+def request(**fields: Any) -> bytes:
+    """A message as it arrives."""
+    return message_class("inference.ModelInferRequest")(**fields).SerializeToString()
 
 
 def one_input(datatype: str, shape: list[int], **fields: Any) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def test_raw_inputs_come_as_they_are(inputs: tuple[Tensor, ...]) -> None:
         raw_input_contents=[bytes(to_raw(tensor)) for tensor in inputs],
     )
 
-    decoded = decode_request(message).inputs
+    decoded = [each for each in decode_request(message).inputs if isinstance(each, Tensor)]
 
     assert len(decoded) == len(inputs)
     assert all(map(same, decoded, inputs))
@@ -65,6 +63,7 @@ def test_typed_inputs_come_as_they_are(tensor: Tensor) -> None:
 
     (decoded,) = decode_request(message).inputs
 
+    assert isinstance(decoded, Tensor)
     assert (decoded.datatype, decoded.shape) == (tensor.datatype, tensor.shape)
     if tensor.data.dtype.kind == "f":  # the bits of a NaN may change in Python's own floats
         np.testing.assert_array_equal(decoded.data, tensor.data)
@@ -95,6 +94,7 @@ def test_all_that_a_request_says_is_there() -> None:
     assert decoded.parameters == {"b": False, "i": -5, "s": "", "d": 0.5, "u": 2**64 - 1}
     assert [type(value) for value in decoded.parameters.values()].count(bool) == 1
     (tensor,) = decoded.inputs
+    assert isinstance(tensor, Tensor)
     assert (tensor.name, tensor.data.tolist(), tensor.parameters) == ("x", [-1], {"p": "q"})
     assert [(o.name, o.parameters) for o in decoded.requested_outputs] == [
         ("y", {"r": True}),
@@ -229,16 +229,88 @@ def test_many_typed_elements_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(st.binary(max_size=200))
-def test_any_message_becomes_a_request_or_a_request_error(content: bytes) -> None:
-    message: Any = message_class("inference.ModelInferRequest")()
+def test_any_bytes_become_a_request_or_a_request_error(content: bytes) -> None:
     try:
-        message.ParseFromString(content)
-    except DecodeError:
-        return
-    try:
-        decode_request(message)
+        decode_request(content)
     except RequestError:
         return
+    message_class("inference.ModelInferRequest").FromString(content)  # protobuf agrees
+
+
+GOOD = request(inputs=[one_input("UINT8", [300])], raw_input_contents=[bytes(300)])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD[:-1],
+        GOOD[:1],
+        GOOD + b"\x3a",
+        GOOD + b"\x3a\xff\xff\xff\xff\x7f",  # longer than what is left
+        b"\xff" * 100_000,  # a number without an end
+        b"\x0a\x01\xff",  # no UTF-8
+        b"\x0b\x0c",  # a group
+        b"\x0d\x00",  # half a number
+    ],
+)
+def test_what_is_no_message_is_refused(content: bytes) -> None:
+    with pytest.raises(RequestError, match=r"^the request is not a (message|ModelInferRequest)"):
+        decode_request(content)
+
+
+def test_fields_of_later_versions_are_passed_over() -> None:
+    later = b"\xa0\x06\x96\x01" + b"\xa1\x06" + bytes(8) + b"\xa5\x06" + bytes(4) + b"\xa2\x06\x01z"
+    assert decode_request(later + GOOD + later).inputs[0].shape == (300,)
+
+
+def test_raw_contents_may_stand_anywhere() -> None:
+    message = request(inputs=[one_input("UINT8", [2]), {**one_input("UINT8", [1]), "name": "y"}])
+    raws = request(raw_input_contents=[b"\x01\x02"]), request(raw_input_contents=[b"\x03"])
+
+    decoded = decode_request(raws[0] + message + raws[1] + request(id="seven"))
+
+    assert decoded.id == "seven"
+    assert [t.data.tolist() for t in decoded.inputs if isinstance(t, Tensor)] == [[1, 2], [3]]
+
+
+def test_a_request_with_more_fields_than_any_needs_is_refused() -> None:
+    with pytest.raises(RequestError, match="more than 4096 fields"):
+        decode_request(b"\x2a\x00" * 4097)
+
+
+def test_much_that_is_not_raw_is_refused_before_it_is_parsed() -> None:
+    message = request(inputs=[one_input("BYTES", [1], contents={"bytes_contents": [bytes(1000)]})])
+    with pytest.raises(RequestError, match=r"bytes besides raw_input_contents; at most 1000 can"):
+        decode_request(message, max_parsed_bytes=1000)
+    assert decode_request(GOOD, max_parsed_bytes=1000).inputs
+
+
+def test_thousands_of_parameters_are_refused() -> None:
+    parameters = {str(at): {"bool_param": True} for at in range(1025)}
+    with pytest.raises(RequestError, match=r"the request: there can be 1024 parameters, not 1025"):
+        decode_request(request(parameters=parameters))
+
+
+def test_a_raw_tensor_of_another_datatype_than_kserves_passes_as_it_is() -> None:
+    inputs = [one_input("my.Image", [7, 2], parameters={"p": {"string_param": "q"}})]
+
+    (tensor,) = decode_request(request(inputs=inputs, raw_input_contents=[b"any"])).inputs
+
+    assert isinstance(tensor, CustomTensor)
+    assert (tensor.name, tensor.datatype, tensor.shape) == ("x", "my.Image", (7, 2))
+    assert (bytes(tensor.data), tensor.parameters) == (b"any", {"p": "q"})
+
+
+def test_a_raw_tensor_without_a_datatype_is_refused() -> None:
+    with pytest.raises(RequestError, match=r'^inputs\[0\] "x": unknown datatype ""'):
+        decode_request(request(inputs=[one_input("", [1])], raw_input_contents=[b"any"]))
+
+
+def test_a_raw_tensor_is_a_view_of_the_message() -> None:
+    (tensor,) = decode_request(GOOD).inputs
+
+    assert isinstance(tensor, Tensor)
+    assert np.shares_memory(tensor.data, np.frombuffer(GOOD, np.uint8))
 
 
 @given(

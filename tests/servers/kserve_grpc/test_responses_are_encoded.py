@@ -9,19 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.inference import Datatype, InferResponse, Parameter, Tensor
-from servers.inference.raw_data import from_raw
+from calculators.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
+from calculators.inference.raw_data import from_raw
+from protos.pool import message_class
 from servers.kserve_grpc.codec import (
     encode_response,
     encode_stream_error,
     encode_stream_response,
 )
 from servers.kserve_grpc.parameter_map import decode_parameters
-from tests.servers.inference.tensors import PARAMETERS, named, same, tensors
+from tests.calculators.inference.tensors import PARAMETERS, named, same, tensors
 
 
-def arrived(message: Any) -> Any:
-    return type(message).FromString(message.SerializeToString())
+def arrived(content: bytes) -> Any:
+    return message_class("inference.ModelInferResponse").FromString(content)
+
+
+def arrived_in_stream(content: bytes) -> Any:
+    return message_class("inference.ModelStreamInferResponse").FromString(content)
 
 
 @given(st.lists(tensors(), max_size=3).map(named), PARAMETERS)
@@ -73,12 +78,32 @@ def test_an_integer_that_no_parameter_can_be_is_refused(value: int) -> None:
         encode_response(InferResponse("m", parameters={"p": value}))
 
 
-def test_a_stream_carries_responses_and_errors() -> None:
-    response = InferResponse("m", "1", "i", {"OVMS_MP_TIMESTAMP": 5})
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 100_000])
+def test_a_stream_carries_responses(size: int) -> None:
+    tensor = Tensor("y", Datatype.UINT8, np.ones(size, np.uint8))
+    response = InferResponse("m", "1", "i", {"OVMS_MP_TIMESTAMP": 5}, (tensor,))
 
-    good = arrived(encode_stream_response(response))
-    bad = arrived(encode_stream_error("no such input", "j"))
+    message = arrived_in_stream(encode_stream_response(response))
 
-    assert (good.error_message, good.infer_response) == ("", encode_response(response))
+    assert message.error_message == ""
+    assert message.infer_response == arrived(encode_response(response))
+    assert message.infer_response.raw_output_contents[0] == bytes([1]) * size
+
+
+def test_a_stream_carries_errors() -> None:
+    bad = arrived_in_stream(encode_stream_error("no such input", "j"))
+
     assert (bad.error_message, bad.infer_response.id) == ("no such input", "j")
-    assert not arrived(encode_stream_error("no")).HasField("infer_response")
+    assert not arrived_in_stream(encode_stream_error("no")).HasField("infer_response")
+
+
+@pytest.mark.parametrize("data", [b"", b"any"])
+def test_a_tensor_of_another_datatype_than_kserves_passes_as_it_is(data: bytes) -> None:
+    tensor = CustomTensor("y", "my.Image", (7, 2), memoryview(data), {"p": "q"})
+
+    message = arrived(encode_response(InferResponse("m", outputs=(tensor,))))
+
+    (output,) = message.outputs
+    assert (output.name, output.datatype, list(output.shape)) == ("y", "my.Image", [7, 2])
+    assert decode_parameters(output.parameters, "") == {"p": "q"}
+    assert list(message.raw_output_contents) == [data]

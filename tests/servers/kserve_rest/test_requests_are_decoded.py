@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.http_payload import RequestError
-from servers.inference import Datatype, Tensor
-from servers.inference.raw_data import to_raw
-from servers.kserve_rest import decode_request, split_body
+from calculators.inference import CustomTensor, Datatype, Tensor
+from calculators.inference.raw_data import to_raw
+from servers.kserve_rest import read_layout, split_body
 from servers.openai_http.errors import HttpError
-from tests.servers.inference.tensors import named, same, tensors
-from tests.servers.kserve_rest.bodies import one_input, read, read_value
+from tests.calculators.inference.tensors import named, same, tensors
+from tests.servers.kserve_rest.bodies import one_input, read, read_value, tensors_of
 
 NO_DATA = (
     "there is no data: give it as data, or as binary data behind the JSON with the parameter"
@@ -54,7 +54,8 @@ def test_nested_and_flat_data_come_as_they_are(tensor: Tensor) -> None:
     flat = np.array(nested, dtype=object).ravel().tolist()
     for data in (nested, flat):
         decoded = read_value({"inputs": [one_input(tensor.datatype, tensor.shape, data=data)]})
-        assert same(decoded.request.inputs[0], tensor)
+        (back,) = tensors_of(decoded)
+        assert same(back, tensor)
 
 
 @given(st.lists(tensors(), max_size=3).map(named), st.data())
@@ -76,7 +77,7 @@ def test_binary_data_comes_as_it_is(inputs: tuple[Tensor, ...], draw: st.DataObj
             tail += raw
         members.append(member)
 
-    decoded = read_value({"inputs": members}, tail).request.inputs
+    decoded = tensors_of(read_value({"inputs": members}, tail))
 
     assert len(decoded) == len(inputs)
     assert all(map(same, decoded, inputs))
@@ -87,7 +88,7 @@ def test_binary_data_comes_as_it_is(inputs: tuple[Tensor, ...], draw: st.DataObj
     ("shape", "data"), [([], [5]), ([1], [5]), ([0], []), ([2, 0], [[], []]), ([0, 3], [])]
 )
 def test_single_elements_and_none_at_all(shape: list[int], data: list[Any]) -> None:
-    (tensor,) = read_value({"inputs": [one_input("INT32", shape, data=data)]}).request.inputs
+    (tensor,) = tensors_of(read_value({"inputs": [one_input("INT32", shape, data=data)]}))
 
     assert tensor.shape == tuple(shape)
     assert tensor.data.ravel().tolist() == [5] * tensor.data.size
@@ -113,7 +114,7 @@ def test_all_that_a_request_says_is_there() -> None:
     request = decoded.request
     assert (request.model, request.version, request.id) == ("m", "1", "seven")
     assert request.parameters == {"b": False, "i": -5, "s": "", "d": 0.5, "u": 2**64 - 1}
-    number, text = request.inputs
+    number, text = tensors_of(decoded)
     assert number.data.tolist() == [[1.0], [2.5]]
     assert (number.name, number.parameters) == ("x", {"p": "q"})
     assert text.data.tolist() == ["é".encode()]
@@ -139,18 +140,55 @@ def test_the_size_of_binary_data_may_be_left_to_the_shape() -> None:
     numbers = [one_input("INT16", [2]), {"name": "y", "datatype": "UINT8", "shape": [1]}]
     texts = [one_input("BYTES", [2])]
 
-    x, y = read_value({"inputs": numbers}, b"\x01\0\x02\0\x03").request.inputs
-    (text,) = read_value({"inputs": texts}, b"\x01\0\0\0a\0\0\0\0").request.inputs
+    x, y = tensors_of(read_value({"inputs": numbers}, b"\x01\0\x02\0\x03"))
+    (text,) = tensors_of(read_value({"inputs": texts}, b"\x01\0\0\0a\0\0\0\0"))
 
     assert (x.data.tolist(), y.data.tolist()) == ([1, 2], [3])
     assert text.data.tolist() == [b"a", b""]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_datatypes_that_kserve_does_not_know_pass_in_binary(told: bool) -> None:
+    parameters = {"p": 1, "binary_data_size": 3} if told else {"p": 1}
+    member = one_input("my_type", [7, 2], parameters=parameters)
+
+    (tensor,) = read_value({"inputs": [member]}, b"abc").request.inputs
+
+    assert isinstance(tensor, CustomTensor)
+    assert (tensor.name, tensor.datatype, tensor.shape) == ("x", "my_type", (7, 2))
+    assert (bytes(tensor.data), tensor.parameters) == (b"abc", {"p": 1})
+
+
+def test_an_empty_tensor_of_a_datatype_of_ones_own() -> None:
+    member = one_input("my_type", [0], parameters={"binary_data_size": 0})
+
+    (tensor,) = read_value({"inputs": [member]}).request.inputs
+
+    assert isinstance(tensor, CustomTensor)
+    assert bytes(tensor.data) == b""
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ([one_input("my_type", [1], data=["a"])], 'unknown datatype "my_type"; the datatypes are'),
+        ([one_input("my_type", [-1])], "the shape [-1] has a negative dimension"),
+        ([one_input("my_type", [1], parameters={"binary_data_size": 9})], "3 are left in the body"),
+        ([one_input("", [1])], 'unknown datatype ""; the datatypes are'),
+        ([one_input("my_type", [1]), {**one_input("my_type", [1]), "name": "y"}], NO_DATA),
+    ],
+)
+def test_such_data_is_checked_as_far_as_it_can_be(members: list[Any], text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        read_value({"inputs": members}, b"abc")
+    assert text in caught.value.message
 
 
 def test_large_binary_data_is_not_copied() -> None:
     head = json.dumps({"inputs": [one_input("UINT8", [64])]}).encode()
     body = head + bytes(64)
 
-    (tensor,) = read(body, str(len(head))).request.inputs
+    (tensor,) = tensors_of(read(body, str(len(head))))
 
     assert np.shares_memory(tensor.data, np.frombuffer(body, np.uint8))
 
@@ -339,19 +377,19 @@ def test_deep_data_is_refused() -> None:
 def test_half_a_surrogate_pair_is_refused() -> None:
     value = {"inputs": [one_input("BYTES", [1], data=["\ud800"])]}
     with pytest.raises(RequestError, match=r'inputs\[0\] "x": data\[0\] has half of a surrogate'):
-        decode_request(value, memoryview(b""), model="m")
+        read_layout(value).fill(memoryview(b""), model="m")
 
 
 def test_a_parameter_that_is_not_finite_is_refused() -> None:
     value = {"inputs": [], "parameters": {"p": float("inf")}}
     with pytest.raises(RequestError, match=r'^the request: the parameter "p" is not finite'):
-        decode_request(value, memoryview(b""), model="m")
+        read_layout(value).fill(memoryview(b""), model="m")
 
 
 def test_integers_of_hundreds_of_digits_are_refused() -> None:
     value = {"inputs": [one_input("FP64", [2], data=[1, 10**400])]}
     with pytest.raises(RequestError, match=r"data\[1\] is out of the range of FP64"):
-        decode_request(value, memoryview(b""), model="m")
+        read_layout(value).fill(memoryview(b""), model="m")
 
 
 @pytest.mark.parametrize(
@@ -409,12 +447,12 @@ MEMBER = st.fixed_dictionaries(
 )
 def test_any_body_becomes_a_request_or_a_request_error(value: object, tail: bytes) -> None:
     try:
-        decoded = decode_request(value, memoryview(tail), model="m")
+        decoded = read_layout(value).fill(memoryview(tail), model="m")
     except RequestError as refusal:
         text = refusal.message
     else:
         assert isinstance(value, dict)
-        assert [list(tensor.shape) for tensor in decoded.request.inputs] == [
+        assert [list(tensor.shape) for tensor in decoded.inputs] == [
             member["shape"] for member in value["inputs"]
         ]
         return

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.http_payload import RequestError
-from servers.inference import Datatype, InferResponse, Parameter, Tensor
-from servers.inference.raw_data import strings
+from calculators.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
+from calculators.inference.raw_data import strings
 from servers.kserve_rest import BinaryOutputs, RestResponse, encode_response
 from servers.openai_http.json_body import parse_json
-from tests.servers.inference.tensors import PARAMETERS, named, same, tensors
-from tests.servers.kserve_rest.bodies import read
+from tests.calculators.inference.tensors import PARAMETERS, named, same, tensors
+from tests.servers.kserve_rest.bodies import read, tensors_of
 
 BINARY = BinaryOutputs(default=True)
 
@@ -35,7 +35,7 @@ def as_request(response: RestResponse) -> tuple[Tensor, ...]:
     value = head_of(response)
     body = json.dumps({"inputs": value["outputs"]}).encode()
     tail = b"".join(response.tensors or ())
-    return read(body + tail, str(len(body))).request.inputs
+    return tensors_of(read(body + tail, str(len(body))))
 
 
 @given(st.lists(tensors(), max_size=3).map(named))
@@ -116,6 +116,25 @@ def test_outputs_may_be_in_json_and_in_binary() -> None:
     ]
 
 
+def test_a_tensor_of_a_datatype_of_ones_own_goes_out_as_it_is() -> None:
+    tensor = CustomTensor("y", "my_type", (7, 2), memoryview(b"abc"), {"p": 1})
+    response = InferResponse("m", "", "", {}, (tensor,))
+
+    encoded = encode_response(response, BINARY)
+
+    assert encoded.tensors == (b"abc",)
+    assert head_of(encoded)["outputs"] == [
+        {
+            "name": "y",
+            "shape": [7, 2],
+            "datatype": "my_type",
+            "parameters": {"p": 1, "binary_data_size": 3},
+        }
+    ]
+    with pytest.raises(RequestError, match="my_type has no form in JSON"):
+        encode_response(response, BinaryOutputs())
+
+
 def test_an_empty_tensor_in_binary_has_the_header_too() -> None:
     response = encode_response(response_of(Tensor.of("y", np.zeros((0, 2)))), BINARY)
 
@@ -145,5 +164,5 @@ def test_what_json_cannot_say_is_refused(tensor: Tensor, reason: str) -> None:
         encode_response(response_of(tensor), BinaryOutputs())
     assert caught.value.message.startswith('the output "y" cannot be told in JSON: ')
     assert reason in caught.value.message
-    assert caught.value.message.endswith("; ask for it with the parameter binary_data")
+    assert caught.value.message.endswith("; infer it with the parameter binary_data")
     assert encode_response(response_of(tensor), BINARY).tensors is not None

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from calculators.http_payload import HttpPayload
 from graph_runtime import NotFoundError
 from servers.data_plane import ModelDescription
+from tests.servers.openai_http.fake_models import FakeModels
 
 Emit = Callable[[str | bytes], object]
 Behaviour = Callable[[HttpPayload, Emit], Awaitable[None]]
@@ -16,22 +17,20 @@ Behaviour = Callable[[HttpPayload, Emit], Awaitable[None]]
 END = "data: [DONE]\n\n"
 
 
-class FakeDataPlane:
-    """Serves `behaviours`; remembers the payloads and how many answers are running.
+class FakeDataPlane(FakeModels):
+    """Serves `behaviours`, and KServe's models beside them; remembers the payloads and how many
+    answers are running.
 
     ``echo`` is always there: it answers with what arrived, in two events or as one body.
     """
 
     def __init__(self, **behaviours: Behaviour) -> None:
+        super().__init__()
         self.behaviours: dict[str, Behaviour] = {"echo": echo, **behaviours}
         self.names = ["echo", "org/model:7b"]
         self.is_ready = True
         self.payloads: list[HttpPayload] = []
-        self.running = 0
-        self.begun = asyncio.Event()
         self.begun_twice = asyncio.Event()
-        self.ended = asyncio.Event()
-        self.cancelled = 0
 
     def models(self) -> Sequence[ModelDescription]:
         return [ModelDescription(name, 1_700_000_000) for name in self.names]

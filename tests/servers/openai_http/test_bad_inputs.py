@@ -14,6 +14,7 @@ import pytest
 
 from tests.servers.openai_http.conftest import Run
 from tests.servers.openai_http.fake_data_plane import FakeDataPlane, echo
+from tests.servers.openai_http.fake_models import pass_through
 from tests.servers.openai_http.http_client import serving
 
 CASES = Path(__file__).parents[4] / "shared" / "cases"
@@ -23,7 +24,9 @@ GROUPS = "json,http,wire,model_name,browser,kserve,logs"
 @pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 def test_the_front_refuses_what_it_must(run: Run) -> None:
     async def scenario() -> None:
-        async with serving(FakeDataPlane(tiny=echo)) as front:
+        plane = FakeDataPlane(tiny=echo)
+        plane.inferences["tiny"] = pass_through
+        async with serving(plane) as front:
             runner = await asyncio.create_subprocess_exec(
                 sys.executable,
                 str(CASES / "run_bad_inputs.py"),

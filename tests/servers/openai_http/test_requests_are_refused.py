@@ -49,8 +49,13 @@ def test_unknown_paths_and_wrong_methods(
     [
         ("POST", "/v2/health/live", 405),
         ("POST", "/v1/config", 405),
-        ("GET", "/v2/models/echo/ready", 404),
-        ("POST", "/v2/models/echo/infer", 404),
+        ("GET", "/v2/models/other/ready", 404),
+        ("POST", "/v2/models/other/infer", 400),
+        ("GET", "/v2/models/echo/infer", 405),
+        ("POST", "/v2/models/echo", 405),
+        ("GET", "/v2/models", 404),
+        ("GET", "/v2/models//ready", 404),
+        ("POST", "/v2/repository/models/echo/reload", 404),
     ],
 )
 def test_kserves_paths_have_kserves_errors(run: Run, method: str, path: str, status: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calculators.llm.child.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import (

@@ -1,0 +1,87 @@
+"""The least that a server of a library does: it sends back what it gets. The limit of the fronts.
+
+    python -m bench.echo_servers grpc-bytes|grpc-messages|http
+
+Prints its port and serves until it is ended. ``grpc-messages`` parses each request and makes its
+answer anew with protobuf; the others never look at what they send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+import uvloop
+from aiohttp import web
+
+from protos.pool import message_class
+
+SERVICE: Final = "inference.GRPCInferenceService"
+LARGEST: Final = 64 * 1024 * 1024
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", LARGEST),
+    ("grpc.max_send_message_length", LARGEST),
+)
+
+
+async def serve_grpc(answer: Callable[[bytes], bytes]) -> None:
+    async def infer(request: bytes, _: Any) -> bytes:
+        return answer(request)
+
+    server = grpc.aio.server(options=_OPTIONS)
+    handler = grpc.unary_unary_rpc_method_handler(infer)
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": handler})]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(port, flush=True)
+    await server.wait_for_termination()
+
+
+def made_anew(data: bytes) -> bytes:
+    """The ``ModelInferResponse`` with the tensors of a ``ModelInferRequest``."""
+    request: Any = message_class("inference.ModelInferRequest")()
+    request.ParseFromString(data)
+    response: Any = message_class("inference.ModelInferResponse")(
+        model_name=request.model_name, id=request.id
+    )
+    for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True):
+        response.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        response.raw_output_contents.append(raw)
+    return bytes(response.SerializeToString())
+
+
+async def serve_http() -> None:
+    async def infer(request: web.BaseRequest) -> web.StreamResponse:
+        # Its own `read` refuses more than a megabyte.
+        body = await request.content.read()
+        head = request.headers.get("Inference-Header-Content-Length")
+        headers = {} if head is None else {"Inference-Header-Content-Length": head}
+        return web.Response(body=body, headers=headers, content_type=request.content_type)
+
+    runner = web.ServerRunner(web.Server(infer, access_log=None))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["grpc-bytes"]:
+            uvloop.run(serve_grpc(lambda data: data))
+        case ["grpc-messages"]:
+            uvloop.run(serve_grpc(made_anew))
+        case ["http"]:
+            uvloop.run(serve_http())
+        case _:
+            sys.exit((__doc__ or "").strip())
+
+
+if __name__ == "__main__":
+    main()

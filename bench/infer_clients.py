@@ -1,0 +1,185 @@
+"""Clients of a KServe server in a process of their own: each asks again as soon as it is answered.
+
+    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS
+
+Prints one line of JSON: requests per second, and median and 99th percentile of the milliseconds
+from a request to its answer. Each client has its own connection. Requests are made once, answers
+are not read: the clients cost as little as their libraries allow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from time import perf_counter
+from typing import Any, Final, cast
+
+import grpc
+import numpy as np
+import uvloop
+
+from bench.echo_servers import LARGEST, SERVICE
+from protos.pool import message_class
+
+Ask = Callable[[], Awaitable[int]]
+
+INPUT: Final = "in"
+_HEAD_END: Final = b"\r\n\r\n"
+_LENGTH: Final = b"\r\ncontent-length: "
+
+
+def grpc_request(model: str, elements: int) -> bytes:
+    """A ``ModelInferRequest`` with one tensor FP32 of shape [1, elements]."""
+    request: Any = message_class("inference.ModelInferRequest")(model_name=model, id="1")
+    request.inputs.add(name=INPUT, datatype="FP32", shape=[1, elements])
+    request.raw_input_contents.append(np.zeros(elements, np.float32).tobytes())
+    return bytes(request.SerializeToString())
+
+
+def rest_request(model: str, elements: int, host: str) -> bytes:
+    """The same over HTTP/1.1 with the binary extension."""
+    raw = np.zeros(elements, np.float32).tobytes()
+    tensor = {
+        "name": INPUT,
+        "shape": [1, elements],
+        "datatype": "FP32",
+        "parameters": {"binary_data_size": len(raw)},
+    }
+    text = json.dumps(
+        {"id": "1", "inputs": [tensor], "parameters": {"binary_data_output": True}}
+    ).encode()
+    head = (
+        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {host}\r\n"
+        f"Content-Type: application/octet-stream\r\n"
+        f"Inference-Header-Content-Length: {len(text)}\r\n"
+        f"Content-Length: {len(text) + len(raw)}\r\n\r\n"
+    ).encode()
+    return head + text + raw
+
+
+class HttpClient(asyncio.Protocol):
+    """One connection; it reads of an answer only how long it is."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._missing = 0
+        self._received = 0
+        self._answered: asyncio.Future[int] | None = None
+
+    def ask(self, request: bytes) -> asyncio.Future[int]:
+        """The number of bytes of the answer's body."""
+        assert self._transport is not None
+        self._answered = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._answered
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's are of no common class.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._missing:
+            self._head += data
+            head, end, body = self._head.partition(_HEAD_END)
+            if not end:
+                return
+            if not head.startswith(b"HTTP/1.1 200"):
+                self._fail(f"{head!r} {body!r}")
+                return
+            head = head.lower()
+            at = head.index(_LENGTH) + len(_LENGTH)
+            self._received = int(head[at:].partition(b"\r")[0])
+            self._missing = self._received - len(body)
+            self._head = b""
+        else:
+            self._missing -= len(data)
+        if not self._missing and self._answered is not None:
+            self._answered.set_result(self._received)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._fail("the server closed the connection")
+
+    def _fail(self, text: str) -> None:
+        if self._answered is not None:
+            self._answered.set_exception(RuntimeError(text))
+
+
+async def grpc_client(address: str, request: bytes, stack: AsyncExitStack) -> Ask:
+    options = (
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_receive_message_length", LARGEST),
+        ("grpc.max_send_message_length", LARGEST),
+    )
+    channel = await stack.enter_async_context(grpc.aio.insecure_channel(address, options=options))
+    call = channel.unary_unary(f"/{SERVICE}/ModelInfer")
+
+    async def ask() -> int:
+        return len(await call(request))
+
+    return ask
+
+
+async def rest_client(address: str, request: bytes, stack: AsyncExitStack) -> Ask:
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    transport, client = await loop.create_connection(HttpClient, host, int(port))
+    stack.callback(transport.close)
+    return lambda: client.ask(request)
+
+
+async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, float]:
+    """What they see of it, after one request of each that is not counted.
+
+    Raises:
+        RuntimeError: an answer has less than ``least`` bytes, or a request failed.
+    """
+    for ask in clients:
+        size = await ask()
+        if size < least:
+            raise RuntimeError(f"an answer of {size} bytes, {least} are expected")
+    times: list[float] = []
+    started = perf_counter()
+    end = started + seconds
+
+    async def work(ask: Ask) -> None:
+        sent = perf_counter()
+        while sent < end:
+            await ask()
+            now = perf_counter()
+            times.append(now - sent)
+            sent = now
+
+    await asyncio.gather(*map(work, clients))
+    elapsed = perf_counter() - started
+    times.sort()
+    return {
+        "rate": len(times) / elapsed,
+        "requests": len(times),
+        "p50": times[len(times) // 2] * 1e3,
+        "p99": times[len(times) * 99 // 100] * 1e3,
+    }
+
+
+async def main(
+    protocol: str, address: str, model: str, count: int, seconds: float, elements: int
+) -> None:
+    async with AsyncExitStack() as stack:
+        if protocol == "grpc":
+            request = grpc_request(model, elements)
+            clients = [await grpc_client(address, request, stack) for _ in range(count)]
+        else:
+            request = rest_request(model, elements, address)
+            clients = [await rest_client(address, request, stack) for _ in range(count)]
+        print(json.dumps(await run(clients, seconds, 4 * elements)), flush=True)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    if len(given) != 6:
+        sys.exit((__doc__ or "").strip())
+    uvloop.run(main(given[0], given[1], given[2], int(given[3]), float(given[4]), int(given[5])))

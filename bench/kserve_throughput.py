@@ -1,0 +1,195 @@
+"""Inference on a graph that passes a tensor through, over gRPC and REST, beside the least server.
+
+    python -m bench.kserve_throughput [--seconds S] [--write FILE]
+
+`graphrt serve` and servers that only echo (`bench.echo_servers`) get the same messages from the
+same clients (`bench.infer_clients`), in turns; every server and the clients are processes of their
+own on the same machine. A message has one tensor FP32 [1, 256]; another table has 10 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import aiohttp
+import grpc
+
+from bench.machine import describe_machine
+from bench.processes import cpu_seconds
+from bench.server_process import ServerProcess
+
+MODEL: Final = "pass_through"
+SMALL: Final = 256
+LARGE: Final = 2_500_000
+CLIENTS: Final = (1, 16, 64)
+REPEATS: Final = 3
+AIM: Final = 0.6
+#: What graphrt is compared with; the first is the limit.
+LIMITS: Final = {"grpc": ("grpc-bytes", "grpc-messages"), "rest": ("http",)}
+TITLES: Final = {"grpc": "gRPC: ModelInfer", "rest": "REST: infer, binary tensors"}
+NAMES: Final = {
+    "grpc-bytes": "echo of bytes",
+    "grpc-messages": "echo with protobuf",
+    "http": "echo of bytes",
+    "graphrt": "graphrt",
+}
+
+_GRAPH: Final = """
+input_stream: "in"
+output_stream: "out"
+node {
+  calculator: "PassThroughCalculator"
+  input_stream: "in"
+  output_stream: "out"
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running server: its name, where it listens, its process."""
+
+    name: str
+    address: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The medians of one server at one number of clients; times in milliseconds."""
+
+    name: str
+    clients: int
+    rate: float
+    p50: float
+    p99: float
+    cpu_us: float
+
+
+@contextmanager
+def echo_server(kind: str) -> Iterator[Target]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.echo_servers", kind], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            yield Target(kind, f"127.0.0.1:{port}", process.pid)
+        finally:
+            process.terminate()
+
+
+def ask(target: Target, protocol: str, clients: int, seconds: float, elements: int) -> Row:
+    """One run of the clients."""
+    before = cpu_seconds(target.pid)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bench.infer_clients", protocol, target.address, MODEL),
+            *(str(clients), str(seconds), str(elements)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    cpu = (cpu_seconds(target.pid) - before) * 1e6 / (found["requests"] + clients)
+    return Row(target.name, clients, found["rate"], found["p50"], found["p99"], cpu)
+
+
+def measure(
+    targets: list[Target], protocol: str, clients: int, seconds: float, elements: int
+) -> list[Row]:
+    """The medians of each target, which take turns."""
+    runs: dict[str, list[Row]] = {target.name: [] for target in targets}
+    for _ in range(REPEATS):
+        for target in targets:
+            runs[target.name].append(ask(target, protocol, clients, seconds, elements))
+    return [
+        Row(
+            name,
+            clients,
+            median(row.rate for row in rows),
+            median(row.p50 for row in rows),
+            median(row.p99 for row in rows),
+            median(row.cpu_us for row in rows),
+        )
+        for name, rows in runs.items()
+    ]
+
+
+def table(rows: list[Row]) -> list[str]:
+    head = ("clients", "server", "requests/s", "ms, median", "ms, p99", "server's CPU, us", "ratio")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    limits: dict[int, float] = {}
+    for row in rows:
+        limit = limits.setdefault(row.clients, row.rate)
+        lines.append(
+            f"| {row.clients} | {NAMES[row.name]} | {row.rate:,.0f} | {row.p50:.2f} "
+            f"| {row.p99:.2f} | {row.cpu_us:,.0f} | {row.rate / limit:.2f} |"
+        )
+    return lines
+
+
+def compare(own: Target, protocol: str, clients: int, seconds: float, elements: int) -> list[Row]:
+    """The limit first, graphrt last."""
+    with ExitStack() as stack:
+        echoes = [stack.enter_context(echo_server(kind)) for kind in LIMITS[protocol]]
+        return measure([*echoes, own], protocol, clients, seconds, elements)
+
+
+def page(seconds: float) -> str:
+    """Everything measured, as Markdown."""
+    lines = [
+        "# KServe's fronts beside servers that only echo",
+        "",
+        f"`python -m bench.kserve_throughput` on {describe_machine()}; grpcio {grpc.__version__}, "
+        f"aiohttp {aiohttp.__version__}. Medians of {REPEATS} runs of {seconds:g} s, servers in "
+        f"turns; the clients share the machine with the server. An echo of bytes does not look at "
+        f"what it sends back; the one with protobuf parses it and makes its answer anew. Ratios "
+        f"are to the echo of bytes.",
+    ]
+    aims = [f"## The aim: {AIM} of the echo of bytes", ""]
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / MODEL
+        directory.mkdir()
+        (directory / "graph.pbtxt").write_text(_GRAPH, encoding="utf-8")
+        with ServerProcess(directory, "--port", "auto") as server:
+            for protocol, title in TITLES.items():
+                address = server.grpc_address if protocol == "grpc" else server.address
+                own = Target("graphrt", address, server.pids["server"])
+                small: list[Row] = []
+                for clients in CLIENTS:
+                    rows = compare(own, protocol, clients, seconds, SMALL)
+                    ratio = rows[-1].rate / rows[0].rate
+                    reached = "reached" if ratio >= AIM else "missed"
+                    aims.append(f"- {protocol}, {clients} clients: {ratio:.2f}, {reached}")
+                    small += rows
+                large = compare(own, protocol, 1, seconds, LARGE)
+                lines += ["", f"## {title}", "", f"FP32 [1, {SMALL}]:", "", *table(small)]
+                lines += ["", "A tensor of 10 MB, one client:", "", *table(large)]
+    return "\n".join([*lines, "", *aims, ""])
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("--seconds", type=float, default=3.0, help="of each run; default 3")
+    arguments.add_argument("--write", type=Path, metavar="FILE", help="write the page there too")
+    given = arguments.parse_args()
+    text = page(given.seconds)
+    print(text)
+    if given.write is not None:
+        given.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

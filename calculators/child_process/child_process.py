@@ -1,0 +1,143 @@
+"""One life of a child process, from the parent's side, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final, cast
+
+from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
+
+#: How long a child whose connection is closed may take to be gone, in seconds.
+_REAP_SECONDS: Final = 1.0
+_REAP_PERIOD: Final = 0.005
+
+
+class ChildProcess(asyncio.BufferedProtocol):
+    """A running child: frames to it and from it, and its end as one call.
+
+    ``on_frame`` gets each message's bytes, ``on_end`` once the reason why it ended, in words.
+    Both are called on the event loop.
+    """
+
+    def __init__(self, on_frame: Callable[[Frame], None], on_end: Callable[[str], None]) -> None:
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._buffer = FrameBuffer()
+        self._transport: asyncio.Transport | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._kill_reason = ""
+        self._closed_at = 0.0
+        self._is_over = asyncio.Event()
+
+    async def start(self, module: str) -> None:
+        """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
+
+        Raises:
+            OSError: the system has no process or descriptor left; `on_end` says nothing then.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            # Returns as soon as the child has been made: no more than a few milliseconds.
+            self._process = subprocess.Popen(  # noqa: ASYNC220
+                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=_environment(),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        except BaseException:
+            ours.close()
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def send(self, *pieces: Piece) -> None:
+        """Send one frame, the pieces one after the other, none of which may change any more.
+
+        Nothing happens when the child is gone, `on_end` has told or will.
+        """
+        if self._transport is not None and not self._transport.is_closing():
+            for piece in framed(*pieces):
+                self._transport.write(piece)
+
+    def kill(self, reason: str) -> None:
+        """End it now; ``reason`` is what `on_end` will say."""
+        self._kill_reason = self._kill_reason or reason
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.kill()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait(self) -> None:
+        """Return when the process is gone."""
+        await self._is_over.wait()
+
+    # asyncio.BufferedProtocol ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._buffer.received(nbytes):
+                if self._kill_reason:
+                    return  # what comes after the reason to kill it is not listened to
+                self._on_frame(frame)
+        except FramingError as error:
+            self.kill(str(error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._closed_at = asyncio.get_running_loop().time()
+        self._reap()
+
+    def _reap(self) -> None:
+        assert self._process is not None
+        loop = asyncio.get_running_loop()
+        if self._process.poll() is None:
+            if loop.time() - self._closed_at > _REAP_SECONDS:
+                self._process.kill()
+            loop.call_later(_REAP_PERIOD, self._reap)
+            return
+        self._is_over.set()
+        self._on_end(self._kill_reason or _ending(self._process.returncode))
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"it exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"it was ended by {name}"
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with what this interpreter imports from: the packages may not be installed."""
+    paths = [path for path in sys.path if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

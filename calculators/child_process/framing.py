@@ -1,0 +1,101 @@
+"""Frames on a byte stream: four bytes of length, little-endian, then that many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+HEADER: Final = 4
+
+#: No message of ours comes near it; a length beyond it means the stream is out of step.
+MAX_FRAME: Final = 256 * 1024 * 1024
+
+#: Pieces shorter than this are joined before they are sent: a copy is cheaper than a call.
+SHORT: Final = 64 * 1024
+
+_STAGE: Final = 256 * 1024
+
+Frame: TypeAlias = bytes | bytearray
+#: Anything whose length is its number of bytes.
+Piece: TypeAlias = bytes | bytearray | memoryview
+
+
+class FramingError(Exception):
+    """The bytes are no frames: the other side speaks something else."""
+
+
+def framed(*pieces: Piece) -> list[Piece]:
+    """A message, of which the pieces are parts, with its length in front: what to send in turn.
+
+    Long pieces come out as they are, not copied.
+    """
+    length = sum(map(len, pieces))
+    made: list[Piece] = []
+    short: list[Piece] = [length.to_bytes(HEADER, "little")]
+    for piece in pieces:
+        if len(piece) < SHORT:
+            short.append(piece)
+            continue
+        if short:
+            made.append(b"".join(short))
+            short = []
+        made.append(piece)
+    if short:
+        made.append(b"".join(short))
+    return made
+
+
+class FrameBuffer:
+    """Cuts what arrives into frames, however it was split on the way.
+
+    What arrives is written into `room`; a long frame gets memory of its own there, so that nobody
+    copies it after the system has.
+    """
+
+    def __init__(self) -> None:
+        self._stage = bytearray(_STAGE)
+        # What of the stage has come and is in no frame yet.
+        self._begin = self._end = 0
+        self._long: bytearray | None = None
+        self._filled = 0
+
+    def room(self) -> memoryview:
+        """Where the next bytes go; never empty. `received` must be told how many came."""
+        if self._long is not None:
+            return memoryview(self._long)[self._filled :]
+        return memoryview(self._stage)[self._end :]
+
+    def received(self, count: int) -> Iterator[Frame]:
+        """The frames that are complete now that ``count`` more bytes are in `room`.
+
+        Raises:
+            FramingError: a frame claims to be longer than `MAX_FRAME`.
+        """
+        if self._long is not None:
+            self._filled += count
+            if self._filled == len(self._long):
+                frame, self._long = self._long, None
+                yield frame
+            return
+        self._end += count
+        while self._end - self._begin >= HEADER:
+            begin = self._begin + HEADER
+            length = int.from_bytes(self._stage[self._begin : begin], "little")
+            if length > MAX_FRAME:
+                raise FramingError(f"a frame of {length} bytes; the limit is {MAX_FRAME}")
+            if begin + length > self._end:
+                if length >= SHORT:
+                    self._begin_long(begin, length)
+                break
+            self._begin = begin + length
+            yield bytes(memoryview(self._stage)[begin : self._begin])
+        rest = self._end - self._begin
+        self._stage[:rest] = self._stage[self._begin : self._end]
+        self._begin, self._end = 0, rest
+
+    def _begin_long(self, begin: int, length: int) -> None:
+        """A frame of which only the beginning is in the stage."""
+        self._long = bytearray(length)
+        self._filled = self._end - begin
+        self._long[: self._filled] = memoryview(self._stage)[begin : self._end]
+        self._begin = self._end

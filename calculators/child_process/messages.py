@@ -1,0 +1,23 @@
+"""The messages that every child of ours shares."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed", array_like=True):
+    """The child cannot do its work and ends. ``reason`` has no internals."""
+
+    reason: str
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop", array_like=True):
+    """End the process; what is running is dropped."""
+
+
+class Log(msgspec.Struct, frozen=True, tag="log", array_like=True):
+    """A line of the child's log for the server's, at any time; ``level`` is one of ``logging``."""
+
+    level: int
+    logger: str
+    text: str

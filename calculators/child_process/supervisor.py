@@ -1,0 +1,302 @@
+"""Keeps a child process alive: start, watch, restart with back-off.
+
+::
+
+    STOPPED --start--> LOADING --ready--> READY --end--> BACKING_OFF --delay over--> LOADING
+                          | end, first time: `start` raises, STOPPED
+                          | end, later: BACKING_OFF
+    any --close--> CLOSED
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from calculators.child_process.child_process import ChildProcess
+from calculators.child_process.framing import Frame, Piece
+from calculators.child_process.messages import LoadFailed, Log, Stop
+
+log = logging.getLogger("graphrt.child")
+
+FIRST_DELAY: Final = 0.2
+LAST_DELAY: Final = 30.0
+#: A child that worked this long had a good start; the next back-off begins anew.
+GOOD_LIFE: Final = 60.0
+#: A busy child that has been silent this long is reported as not ready; it may come back.
+STALL_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 2.0
+
+
+class ChildState(StrEnum):
+    STOPPED = "STOPPED"
+    LOADING = "LOADING"
+    READY = "READY"
+    BACKING_OFF = "BACKING_OFF"
+    CLOSED = "CLOSED"
+
+
+class ChildEvent(StrEnum):
+    START = "start"
+    READY = "ready"
+    END = "end"
+    FIRST_LOAD_FAILED = "first load failed"
+    DELAY_OVER = "delay over"
+    CLOSE = "close"
+
+
+TRANSITIONS: Final[dict[tuple[ChildState, ChildEvent], ChildState]] = {
+    (ChildState.STOPPED, ChildEvent.START): ChildState.LOADING,
+    (ChildState.LOADING, ChildEvent.READY): ChildState.READY,
+    (ChildState.LOADING, ChildEvent.FIRST_LOAD_FAILED): ChildState.STOPPED,
+    (ChildState.LOADING, ChildEvent.END): ChildState.BACKING_OFF,
+    (ChildState.READY, ChildEvent.END): ChildState.BACKING_OFF,
+    (ChildState.BACKING_OFF, ChildEvent.DELAY_OVER): ChildState.LOADING,
+    **{(state, ChildEvent.CLOSE): ChildState.CLOSED for state in ChildState},
+}
+
+
+class LoadError(Exception):
+    """The child could not load; the text says why."""
+
+
+class Supervisor:
+    """One child after another, all loaded alike.
+
+    Args:
+        name: of the child for logs, ``engine of "demo"``.
+        module: run with ``python -m``.
+        load: the first message to each child.
+        decode: a frame's bytes to a message; a `LoadFailed`, a `Log`, one of type ``ready``, or
+            others.
+        on_message: gets the others.
+        on_down: called with the reason when a child that was ready is gone.
+        on_back: called when a later child is ready.
+        on_failed_restart: called with the reason when a later child could not load; it goes on
+            trying.
+        is_busy: is the child owing us an answer? Then silence means that it hangs.
+        hang_seconds: how long a busy child may be silent before it is killed.
+        stop_seconds: how long it may take to stop before it is killed; None for a short time.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        module: str,
+        load: msgspec.Struct,
+        decode: Callable[[Frame], Any],
+        ready: type[msgspec.Struct],
+        on_message: Callable[[Any], None],
+        on_down: Callable[[str], None],
+        is_busy: Callable[[], bool],
+        hang_seconds: float,
+        on_back: Callable[[], None] = lambda: None,
+        on_failed_restart: Callable[[str], None] = lambda reason: None,
+        stop_seconds: float | None = None,
+    ) -> None:
+        self._name = name
+        self._module = module
+        self._load = msgspec.msgpack.encode(load)
+        self._decode = decode
+        self._ready_type = ready
+        self._on_message = on_message
+        self._on_down = on_down
+        self._on_back = on_back
+        self._on_failed_restart = on_failed_restart
+        self._is_busy = is_busy
+        self._hang_seconds = hang_seconds
+        self._stop_seconds = stop_seconds
+        self._state = ChildState.STOPPED
+        self._child: ChildProcess | None = None
+        self._first: asyncio.Future[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._ready_at = 0.0
+        self._heard_at = 0.0
+        self._last_reason = ""
+        self.restarts = 0
+        #: Was the last child killed because it hung?
+        self.was_hung = False
+
+    @property
+    def state(self) -> ChildState:
+        return self._state
+
+    @property
+    def pid(self) -> int | None:
+        """The running child's process id."""
+        return self._child.pid if self._child is not None else None
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why it cannot work now, in plain words; "" while it can."""
+        match self._state:
+            case ChildState.READY:
+                silence = self.silence
+                if silence > STALL_SECONDS:
+                    return f"the {self._name} has not answered for {silence:.0f} s"
+                return ""
+            case ChildState.CLOSED:
+                return f"the {self._name} is shut down"
+            case ChildState.STOPPED:
+                return f"the {self._name} is not loaded"
+            case _:
+                why = f" ({self._last_reason})" if self._last_reason else ""
+                return f"the {self._name} is starting{why}"
+
+    @property
+    def silence(self) -> float:
+        """For how many seconds it has owed us an answer; 0 when it owes none."""
+        if self._state is not ChildState.READY or not self._is_busy():
+            return 0.0
+        return asyncio.get_running_loop().time() - self._heard_at
+
+    def expect_answer(self) -> None:
+        """It starts to owe us an answer now: silence counts from here."""
+        self._heard_at = asyncio.get_running_loop().time()
+
+    async def start(self) -> Any:
+        """Start the first child; its ready message.
+
+        Raises:
+            LoadError: it could not load, or was closed meanwhile. Nothing is left running.
+        """
+        self._move(ChildEvent.START)
+        self._first = first = asyncio.get_running_loop().create_future()
+        self._starting = asyncio.create_task(self._spawn())
+        try:
+            await asyncio.shield(self._starting)
+            return await first
+        except BaseException:
+            first.cancel()
+            if self._state is not ChildState.STOPPED:
+                await self.close()
+            raise
+        finally:
+            self._first = None
+
+    def send(self, *pieces: Piece) -> None:
+        """Send an encoded message, in pieces or whole. Only while READY; else it is lost."""
+        if self._child is not None and self._state is ChildState.READY:
+            self._child.send(*pieces)
+
+    def kill(self, reason: str) -> None:
+        """End the present child; a new one will be started."""
+        if self._child is not None:
+            self._child.kill(reason)
+
+    async def close(self) -> None:
+        """Stop for good, and wait until the process is gone."""
+        if self._state is not ChildState.CLOSED:
+            self._move(ChildEvent.CLOSE)
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._first is not None and not self._first.done():
+                self._first.set_exception(LoadError("it was shut down before it was ready"))
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        child = self._child
+        if child is not None:
+            child.send(msgspec.msgpack.encode(Stop()))
+            try:
+                seconds = _STOP_SECONDS if self._stop_seconds is None else self._stop_seconds
+                await asyncio.wait_for(child.wait(), seconds)
+            except TimeoutError:
+                child.kill("it did not stop in time")
+                await child.wait()
+
+    # One life -------------------------------------------------------------------------------------
+
+    async def _spawn(self) -> None:
+        self._child = child = ChildProcess(self._take, self._ended)
+        try:
+            await child.start(self._module)
+        except OSError as error:
+            self._ended(f"it could not be started: {error.strerror}")
+        else:
+            child.send(self._load)
+
+    def _take(self, frame: Frame) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        try:
+            message = self._decode(frame)
+        except msgspec.MsgspecError as error:
+            self.kill(f"it sent what is no message: {error}")
+            return
+        if isinstance(message, Log):
+            logging.getLogger(message.logger).log(message.level, "%s", message.text)
+        elif self._state is ChildState.READY:
+            self._on_message(message)
+        elif self._state is ChildState.LOADING:
+            if isinstance(message, LoadFailed):
+                self._last_reason = message.reason
+            elif isinstance(message, self._ready_type):
+                self._move(ChildEvent.READY)
+                self.was_hung = False
+                self._ready_at = self._heard_at
+                self._watch(self._heard_at)
+                if self._first is not None:
+                    # It may end before `start` gets to see this: then it is an end like any other.
+                    self._first.set_result(message)
+                    self._first = None
+                else:
+                    log.info("the %s is back", self._name)
+                    self._on_back()
+
+    def _ended(self, reason: str) -> None:
+        self._child = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._state is ChildState.CLOSED:
+            return
+        if self._first is not None:
+            self._move(ChildEvent.FIRST_LOAD_FAILED)
+            if not self._first.done():
+                self._first.set_exception(LoadError(self._last_reason or reason))
+            return
+        was_ready = self._state is ChildState.READY
+        loop = asyncio.get_running_loop()
+        if was_ready:
+            self._last_reason = reason
+            if loop.time() - self._ready_at > GOOD_LIFE:
+                self._failures = 0
+        delay = min(FIRST_DELAY * 2**self._failures, LAST_DELAY)
+        self._failures += 1
+        self._move(ChildEvent.END)
+        log.error("the %s is gone: %s; starting it again in %.1f s",
+                  self._name, self._last_reason or reason, delay)  # fmt: skip
+        self._timer = loop.call_later(delay, self._restart)
+        if was_ready:
+            self._on_down(reason)
+        else:
+            self._on_failed_restart(self._last_reason or reason)
+
+    def _restart(self) -> None:
+        self._move(ChildEvent.DELAY_OVER)
+        self.restarts += 1
+        self._starting = asyncio.get_running_loop().create_task(self._spawn())
+
+    def _watch(self, due: float) -> None:
+        """The watchdog: kills a child that owes an answer for too long."""
+        loop = asyncio.get_running_loop()
+        # While the loop itself was held up it could not hear the child.
+        self._heard_at += max(0.0, loop.time() - due)
+        if self.silence > self._hang_seconds:
+            self.was_hung = True
+            self.kill(f"it has not answered for {self._hang_seconds:.0f} s")
+            return
+        due = loop.time() + self._hang_seconds / 4
+        self._timer = loop.call_at(due, self._watch, due)
+
+    def _move(self, event: ChildEvent) -> None:
+        state = TRANSITIONS.get((self._state, event))
+        if state is None:
+            raise RuntimeError(f"{self._name}: {event} in state {self._state}")
+        self._state = state

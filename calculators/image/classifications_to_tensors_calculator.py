@@ -1,0 +1,55 @@
+"""ClassificationsToTensorsCalculator: classes as arrays, which clients can be sent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calculators.image.packet_types import message
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
+
+_TAGS = ("SCORES", "LABEL_IDS", "LABELS")
+
+
+class ClassificationsToTensorsCalculator(Calculator):
+    """Makes arrays of a list of n classes, in its order.
+
+    This one is graphrt's own: in OpenVINO Model Server classifications cannot leave the graph.
+
+    Inputs: CLASSIFICATIONS (mediapipe.ClassificationList).
+    Outputs (numpy.ndarray), at least one:
+        SCORES: (n,) float32.
+        LABEL_IDS: (n,) int32.
+        LABELS: (n,) bytes, UTF-8; empty where a class has no label.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "ClassificationsToTensorsCalculator"
+          input_stream: "CLASSIFICATIONS:classes"
+          output_stream: "SCORES:scores"
+          output_stream: "LABELS:labels"
+        }
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["CLASSIFICATIONS"].set(message("ClassificationList"))
+        contract.require(
+            len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_TAGS)}"
+        )
+        for tag in _TAGS:
+            contract.outputs[tag].set(np.ndarray).optional()
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        classes = cc.inputs["CLASSIFICATIONS"].value.classification
+        labels = np.empty(len(classes), object)
+        labels[:] = [each.label.encode() for each in classes]
+        arrays = {
+            "SCORES": np.array([each.score for each in classes], np.float32),
+            "LABEL_IDS": np.array([each.index for each in classes], np.int32),
+            "LABELS": labels,
+        }
+        for tag in cc.outputs.tags():
+            cc.outputs[tag].add(arrays[tag], cc.time)

@@ -1,0 +1,81 @@
+"""DetectionsToTensorsCalculator: detections as arrays, which clients can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.image.overlap import relative_box
+from calculators.image.packet_types import list_of
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
+
+
+def _boxes(detections: list[Any]) -> npt.NDArray[Any]:
+    rows = [relative_box(detection, None)[[1, 0, 3, 2]] for detection in detections]
+    return np.array(rows, np.float32).reshape(-1, 4)
+
+
+def _scores(detections: list[Any]) -> npt.NDArray[Any]:
+    firsts = [detection.score[0] if detection.score else np.nan for detection in detections]
+    return np.array(firsts, np.float32)
+
+
+def _label_ids(detections: list[Any]) -> npt.NDArray[Any]:
+    firsts = [detection.label_id[0] if detection.label_id else -1 for detection in detections]
+    return np.array(firsts, np.int32)
+
+
+def _labels(detections: list[Any]) -> npt.NDArray[Any]:
+    firsts = [detection.label[0] if detection.label else "" for detection in detections]
+    found = np.empty(len(firsts), object)
+    found[:] = [label.encode() for label in firsts]
+    return found
+
+
+_OUTPUTS: Final[Mapping[str, Callable[[list[Any]], npt.NDArray[Any]]]] = MappingProxyType(
+    {"BOXES": _boxes, "SCORES": _scores, "LABEL_IDS": _label_ids, "LABELS": _labels}
+)
+
+
+class DetectionsToTensorsCalculator(Calculator):
+    """Makes arrays of n detections; of each, its first label and score.
+
+    This one is graphrt's own: in OpenVINO Model Server detections cannot leave the graph.
+
+    Inputs: DETECTIONS (list of mediapipe.Detection): with relative boxes.
+    Outputs (numpy.ndarray), at least one:
+        BOXES: (n, 4) float32: ymin, xmin, ymax, xmax, in fractions of the image.
+        SCORES: (n,) float32; NaN where a detection has none.
+        LABEL_IDS: (n,) int32; -1 where a detection has none.
+        LABELS: (n,) bytes, UTF-8; empty where a detection has none.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "DetectionsToTensorsCalculator"
+          input_stream: "DETECTIONS:detections"
+          output_stream: "BOXES:boxes"
+          output_stream: "SCORES:scores"
+          output_stream: "LABELS:labels"
+        }
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["DETECTIONS"].set(list_of("Detection"))
+        contract.require(
+            len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_OUTPUTS)}"
+        )
+        for tag in _OUTPUTS:
+            contract.outputs[tag].set(np.ndarray).optional()
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        detections: list[Any] = cc.inputs["DETECTIONS"].value
+        for tag in cc.outputs.tags():
+            cc.outputs[tag].add(_OUTPUTS[tag](detections), cc.time)

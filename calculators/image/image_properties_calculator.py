@@ -1,0 +1,46 @@
+"""ImagePropertiesCalculator: how large an image is."""
+
+from __future__ import annotations
+
+from calculators.image.image_frame import ImageFrame
+from calculators.image.packet_types import require_no_gpu
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
+
+_TAGS = ("IMAGE", "IMAGE_CPU")
+
+
+class ImagePropertiesCalculator(Calculator):
+    """Sends the size of each image.
+
+    Inputs: IMAGE or IMAGE_CPU (`ImageFrame`).
+    Outputs: SIZE (tuple): width and height in pixels, as OUTPUT_DIMENSIONS of
+        ImageTransformationCalculator takes them.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "ImagePropertiesCalculator"
+          input_stream: "IMAGE:image"
+          output_stream: "SIZE:size"
+        }
+
+    Source: MediaPipe ``calculators/image/image_properties_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        require_no_gpu(contract)
+        contract.require(
+            sum(map(contract.inputs.has_tag, _TAGS)) == 1,
+            "exactly one of the input streams IMAGE and IMAGE_CPU is needed",
+        )
+        for tag in _TAGS:
+            contract.inputs[tag].set(ImageFrame).optional()
+        contract.outputs["SIZE"].set(tuple)
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        (shard,) = cc.input_list
+        frame: ImageFrame = shard.value
+        cc.outputs["SIZE"].add((frame.width, frame.height), cc.time)

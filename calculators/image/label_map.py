@@ -1,0 +1,56 @@
+"""What the classes of a model are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calculators.graph_directory import GRAPH_DIRECTORY, graph_file
+from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
+
+
+class Label(NamedTuple):
+    """The name of a class, and one for people, if there is another."""
+
+    name: str
+    display_name: str | None = None
+
+
+def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
+    """The labels of a text file with one per line; the first has id 0.
+
+    A relative path is searched beside the graph, then in the working directory.
+
+    Raises:
+        NotFoundError: there is no such file.
+        GraphError: it is empty, or no text (INVALID_ARGUMENT).
+    """
+    directory = cc.service(GRAPH_DIRECTORY)
+    file = graph_file(path, directory or Path())
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise NotFoundError(
+            f'label_map_path: there is no file "{path}" beside the graph'
+        ) from error
+    except ValueError as error:
+        raise GraphError(
+            f'label_map_path: the file "{path}" is no UTF-8 text', code=Code.INVALID_ARGUMENT
+        ) from error
+    lines = [line.removesuffix("\r") for line in lines]
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        raise GraphError(
+            f'label_map_path: the file "{path}" is empty; it has one label per line',
+            code=Code.INVALID_ARGUMENT,
+        )
+    return {number: Label(line) for number, line in enumerate(lines)}
+
+
+def label_items(items: Any) -> dict[int, Label]:
+    """The labels of a field ``map<int64, LabelMapItem>``."""
+    return {
+        number: Label(item.name, item.display_name if item.HasField("display_name") else None)
+        for number, item in items.items()
+    }

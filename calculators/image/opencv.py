@@ -1,0 +1,29 @@
+"""OpenCV, which not every installation has: loaded when the first image needs it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from graph_runtime import Code, GraphError
+
+
+@cache
+def opencv() -> Any:
+    """The module ``cv2``.
+
+    Raises:
+        GraphError: it is not installed (FAILED_PRECONDITION).
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise GraphError(
+            "this needs OpenCV, which is not installed: pip install 'graphrt[images]'",
+            code=Code.FAILED_PRECONDITION,
+        ) from error
+    # Its own threads would compete with those of the inference for the same cores.
+    cv2.setNumThreads(1)
+    # What is wrong with a client's image is told to the client.
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)
+    return cv2

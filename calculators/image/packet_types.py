@@ -1,0 +1,38 @@
+"""The types of packets in image graphs, and what nodes that run on the CPU say of other tags."""
+
+from __future__ import annotations
+
+from types import GenericAlias
+from typing import Any, Final
+
+import numpy as np
+
+from graph_runtime import CalculatorContract
+from protos.pool import message_class
+
+#: A list of arrays, under the tag TENSORS.
+TENSORS: Final[Any] = GenericAlias(list, (np.ndarray,))
+
+#: left, top, right, bottom, in fractions of the padded image: a tuple of four floats.
+LETTERBOX_PADDING: Final[Any] = tuple
+
+
+def message(name: str) -> Any:
+    """The class of ``mediapipe.NAME``."""
+    return message_class(f"mediapipe.{name}")
+
+
+def list_of(name: str) -> Any:
+    """The type of lists of ``mediapipe.NAME`` messages."""
+    return GenericAlias(list, (message(name),))
+
+
+def require_no_gpu(contract: CalculatorContract) -> None:
+    """Refuse the tags that stand for images on a GPU."""
+    for kind, ports in (("input", contract.inputs), ("output", contract.outputs)):
+        for tag in ports.tags():
+            contract.require(
+                not tag.endswith("_GPU"),
+                f"the {kind} stream with the tag {tag} would be on a GPU, which is not supported; "
+                f"use the tag {tag.removesuffix('_GPU')}",
+            )

@@ -1,0 +1,44 @@
+"""ToImageCalculator: an ImageFrame as an Image, which are one class here."""
+
+from __future__ import annotations
+
+from calculators.image.image_frame import ImageFrame
+from calculators.image.packet_types import require_no_gpu
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract
+
+_TAGS = ("IMAGE", "IMAGE_CPU")
+
+
+class ToImageCalculator(Calculator):
+    """Passes images on, for graphs that tell MediaPipe's ImageFrame and Image apart.
+
+    Inputs: IMAGE or IMAGE_CPU (`ImageFrame`).
+    Outputs: IMAGE (`ImageFrame`).
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "ToImageCalculator"
+          input_stream: "IMAGE_CPU:frame"
+          output_stream: "IMAGE:image"
+        }
+
+    Source: MediaPipe ``calculators/util/to_image_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        require_no_gpu(contract)
+        contract.require(
+            sum(map(contract.inputs.has_tag, _TAGS)) == 1,
+            "exactly one of the input streams IMAGE and IMAGE_CPU is needed",
+        )
+        for tag in _TAGS:
+            contract.inputs[tag].set(ImageFrame).optional()
+        contract.outputs["IMAGE"].set(ImageFrame)
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        (shard,) = cc.input_list
+        cc.outputs["IMAGE"].add_packet(shard.packet)

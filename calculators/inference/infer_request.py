@@ -1,0 +1,59 @@
+"""A request for an inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from calculators.http_payload import RequestError
+from calculators.inference.parameter import Parameters
+from calculators.inference.place import quoted
+from calculators.inference.tensor import CustomTensor, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    """An output that the client wants to have."""
+
+    name: str
+    parameters: Parameters = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InferRequest:
+    """What a client asks a model.
+
+    Attributes:
+        model: the name; not looked up yet.
+        version: as the client writes it; empty: the server chooses.
+        id: for the response; may be empty.
+        requested_outputs: none: all.
+
+    Raises:
+        RequestError: an input or a requested output has no name, or two have the same.
+    """
+
+    model: str
+    version: str = ""
+    id: str = ""
+    parameters: Parameters = field(default_factory=dict)
+    inputs: tuple[Tensor | CustomTensor, ...] = ()
+    requested_outputs: tuple[RequestedOutput, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_names([tensor.name for tensor in self.inputs], "inputs")
+        _check_names([output.name for output in self.requested_outputs], "outputs")
+
+
+def _check_names(names: list[str], kind: str) -> None:
+    if len(set(names)) == len(names) and "" not in names:
+        return
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if not name:
+            raise RequestError(f"{kind}[{index}] has no name", param=f"{kind}[{index}].name")
+        if name in first:
+            raise RequestError(
+                f"{kind}[{first[name]}] and {kind}[{index}] have the same name, {quoted(name)}",
+                param=f"{kind}[{index}].name",
+            )
+        first[name] = index

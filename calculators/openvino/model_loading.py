@@ -1,0 +1,93 @@
+"""Making a `Model` of a file: reading, changing as settings say, compiling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.openvino.model import Model
+from calculators.openvino.model_changes import apply_settings
+from calculators.openvino.model_settings import ModelSettings
+from calculators.openvino.openvino_reason import openvino_reason
+from graph_runtime import Code, GraphError
+
+#: OpenVINO Model Server's: other names for tensors, beside the model's file.
+_MAPPING_FILE: Final = "mapping_config.json"
+
+
+def load_model(
+    file: Path, name: str, version: int = 1, settings: ModelSettings | None = None
+) -> Model:
+    """Compile the model in a file, or in TensorFlow's folder. Takes long: for a thread.
+
+    Raises:
+        GraphError: why not, without the model's name: OpenVINO cannot load it, a setting does not
+            fit it (FAILED_PRECONDITION), its tensors cannot be NumPy arrays (UNIMPLEMENTED).
+    """
+    settings = settings or ModelSettings()
+    try:
+        network = _core().read_model(file)
+        _rename(network, file if file.is_dir() else file.parent)
+        network = apply_settings(network, settings)
+        config = dict(settings.plugin_config)
+        if settings.cache_dir:
+            config.setdefault("CACHE_DIR", settings.cache_dir)
+        compiled = _core().compile_model(network, settings.target_device, config)
+        return Model(compiled, name, version, settings.nireq, _rt_info(network))
+    except GraphError:
+        raise
+    except Exception as error:
+        raise GraphError(
+            f"OpenVINO on {settings.target_device}: {openvino_reason(error)}",
+            code=Code.FAILED_PRECONDITION,
+        ) from error
+
+
+@cache
+def _core() -> Any:
+    """One for the process: it holds the devices."""
+    import openvino  # here: processes without such a model do not load it
+
+    return openvino.Core()
+
+
+def _rename(network: Any, folder: Path) -> None:
+    """Give tensors the names of a mapping file, if there is one.
+
+    Raises:
+        GraphError: it is not of OpenVINO Model Server's form.
+    """
+    file = folder / _MAPPING_FILE
+    if not file.is_file():
+        return
+    try:
+        mapping = json.loads(file.read_bytes())
+        renames = [(dict(mapping.get(key, {}))) for key in ("inputs", "outputs")]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise GraphError(
+            f'{_MAPPING_FILE} needs {{"inputs": {{"NAME": "NEW"}}, "outputs": {{"NAME": "NEW"}}}}',
+            code=Code.FAILED_PRECONDITION,
+        ) from None
+    for ports, names in zip((network.inputs, network.outputs), renames, strict=True):
+        for port in ports:
+            new = next((names[old] for old in port.get_names() if old in names), None)
+            if new is not None:
+                port.get_tensor().set_names({str(new)})
+
+
+def _rt_info(network: Any) -> dict[str, object]:
+    """What the file says of the model itself; not the paths and versions it was made with."""
+    info = network.get_rt_info()
+    return {"model_info": _json_of(info["model_info"])} if "model_info" in info else {}
+
+
+def _json_of(value: Any) -> object:
+    value = getattr(value, "value", value)
+    if isinstance(value, Mapping):
+        return {str(key): _json_of(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_of(each) for each in value]
+    return value if isinstance(value, (str, bool, int, float)) else str(value)

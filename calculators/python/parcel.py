@@ -1,0 +1,172 @@
+"""Values between the server and a handler's process: a header that describes, and raw bytes.
+
+A frame with data is a byte that no message begins with, the header's length in three bytes, the
+header, which is a message, and the pieces of data, each at a multiple of `ALIGNMENT` so that what
+reads arrays reads them in place. A frame without data is a message.
+
+Long data is copied twice on its way, by the system: out of the memory of the one side, and into
+that of the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from calculators.child_process.framing import Frame, Piece
+from calculators.http_payload import HttpPayload
+from calculators.python.pyovms import Tensor
+
+ALIGNMENT: Final = 16
+#: What MessagePack never uses.
+_MARK: Final = 0xC1
+_FRONT: Final = 4
+
+
+class TensorHead(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
+    """A `Tensor` without its data.
+
+    Attributes:
+        dtype: NumPy's, of the data.
+        data_shape: of the data.
+        shape: what the tensor says of itself, if that is another.
+        size: of the data, in bytes.
+    """
+
+    name: str
+    datatype: str
+    dtype: str
+    data_shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
+    size: int
+
+
+class RequestHead(msgspec.Struct, frozen=True, tag="request", array_like=True):
+    """An `HttpPayload`: three pieces of data, of which the first is JSON of ``[uri, headers]``, and
+    the last the parsed JSON; ``json_size`` is None without it."""
+
+    front_size: int
+    body_size: int
+    json_size: int | None
+
+
+class TextHead(msgspec.Struct, frozen=True, tag="text", array_like=True):
+    size: int
+
+
+class BytesHead(msgspec.Struct, frozen=True, tag="bytes", array_like=True):
+    size: int
+
+
+Head = TensorHead | RequestHead | TextHead | BytesHead
+
+
+class NotCarried(Exception):
+    """A value that cannot go from process to process; the text says what it is."""
+
+
+def packed(value: Any) -> tuple[Head, list[Piece]]:
+    """What describes a value, and its data, not copied if it lies in order.
+
+    Raises:
+        NotCarried: it is no tensor of plain elements, HTTP request, ``str`` or ``bytes``.
+    """
+    if isinstance(value, Tensor):
+        return _packed_tensor(value)
+    if isinstance(value, HttpPayload):
+        return _packed_request(value)
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        return TextHead(len(text)), [text]
+    if isinstance(value, bytes):
+        return BytesHead(len(value)), [value]
+    raise NotCarried(type(value).__name__)
+
+
+def joined(header: bytes, pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces of a frame."""
+    front = bytes((_MARK,)) + len(header).to_bytes(_FRONT - 1, "little") + header
+    made: list[Piece] = [front, bytes(-len(front) % ALIGNMENT)]
+    for piece in pieces:
+        made += (piece, bytes(-len(piece) % ALIGNMENT))
+    return made
+
+
+def message_of(frame: Frame) -> memoryview:
+    """The message of a frame, whether there is data behind it or not."""
+    if frame[0] != _MARK:
+        return memoryview(frame)
+    length = int.from_bytes(frame[1:_FRONT], "little")
+    return memoryview(frame)[_FRONT : _FRONT + length]
+
+
+def unpacked(frame: Frame, heads: Sequence[Head]) -> list[Any]:
+    """The values that its header describes; arrays are views of the frame."""
+    data = _Data(frame)
+    return [_unpacked(head, data) for head in heads]
+
+
+class _Data:
+    """The pieces of a frame, one after the other."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._view = memoryview(frame)
+        self._at = _FRONT + len(message_of(frame))
+
+    def take(self, size: int) -> memoryview:
+        begin = self._at + -self._at % ALIGNMENT
+        self._at = begin + size
+        return self._view[begin : self._at]
+
+
+def _packed_tensor(tensor: Tensor) -> tuple[Head, list[Piece]]:
+    data = np.asarray(tensor)
+    if data.dtype.hasobject or data.dtype.names is not None:
+        raise NotCarried(f'the tensor "{tensor.name}" of {data.dtype}')
+    head = TensorHead(
+        tensor.name,
+        tensor.datatype,
+        data.dtype.str,
+        data.shape,
+        None if tensor.shape == data.shape else tensor.shape,
+        data.nbytes,
+    )
+    if not data.nbytes:
+        return head, [b""]
+    return head, [np.ascontiguousarray(data).reshape(-1).view(np.uint8).data]
+
+
+def _packed_request(payload: HttpPayload) -> tuple[Head, list[Piece]]:
+    # JSON also has the halves of surrogate pairs that headers and texts may hold.
+    front = json.dumps([payload.uri, dict(payload.headers)]).encode()
+    if payload.parsed_json is None:
+        return RequestHead(len(front), len(payload.body), None), [front, payload.body]
+    try:
+        text = json.dumps(payload.parsed_json).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotCarried(f"an HTTP request whose JSON cannot be written: {error}") from None
+    head = RequestHead(len(front), len(payload.body), len(text))
+    return head, [front, payload.body, text]
+
+
+def _unpacked(head: Head, data: _Data) -> Any:
+    if isinstance(head, TensorHead):
+        dtype = np.dtype(head.dtype)
+        raw = data.take(head.size)
+        array: Any
+        if head.size:
+            array = np.frombuffer(raw, dtype).reshape(head.data_shape)
+        else:
+            array = np.empty(head.data_shape, dtype)
+        return Tensor(head.name, array, head.shape, head.datatype)
+    if isinstance(head, RequestHead):
+        uri, headers = json.loads(bytes(data.take(head.front_size)))
+        body = bytes(data.take(head.body_size))
+        parsed = None if head.json_size is None else json.loads(bytes(data.take(head.json_size)))
+        return HttpPayload(uri, headers, body, parsed)
+    raw = data.take(head.size)
+    return str(raw, "utf-8", "surrogatepass") if isinstance(head, TextHead) else bytes(raw)

@@ -1,0 +1,196 @@
+"""`ProcessInstance`: a handler in a process of its own, from the server's side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from calculators.child_process.framing import Piece
+from calculators.child_process.supervisor import Supervisor
+from calculators.http_payload import RequestError
+from calculators.python.handler_settings import HandlerSettings
+from calculators.python.messages import (
+    End,
+    Execute,
+    Failed,
+    Next,
+    Ready,
+    decode_answer,
+    encode,
+    frame_of,
+)
+from calculators.python.parcel import Head, NotCarried, packed
+from calculators.python.turn import Turn
+from graph_runtime import Code
+
+log = logging.getLogger("graphrt.python")
+
+RETRY_AFTER: Final = 1.0
+#: How long ``finalize`` may hold up the unloading of a graph before the process is ended.
+FINALIZE_SECONDS: Final = 5.0
+#: A call may take its time as long as somebody waits for it.
+_NEVER: Final = 1e6
+
+
+class _Asked:
+    """A question that has no answer yet; ``answer`` is None of an `End`, nobody waits for it."""
+
+    __slots__ = ("answer", "is_abandoned")
+
+    def __init__(self, answer: asyncio.Future[Turn] | None) -> None:
+        self.answer = answer
+        self.is_abandoned = answer is None
+
+
+class ProcessInstance:
+    """Whatever the handler does, the server goes on.
+
+    When the process ends, the call that it was at fails with UNAVAILABLE, its generators are gone,
+    and it is started again. One that is for longer than ``grace_seconds`` at something that nobody
+    waits for is killed.
+    """
+
+    def __init__(
+        self,
+        settings: HandlerSettings,
+        *,
+        name: str,
+        grace_seconds: float,
+        on_down: Callable[[ProcessInstance], None],
+        on_back: Callable[[], None],
+    ) -> None:
+        """``name``: for messages, ``handler of node "a"``."""
+        self._name = name
+        self._node_name = settings.node_name
+        self._grace_seconds = grace_seconds
+        self._on_down = on_down
+        self._asked: deque[_Asked] = deque()
+        self._watched: _Asked | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._child = Supervisor(
+            name=name,
+            module="calculators.python.process",
+            load=settings,
+            decode=decode_answer,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            on_back=on_back,
+            is_busy=lambda: False,
+            hang_seconds=_NEVER,
+            stop_seconds=FINALIZE_SECONDS,
+        )
+
+    async def start(self) -> None:
+        """Load the handler.
+
+        Raises:
+            LoadError: it cannot be loaded; the log has the traceback.
+        """
+        await self._child.start()
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._child.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._child.unavailable_reason
+
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
+        heads: list[Head] = []
+        pieces: list[Piece] = []
+        try:
+            for value in inputs:
+                head, data = packed(value)
+                heads.append(head)
+                pieces += data
+            frame = frame_of(Execute(key, heads), pieces)
+        except NotCarried as error:
+            answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+            answer.set_exception(
+                RequestError(
+                    f'the handler of node "{self._node_name}" runs in a process of its own, which '
+                    f"takes tensors and HTTP requests, not {error}; with isolation: THREAD in the "
+                    f"node's options it takes anything"
+                )
+            )
+            return answer
+        return self._ask(*frame)
+
+    def next(self, key: int) -> asyncio.Future[Turn]:
+        return self._ask(encode(Next(key)))
+
+    def end(self, key: int) -> None:
+        if self.unavailable_reason:
+            return  # the generator is gone
+        self._asked.append(_Asked(None))
+        self._child.send(encode(End(key)))
+        self._watch()
+
+    def abandon(self) -> None:
+        for asked in self._asked:
+            asked.is_abandoned = True
+        self._watch()
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        await self._child.close()
+        if loop.time() - begin >= FINALIZE_SECONDS:
+            log.warning('node "%s": finalize takes too long; its process was ended',
+                        self._node_name)  # fmt: skip
+        self._fail_all(self.unavailable_reason)
+
+    def _ask(self, *pieces: Piece) -> asyncio.Future[Turn]:
+        answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(answer))
+        self._child.send(*pieces)
+        return answer
+
+    def _take(self, message: Any) -> None:
+        if not self._asked:
+            self._child.kill("it answered what nobody asked")
+            return
+        answer = self._asked.popleft().answer
+        if answer is not None and isinstance(message, Failed):
+            answer.set_exception(message.error)
+        elif answer is not None:
+            answer.set_result(message)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Limit the time of what it is at, from when nobody waits for that any more."""
+        head = self._asked[0] if self._asked else None
+        wanted = head if head is not None and head.is_abandoned else None
+        if wanted is self._watched:
+            return
+        self._watched = wanted
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wanted is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._grace_seconds, self._child.kill, _HUNG)
+
+    def _down(self, reason: str) -> None:
+        self._fail_all(f"the {self._name} ended before it answered: {reason}")
+        self._on_down(self)
+
+    def _fail_all(self, reason: str) -> None:
+        open_, self._asked = self._asked, deque()
+        self._watch()
+        for asked in open_:
+            if asked.answer is not None:
+                asked.answer.set_exception(_unavailable(reason))
+
+
+_HUNG: Final = "it did not come to an end with what nobody waited for"
+
+
+def _unavailable(reason: str) -> RequestError:
+    return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)

@@ -1,0 +1,32 @@
+"""A calculator with a memory, and a plain function of two inputs of one time."""
+
+from collections import deque
+from typing import Final
+
+from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+
+#: Of dry air, in joule per kilogram and kelvin.
+GAS_CONSTANT: Final = 287.05
+
+
+@calculator("examples.Average")
+class Average(Calculator):
+    """The average of the last four values."""
+
+    value = In[float]()
+    average = Out[float]()
+
+    def open(self, cc: CalculatorContext) -> None:
+        """Called once per run: once per stream of requests."""
+        self.last: deque[float] = deque(maxlen=4)
+
+    def process(self, cc: CalculatorContext) -> None:
+        """Called for each value, in the order of their times."""
+        self.last.append(cc.get(self.value))
+        cc.emit(self.average, sum(self.last) / len(self.last))
+
+
+@calculator("examples.Density")
+def density(temperature: float, pressure: float) -> float | None:
+    """Not called for a time that has one of the two only. What returns None sends nothing."""
+    return pressure / (GAS_CONSTANT * temperature) if temperature > 0 else None

@@ -1,0 +1,49 @@
+"""The one plain model that `graphrt serve` is told to serve."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.openvino.model_folder import SUFFIXES, versions_in
+from servers.cli.messages import CommandFailed
+from servers.cli.model_arguments import model_config
+from servers.config import ConfigError, ModelEntry, model_of
+
+_ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
+
+
+def is_plain_model(path: Path) -> bool:
+    """Is this a model's file, or a directory with folders of versions?"""
+    return (
+        path.suffix in SUFFIXES and path.is_file() if not path.is_dir() else bool(versions_in(path))
+    )
+
+
+def plain_model(path: Path, args: argparse.Namespace) -> ModelEntry:
+    """The model with what the arguments say of it.
+
+    Raises:
+        CommandFailed: an argument has a value that it cannot have.
+    """
+    path = path.absolute()
+    own_name = path.name if path.is_dir() else path.stem
+    config: dict[str, Any] = {"name": args.model_name or own_name, "base_path": str(path)}
+    for name, value in model_config(args).items():
+        config[name] = _read(name, value)
+    try:
+        return model_of(path.parent, config)
+    except ConfigError as error:
+        raise CommandFailed(f"--{error.findings[0].message}", status=2) from error
+
+
+def _read(name: str, value: Any) -> Any:
+    is_json = isinstance(value, str) and (name in _ALWAYS_JSON or value.lstrip().startswith("{"))
+    if not is_json:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"--{name} is not JSON: {error}", status=2) from None

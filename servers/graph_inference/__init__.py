@@ -1,0 +1,25 @@
+"""Graphs behind KServe: tensors become packets of the graph's inputs, packets of its outputs
+become tensors.
+
+`GraphInterface` is what a graph looks like from outside, made once when it is loaded;
+`infer_once` runs a graph for one request, a `GraphStream` for many.
+"""
+
+from servers.graph_inference.graph_interface import VERSIONS, GraphInterface
+from servers.graph_inference.graph_stream import GraphStream
+from servers.graph_inference.loop_delivery import LoopDelivery
+from servers.graph_inference.model_tensors import find_model_tensors
+from servers.graph_inference.run_end import end_run
+from servers.graph_inference.side_parameters import SideParameters
+from servers.graph_inference.unary_run import infer_once
+
+__all__ = [
+    "VERSIONS",
+    "GraphInterface",
+    "GraphStream",
+    "LoopDelivery",
+    "SideParameters",
+    "end_run",
+    "find_model_tensors",
+    "infer_once",
+]

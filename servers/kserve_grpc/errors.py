@@ -1,0 +1,37 @@
+"""From an exception to a gRPC status."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import grpc
+
+from graph_runtime import Code
+from servers.failure import failure_of
+
+_log: Final = logging.getLogger(__name__)
+
+STATUS: Mapping[Code, grpc.StatusCode] = MappingProxyType(
+    {
+        **{code: grpc.StatusCode[code.name] for code in Code},
+        # Of gRPC's own CANCELLED clients think that they cancelled the call themselves.
+        Code.CANCELLED: grpc.StatusCode.UNAVAILABLE,
+    }
+)
+
+
+def told(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """The status that a client gets for ``error``, and its text; total over all exceptions.
+
+    What the client is not told goes to the log, under a reference that the text has.
+    """
+    failure = failure_of(error)
+    if failure.cause is None:
+        return STATUS[failure.code], failure.text
+    reference = secrets.token_hex(8)
+    _log.error("request %s failed", reference, exc_info=failure.cause)
+    return STATUS[failure.code], f"internal error (request {reference})"

@@ -1,0 +1,156 @@
+"""The gRPC front: starting, draining, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from servers.data_plane import DataPlane
+from servers.kserve_grpc import health, inference_service, reflection
+from servers.kserve_grpc.call import Calls, Service
+from servers.kserve_grpc.settings import GrpcSettings
+
+_log: Final = logging.getLogger(__name__)
+
+# For the status of what was cut off to be sent, and for runs to be cancelled.
+_CUT_OFF_SECONDS: Final = 2.0
+_MAX_SENT_BYTES: Final = 2**30
+# Longer than any drain: `GrpcFront.drain` says when calls are cut off.
+_GRACE_SECONDS: Final = 1e7
+
+
+class GrpcFront:
+    """A running front; made by `start_front`.
+
+    The order of a stop: `stop_accepting`, `drain`, `close`; each can be left out.
+    """
+
+    def __init__(
+        self, server: grpc.aio.Server, calls: Calls, addresses: list[tuple[str, int]]
+    ) -> None:
+        self._server = server
+        self._calls = calls
+        self._addresses = addresses
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """What was bound: host and port of every listening socket."""
+        return list(self._addresses)
+
+    async def stop_accepting(self) -> None:
+        """Close the listening sockets and take no more calls; those in hand go on.
+
+        Calls that only watch end now.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._server.stop(_GRACE_SECONDS))
+            await asyncio.sleep(0)
+        for call in self._calls.in_hand():
+            if call.is_idle:
+                call.cut_off()
+
+    async def drain(self, seconds: float) -> int:
+        """Wait until every call in hand is answered, at most ``seconds``.
+
+        Returns how many were cut off then: each of them gets the status UNAVAILABLE.
+        """
+        await self.stop_accepting()
+        assert self._stopping is not None
+        await asyncio.wait([self._stopping], timeout=seconds)
+        cut_off = self._calls.cut_off()
+        await asyncio.wait([self._stopping], timeout=_CUT_OFF_SECONDS)
+        return cut_off
+
+    async def close(self) -> None:
+        """Close everything now; calls in hand are cancelled."""
+        await self.stop_accepting()
+        assert self._stopping is not None
+        tasks = [call.task for call in self._calls.in_hand()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CUT_OFF_SECONDS):
+                await self._server.stop(None)
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=_CUT_OFF_SECONDS)
+            if stuck:
+                _log.error("%d calls do not end although they were cancelled", len(stuck))
+        self._stopping.cancel()
+        await asyncio.wait([self._stopping])
+
+
+async def start_front(data_plane: DataPlane, settings: GrpcSettings) -> GrpcFront:
+    """Listen on every host of ``settings`` and answer from ``data_plane``.
+
+    Raises:
+        OSError: an address cannot be bound; none is then.
+    """
+    loop = asyncio.get_running_loop()
+    port = settings.port
+    for host in settings.hosts:
+        # gRPC does not tell why it cannot bind an address, and shares one that others have.
+        probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
+        probe.close()
+        await probe.wait_closed()
+    calls = Calls()
+    server = grpc.aio.server(
+        handlers=[_handler(data_plane, settings, calls)],
+        options=list(_channel_arguments(settings).items()),
+        maximum_concurrent_rpcs=settings.max_calls,
+    )
+    addresses: list[tuple[str, int]] = []
+    for host in settings.hosts:
+        try:
+            port = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        except RuntimeError as error:
+            raise OSError(None, "gRPC cannot use this address") from error
+        addresses.append((host, port))
+    await server.start()
+    return GrpcFront(server, calls, addresses)
+
+
+def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
+    keep_alive = int(settings.keep_alive_seconds * 1000)
+    return {
+        "grpc.max_receive_message_length": settings.max_message_bytes,
+        "grpc.max_send_message_length": _MAX_SENT_BYTES,
+        "grpc.keepalive_time_ms": keep_alive,
+        "grpc.keepalive_timeout_ms": keep_alive // 3,
+        "grpc.so_reuseport": 0,  # a second server of the same port is an error
+        **settings.channel_arguments,
+    }
+
+
+class _Handler:
+    """What gRPC calls a ``GenericRpcHandler``: finds the handler of a method."""
+
+    def __init__(self, methods: Mapping[str, grpc.RpcMethodHandler]) -> None:
+        self._methods = methods
+
+    def service(self, handler_call_details: Any) -> grpc.RpcMethodHandler | None:
+        return self._methods.get(handler_call_details.method)
+
+
+def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls) -> _Handler:
+    names = [
+        inference_service.NAME_OF_SERVICE,
+        health.NAME_OF_SERVICE,
+        *reflection.NAMES_OF_SERVICES,
+    ]
+    services: list[Service] = [
+        inference_service.InferenceService(data_plane, settings),
+        health.HealthService(data_plane, settings.watch_seconds),
+        *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
+    ]
+    methods: dict[str, grpc.RpcMethodHandler] = {}
+    for name, service in zip(names, services, strict=True):
+        for method, unary in service.unary.items():
+            methods[f"/{name}/{method}"] = calls.unary(method, unary)
+        for method, stream in service.streams.items():
+            methods[f"/{name}/{method}"] = calls.stream(method, stream)
+    return _Handler(methods)

@@ -1,0 +1,243 @@
+"""One plain model of the configuration, with its versions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from calculators.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.inference import InferRequest, InferResponse
+from calculators.inference.place import quoted
+from calculators.openvino.model import Model
+from graph_runtime import GraphError, NotFoundError, UnavailableError
+from servers.config import ModelEntry
+from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.loaded_graph import GraphSettings
+from servers.models.model_stream import ModelStream
+from servers.models.model_version import ModelVersion
+from servers.models.request_tensors import metadata_of
+from servers.models.version_paths import version_paths
+from servers.servable_states import ServableState
+from servers.servable_status import index_entry, unavailable_error, version_status
+
+_log: Final = logging.getLogger(__name__)
+
+#: Of a model whose versions are in several states, the first of these is its own.
+_FIRST: Final = (
+    ServableState.AVAILABLE,
+    ServableState.LOADING,
+    ServableState.UNLOADING,
+    ServableState.FAILED,
+    ServableState.START,
+    ServableState.END,
+)
+
+
+class ModelDefinition:
+    """A `servers.servable.Servable`. Belongs to one event loop.
+
+    Attributes:
+        versions: those that the policy chose when it was last loaded, in rising order.
+    """
+
+    def __init__(self, entry: ModelEntry, settings: GraphSettings | None = None) -> None:
+        self.entry = entry
+        self.versions: dict[int, ModelVersion] = {}
+        self._settings = settings or GraphSettings()
+        #: Of the model as a whole, as long as it has no versions.
+        self._state = ServableState.START
+        self._reason = ""
+        self._was_loaded = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def state(self) -> ServableState:
+        states = {version.state for version in self.versions.values()} or {self._state}
+        return next(state for state in _FIRST if state in states)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing of it could be loaded; "" otherwise."""
+        if self.state is not ServableState.FAILED:
+            return ""
+        reasons = [each.reason for each in self.versions.values() if each.reason]
+        return reasons[-1] if reasons else self._reason
+
+    @property
+    def created(self) -> int:
+        return max((version.created for version in self._available()), default=0)
+
+    @property
+    def unavailable_reason(self) -> str:
+        """A version that is loaded answers."""
+        return ""
+
+    # Life -----------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Load the versions that the policy chooses now and that are not loaded; retire others.
+
+        Failures are logged and kept. Without any version what is loaded stays.
+        """
+        self._was_loaded.clear()
+        self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
+        try:
+            await self._load_versions(await asyncio.to_thread(version_paths, self.entry))
+        except GraphError as error:
+            self._reason = str(error)
+            _log.error("%s: could not be loaded: %s", self.name, error)
+            if not self._available():
+                self.versions = {}
+        finally:
+            self._state = ServableState.FAILED
+            self._was_loaded.set()
+
+    async def _load_versions(self, paths: Mapping[int, Path]) -> None:
+        chosen = self.entry.policy.chosen(paths)
+        old = self.versions
+        self.versions = {
+            number: old.get(number) or ModelVersion(self.entry, number, self._settings)
+            for number in chosen
+        }
+        await asyncio.gather(
+            self._retire([each for number, each in old.items() if number not in chosen]),
+            *(
+                each.load(paths.get(number))
+                for number, each in self.versions.items()
+                if each.state is not ServableState.AVAILABLE
+            ),
+        )
+
+    async def retire(self) -> None:
+        """Take no new requests and wait for those in flight."""
+        if not self.versions:
+            self._state = ServableState.END
+        await self._retire(self.versions.values())
+
+    async def _retire(self, versions: Iterable[ModelVersion]) -> None:
+        begun = [version for version in versions if version.begin_retiring()]
+        for version in begun:  # through at once where nothing is in flight
+            await version.end_retiring()
+
+    # What it says of itself -----------------------------------------------------------------------
+
+    def status(self) -> dict[str, object]:
+        """Its part of ``GET /v1/config``."""
+        return {
+            "model_version_status": [
+                version_status(str(number), each.state, each.reason)
+                for number, each in self.versions.items()
+            ]
+            or [version_status("1", self._state, self.reason)]
+        }
+
+    def index(self) -> Sequence[IndexEntry]:
+        """A line per version; one without a version if none was found."""
+        return [
+            index_entry(self.name, str(number), each.state, each.reason)
+            for number, each in self.versions.items()
+        ] or [index_entry(self.name, "", self._state, self.reason)]
+
+    def is_ready(self, version: str) -> bool:
+        """Does this version answer? "": any.
+
+        Raises:
+            NotFoundError: there is none of that number.
+        """
+        if version in ("", "0"):
+            return bool(self._available())
+        return self._named(version).model is not None
+
+    def metadata(self, version: str) -> ModelMetadata:
+        """Of a version that is loaded.
+
+        Raises:
+            NotFoundError, UnavailableError: it is not.
+        """
+        model = self._model(self._version(version))
+        return ModelMetadata(
+            self.name,
+            tuple(str(each.number) for each in self._available()),
+            "OpenVINO",
+            tuple(map(metadata_of, model.inputs)),
+            tuple(map(metadata_of, model.outputs)),
+            model.rt_info,
+        )
+
+    # Answering ------------------------------------------------------------------------------------
+
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+        """
+        Raises:
+            RequestError: a plain model takes tensors only.
+        """
+        raise RequestError(
+            f'The model "{self.name}" does not answer such requests: it takes tensors, at '
+            f"/v2/models/{self.name}/infer",
+            param="model",
+        )
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """See `servers.data_plane.DataPlane.infer`."""
+        return await self._version(request.version).infer(request)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """See `servers.data_plane.DataPlane.open_stream`."""
+        stream = ModelStream(self._version(first.version), self.name, client, emit)
+        try:
+            yield stream
+        finally:
+            await stream.end()
+
+    async def for_session(self, version: int | None) -> Model:
+        """The model for a graph, once it is loaded; without a version the default one.
+
+        Raises:
+            NotFoundError: no such version.
+            UnavailableError: it could not be loaded, or is not served any more.
+        """
+        await self._was_loaded.wait()
+        return self._model(self._version("" if version is None else str(version)))
+
+    # Versions -------------------------------------------------------------------------------------
+
+    def _available(self) -> list[ModelVersion]:
+        return [version for version in self.versions.values() if version.model is not None]
+
+    def _version(self, text: str) -> ModelVersion:
+        """The highest that is loaded for "" and "0", as in OpenVINO Model Server."""
+        if text not in ("", "0"):
+            found = self._named(text)
+            if found.model is None:
+                what = f'Version {found.number} of the model "{self.name}"'
+                raise unavailable_error(what, found.state, found.reason)
+            return found
+        available = self._available()
+        if not available:
+            raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
+        return available[-1]
+
+    def _named(self, text: str) -> ModelVersion:
+        is_number = text.isascii() and text.isdecimal() and len(text) < 20
+        found = self.versions.get(int(text)) if is_number else None
+        if found is None:
+            there = ", ".join(map(str, self.versions)) or "none"
+            raise NotFoundError(
+                f'The model "{self.name}" has no version {quoted(text)}; it has {there}'
+            )
+        return found
+
+    def _model(self, version: ModelVersion) -> Model:
+        if version.model is None:
+            raise UnavailableError(f'The model "{self.name}" is not served any more')
+        return version.model

@@ -1,0 +1,70 @@
+"""`Servable`: one name that clients may call, and what the repository knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from calculators.http_payload import ClientConnection, HttpPayload
+from calculators.inference import InferRequest, InferResponse
+from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.servable_states import ServableState
+
+
+class Servable(Protocol):
+    """A graph, or a plain model with its versions, through loading, answering and retiring.
+
+    What asks it something when it is not AVAILABLE raises `UnavailableError`, and `NotFoundError`
+    for a version that is not there.
+    """
+
+    @property
+    def name(self) -> str:
+        """What clients call it."""
+
+    @property
+    def state(self) -> ServableState:
+        """Where it stands; of a model with several versions, where the one stands that got
+        furthest."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is FAILED, for clients: no paths of this machine; "" otherwise."""
+
+    @property
+    def created(self) -> int:
+        """When it was loaded, Unix time in seconds."""
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why it cannot answer now though it is AVAILABLE; "" while it can."""
+
+    async def load(self) -> None:
+        """Load it, unless it is UNLOADING. A failure is logged and kept as `reason`."""
+
+    async def retire(self) -> None:
+        """Take no new requests, wait for those in flight, give everything back."""
+
+    def status(self) -> dict[str, object]:
+        """Its part of ``GET /v1/config``."""
+
+    def index(self) -> Sequence[IndexEntry]:
+        """Its part of the repository's index."""
+
+    def is_ready(self, version: str) -> bool:
+        """See `servers.data_plane.DataPlane.is_model_ready`."""
+
+    def metadata(self, version: str) -> ModelMetadata:
+        """See `servers.data_plane.DataPlane.metadata`."""
+
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+        """See `servers.data_plane.DataPlane.answer`."""
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """See `servers.data_plane.DataPlane.infer`."""
+
+    def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AbstractAsyncContextManager[InferStream]:
+        """See `servers.data_plane.DataPlane.open_stream`."""

@@ -1,0 +1,47 @@
+"""The states of a supervised child: every event is either in the table or refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from calculators.child_process.supervisor import TRANSITIONS, ChildEvent, ChildState
+from tests.calculators.child_process.supervised import Supervised
+
+PAIRS = list(itertools.product(ChildState, ChildEvent))
+
+
+@pytest.mark.parametrize(("state", "event"), PAIRS, ids=[f"{a} {b}" for a, b in PAIRS])
+def test_every_event_in_every_state_is_in_the_table_or_refused(
+    state: ChildState, event: ChildEvent
+) -> None:
+    supervisor = Supervised().supervisor
+    supervisor._state = state
+    if (state, event) in TRANSITIONS:
+        supervisor._move(event)
+        assert supervisor.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(RuntimeError, match=f"{event} in state {state}"):
+            supervisor._move(event)
+        assert supervisor.state is state
+
+
+def test_closed_is_for_good() -> None:
+    from_closed = {event: to for (state, event), to in TRANSITIONS.items() if state == "CLOSED"}
+    assert from_closed == {ChildEvent.CLOSE: ChildState.CLOSED}
+
+
+def test_every_state_can_be_reached_and_closed() -> None:
+    reached = {ChildState.STOPPED}
+    for _ in ChildState:
+        reached |= {to for (state, _), to in TRANSITIONS.items() if state in reached}
+    assert reached == set(ChildState)
+    assert all(TRANSITIONS[state, ChildEvent.CLOSE] is ChildState.CLOSED for state in ChildState)
+
+
+def test_it_says_why_it_cannot_work() -> None:
+    supervisor = Supervised().supervisor
+    assert supervisor.unavailable_reason == 'the child of "test" is not loaded'
+    supervisor._move(ChildEvent.CLOSE)
+    assert supervisor.unavailable_reason == 'the child of "test" is shut down'

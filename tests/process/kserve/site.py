@@ -1,0 +1,123 @@
+"""A directory with one model of each kind that KServe's clients may meet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from tests.calculators.python.running import GENERATIVE, PLAIN
+from tests.process.kserve.asked import LANGUAGE_MODEL, SPARE_OF
+from tests.process.server_process import DEMO
+from tests.servers.cli.process import ROOT
+from tests.servers.models.model_folders import write_versions
+
+_EXAMPLES: Final = ROOT / "examples" / "graphs"
+
+_PASSING: Final = """\
+input_stream: "OVTENSOR:in"
+output_stream: "OVTENSOR:out"
+node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
+"""
+
+#: Handlers as those of OpenVINO Model Server's demos, which unpack texts with a client's function.
+_WORDS: Final = """\
+from pyovms import Tensor
+from tritonclient.utils import deserialize_bytes_tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs: list):
+        texts = deserialize_bytes_tensor(bytes(inputs[0]))
+        for word in " ".join(text.decode() for text in texts).split():
+            if word == "fail":
+                raise ValueError("this word is not liked")
+            yield [Tensor("uppercase", word.upper().encode())]
+"""
+_UPPER: Final = """\
+import numpy as np
+from pyovms import Tensor
+from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs: list):
+        texts = deserialize_bytes_tensor(bytes(inputs[0]))
+        upper = np.array([text.decode().upper().encode() for text in texts], dtype=np.object_)
+        packed = serialize_byte_tensor(upper).item()
+        return [Tensor("uppercase", packed, shape=[len(texts)], datatype="BYTES")]
+"""
+
+#: Tells a named pipe when it begins and when it is ended.
+_ENDLESS_CALCULATOR: Final = '''\
+import asyncio
+import io
+
+from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn, calculator
+
+
+@calculator("tests.Endless")
+class Endless(Calculator):
+    """Never answers."""
+
+    value = In[object]()
+    answer = Out[object]()
+    pipe = SideIn[str]("PIPE")
+
+    async def process(self, cc: CalculatorContext) -> None:
+        pipe = await asyncio.to_thread(io.FileIO, cc.side(self.pipe), "w")
+        with pipe:
+            pipe.write(b"begun\\n")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                pipe.write(b"ended\\n")
+'''
+_ENDLESS: Final = """\
+input_stream: "value"
+output_stream: "answer"
+input_side_packet: "PIPE:pipe"
+node {
+  calculator: "tests.Endless"
+  input_stream: "value"
+  output_stream: "answer"
+  input_side_packet: "PIPE:pipe"
+}
+"""
+
+
+def make_site(folder: Path) -> Path:
+    """Writes the models; the path of the config.json that lists them."""
+    _write(folder / "passing", _PASSING)
+    _write(folder / "words", GENERATIVE, model=_WORDS)
+    _write(folder / "upper", PLAIN, model=_UPPER)
+    _write(folder / "endless", _ENDLESS, endless=_ENDLESS_CALCULATOR)
+    write_versions(folder, "add", 1, 2)
+    graphs: list[dict[str, Any]] = [
+        {"name": "passing"},
+        {"name": "words"},
+        {"name": "upper"},
+        {"name": "endless", "python_path": "endless/endless.py"},
+        _example("arithmetic", python_path="arithmetic.py"),
+        _example("sensor", python_path="sensor.py"),
+        _example("python_handler"),
+        {"name": LANGUAGE_MODEL, "base_path": str(DEMO)},
+        # Each client unloads one of its own.
+        *({"name": name, "base_path": "passing"} for name in SPARE_OF.values()),
+    ]
+    add = {"name": "add", "base_path": "add", "model_version_policy": {"all": {}}}
+    config = folder / "config.json"
+    listed = {"model_config_list": [{"config": add}], "mediapipe_config_list": graphs}
+    config.write_text(json.dumps(listed))
+    return config
+
+
+def _write(folder: Path, graph: str, **modules: str) -> None:
+    folder.mkdir()
+    (folder / "graph.pbtxt").write_text(graph)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+
+
+def _example(name: str, **config: str) -> dict[str, Any]:
+    folder = _EXAMPLES / name
+    paths = {key: str(folder / value) for key, value in config.items()}
+    return {"name": name, "base_path": str(folder), **paths}

@@ -1,0 +1,28 @@
+"""Every test of the front runs on asyncio's own loop and on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    factory = None
+    if request.param == "uvloop":
+        factory = pytest.importorskip("uvloop").new_event_loop
+
+    def run_in_loop(scenario: Coroutine[Any, Any, None]) -> None:
+        async def checked() -> None:
+            async with asyncio.timeout(20):
+                await scenario
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(checked())
+
+    return run_in_loop

@@ -1,0 +1,25 @@
+"""The states of graphs and versions of models: what leads where, and what clients see."""
+
+from __future__ import annotations
+
+import pytest
+
+from graph_runtime import GraphError
+from graph_runtime.states import next_state
+from servers.servable_states import SERVABLE_TRANSITIONS, SHOWN, ServableEvent, ServableState
+
+
+def test_every_state_is_reached_left_and_shown() -> None:
+    assert set(SHOWN) == set(ServableState)
+    reached = set(SERVABLE_TRANSITIONS.values()) | {ServableState.START}
+    assert reached == set(ServableState)
+    assert {state for state, _ in SERVABLE_TRANSITIONS} == set(ServableState)
+
+
+def test_what_the_table_does_not_list_raises() -> None:
+    listed = set(SERVABLE_TRANSITIONS)
+    for state in ServableState:
+        for event in ServableEvent:
+            if (state, event) not in listed:
+                with pytest.raises(GraphError, match="is not allowed in"):
+                    next_state(SERVABLE_TRANSITIONS, state, event)
