@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
 import numpy as np
 
 from calculators.image.packet_types import message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
-_TAGS = ("SCORES", "LABEL_IDS", "LABELS")
+#: The outputs, and what clients are told of them.
+_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "SCORES": np.ndarray[tuple[int], np.dtype[np.float32]],
+        "LABEL_IDS": np.ndarray[tuple[int], np.dtype[np.int32]],
+        "LABELS": np.ndarray[tuple[int], np.dtype[np.object_]],
+    }
+)
 
 
 class ClassificationsToTensorsCalculator(Calculator):
@@ -36,10 +47,10 @@ class ClassificationsToTensorsCalculator(Calculator):
     def contract(cls, contract: CalculatorContract) -> None:
         contract.inputs["CLASSIFICATIONS"].set(message("ClassificationList"))
         contract.require(
-            len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_TAGS)}"
+            len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_TYPES)}"
         )
-        for tag in _TAGS:
-            contract.outputs[tag].set(np.ndarray).optional()
+        for tag, spec in _TYPES.items():
+            contract.outputs[tag].set(spec).optional()
         contract.timestamp_offset = 0
 
     def process(self, cc: CalculatorContext) -> None:

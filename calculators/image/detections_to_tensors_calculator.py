@@ -39,6 +39,15 @@ def _labels(detections: list[Any]) -> npt.NDArray[Any]:
 _OUTPUTS: Final[Mapping[str, Callable[[list[Any]], npt.NDArray[Any]]]] = MappingProxyType(
     {"BOXES": _boxes, "SCORES": _scores, "LABEL_IDS": _label_ids, "LABELS": _labels}
 )
+#: What clients are told of them.
+_TYPES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "BOXES": np.ndarray[tuple[int, int], np.dtype[np.float32]],
+        "SCORES": np.ndarray[tuple[int], np.dtype[np.float32]],
+        "LABEL_IDS": np.ndarray[tuple[int], np.dtype[np.int32]],
+        "LABELS": np.ndarray[tuple[int], np.dtype[np.object_]],
+    }
+)
 
 
 class DetectionsToTensorsCalculator(Calculator):
@@ -72,7 +81,7 @@ class DetectionsToTensorsCalculator(Calculator):
             len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_OUTPUTS)}"
         )
         for tag in _OUTPUTS:
-            contract.outputs[tag].set(np.ndarray).optional()
+            contract.outputs[tag].set(_TYPES[tag]).optional()
         contract.timestamp_offset = 0
 
     def process(self, cc: CalculatorContext) -> None:

@@ -194,3 +194,22 @@ def test_the_command_of_the_comment_serves_it(server: Serving) -> None:
     (output,) = answer["outputs"]
     assert (output["name"], output["datatype"]) == ("labels", "BYTES")
     assert sorted(output["data"]) == sorted(LABELS[truth.label] for truth in given.truths)
+
+
+def test_clients_are_told_what_the_outputs_are() -> None:
+    async def metadata() -> dict[str, tuple[str, tuple[int, ...]]]:
+        config = read_config(ROOT / FOLDER / "config.json")
+        repository = ModelRepository(config.graphs, registry(), None, config.models)
+        await repository.load_all()
+        try:
+            outputs = repository.metadata("object_detection").outputs
+            return {each.name: (each.datatype, each.shape) for each in outputs}
+        finally:
+            await repository.close()
+
+    assert asyncio.run(metadata()) == {
+        "annotated": ("UINT8", (-1, -1, -1)),
+        "boxes": ("FP32", (-1, -1)),
+        "scores": ("FP32", (-1,)),
+        "labels": ("BYTES", (-1,)),
+    }
