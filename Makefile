@@ -53,7 +53,7 @@ check: lint types imports test
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
-	build/lock/bin/python -m pip install --quiet ".[dev,clients,images]"
+	build/lock/bin/python -m pip install --quiet ".[dev,clients,images,otel]"
 	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip > requirements-dev.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip

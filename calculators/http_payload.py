@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from calculators.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
 
 
@@ -83,6 +84,8 @@ class HttpPayload:
         body: as sent.
         parsed_json: the parsed body, or None when it is not JSON.
         client: tells when the peer goes, and when it is slow.
+        record: what answers the request notes here what is worth knowing; that of the task that
+            makes the payload.
     """
 
     uri: str
@@ -90,3 +93,4 @@ class HttpPayload:
     body: bytes = b""
     parsed_json: Any = None
     client: ClientConnection = field(default_factory=NoClient)
+    record: RequestRecord | None = field(default_factory=current_record, repr=False, compare=False)

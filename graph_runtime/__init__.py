@@ -53,6 +53,16 @@ from graph_runtime.graph_config import (
     parse_graph_binary,
     parse_graph_text,
 )
+from graph_runtime.metrics import (
+    METRICS,
+    NO_METRICS,
+    GraphMetrics,
+    MetricCounter,
+    MetricGauge,
+    MetricHistogram,
+    NodeMetrics,
+    metrics_of,
+)
 from graph_runtime.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.plan import NodePlan, ValidatedGraph
@@ -67,16 +77,19 @@ from graph_runtime.resources import (
     ResourceSettings,
     make_resources,
 )
+from graph_runtime.run_totals import NodeTotal, RunTotals
 from graph_runtime.service import GraphService
 from graph_runtime.statistics import GraphStatistics, NodeStatistics, StreamStatistics
 from graph_runtime.subgraph import SubgraphContext
 from graph_runtime.tag_map import TagMap, parse_tag_index
 from graph_runtime.timestamp import Timestamp
-from graph_runtime.tracing import Tracer
+from graph_runtime.tracing import CallObserver, Tracer
 from graph_runtime.validated_graph import validate_graph
 
 __all__ = [
     "EMPTY",
+    "METRICS",
+    "NO_METRICS",
     "REGISTRY",
     "ApplicationThreadExecutor",
     "Calculator",
@@ -84,21 +97,28 @@ __all__ = [
     "CalculatorContract",
     "CalculatorError",
     "CalculatorGraph",
+    "CallObserver",
     "Cancelled",
     "Code",
     "Executor",
     "GraphConfigError",
     "GraphError",
     "GraphInputStreamAddMode",
+    "GraphMetrics",
     "GraphResources",
     "GraphService",
     "GraphStatistics",
     "GraphSyntaxError",
     "In",
     "InputStreamShard",
+    "MetricCounter",
+    "MetricGauge",
+    "MetricHistogram",
+    "NodeMetrics",
     "NodePlan",
     "NodeResource",
     "NodeStatistics",
+    "NodeTotal",
     "NotFoundError",
     "Options",
     "Out",
@@ -112,6 +132,7 @@ __all__ = [
     "ResourceInitializer",
     "ResourceSettings",
     "RunError",
+    "RunTotals",
     "SideIn",
     "SideOut",
     "StateError",
@@ -134,6 +155,7 @@ __all__ = [
     "load_graph_config",
     "make_resources",
     "merge_options",
+    "metrics_of",
     "options",
     "parse_graph_binary",
     "parse_graph_text",

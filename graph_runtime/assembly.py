@@ -35,7 +35,7 @@ from graph_runtime.run import Run
 from graph_runtime.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from graph_runtime.plan import ExecutorPlan, ValidatedGraph
+    from graph_runtime.plan import ExecutorPlan, NodePlan, ValidatedGraph
     from graph_runtime.poller import OutputStreamPoller
 
 
@@ -63,67 +63,34 @@ def make_run(
         RunError: side packets or services are missing or wrong.
     """
     registry = registry or REGISTRY
-    given = {
-        name: value if isinstance(value, Packet) else Packet(value)
-        for name, value in side_packets.items()
-    }
-    if plan.side_packet_types or given:
+    given = {}
+    for name, value in side_packets.items():
+        given[name] = value if isinstance(value, Packet) else Packet(value)
+    if given or plan.side_packet_types:
         _check_side_packets(plan, given)
     services = _complete_services(plan, services, allows_default_services)
 
     driver, queues, pools = _make_queues(plan, lock, is_async, executors, registry)
-    streams: dict[str, OutputStream] = {}
-    graph_inputs = []
-    for graph_input in plan.graph_inputs:
-        stream = OutputStream(graph_input.name, graph_input.checker, None)
-        streams[graph_input.name] = stream
-        graph_inputs.append(stream)
-    node_outputs = []
-    for node_plan in plan.nodes:
-        outputs = [
-            OutputStream(output.stream, output.checker, node_plan.timestamp_offset)
-            for output in node_plan.output_plans
-        ]
-        for output in outputs:
-            streams[output.name] = output
-        node_outputs.append(outputs)
-
+    streams = _make_streams(plan)
     side_outputs: dict[str, OutputSidePacket] = {}
-    nodes: list[Node] = []
-    limit = plan.max_queue_size
     consumers: dict[str, list[tuple[Node, int]]] = {}
-    scheduler_of: list[Scheduler] = []
 
     def on_side_packet(side: OutputSidePacket) -> None:
         waiting = consumers.get(side.name)
         if waiting:
             with lock:
-                scheduler_of[0].output_side_packet_set(side, waiting)
+                scheduler.output_side_packet_set(side, waiting)
 
-    for node_plan, outputs in zip(plan.nodes, node_outputs, strict=True):
-        inputs = []
-        for place, input_plan in enumerate(node_plan.input_plans):
-            size = stream_limits.get(input_plan.stream, limit) if stream_limits else limit
-            stream_in = InputStream(
-                streams[input_plan.stream],
-                None,
-                place,
-                input_plan.checker,
-                input_plan.is_back_edge,
-                size,
-                input_plan.throttles,
-            )
-            inputs.append(stream_in)
-            streams[input_plan.stream].mirrors.append(stream_in)
-        sides = [
-            OutputSidePacket(name, checker, on_side_packet)
-            for name, checker in zip(
-                node_plan.output_side_packets.names, node_plan.side_output_checkers, strict=True
-            )
-        ]
-        for side in sides:
-            side_outputs[side.name] = side
+    nodes: list[Node] = []
+    for node_plan in plan.nodes:
+        sides = []
+        if node_plan.side_output_checkers:
+            sides = _make_side_outputs(node_plan, on_side_packet)
+            for side in sides:
+                side_outputs[side.name] = side
         queue = queues[node_plan.executor]
+        inputs = _make_inputs(node_plan, streams, stream_limits, plan.max_queue_size)
+        outputs = [streams[output.stream] for output in node_plan.output_plans]
         try:
             node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
         except Exception as error:
@@ -142,9 +109,13 @@ def make_run(
         if name in streams:
             streams[name].header = header if isinstance(header, Packet) else Packet(header)
 
-    scheduler = Scheduler(plan, nodes, queues, graph_inputs, constants, on_error)
-    scheduler_of.append(scheduler)
+    graph_inputs = [streams[graph_input.name] for graph_input in plan.graph_inputs]
+    # The driver's own queue is always there, also when every node is in a pool.
+    all_queues = [driver.queue, *[queue for queue, _ in pools.values()]]
+    scheduler = Scheduler(plan, nodes, all_queues, graph_inputs, constants, on_error)
     for node in nodes:
+        if not node.missing_side_packets:
+            continue
         for place, side_plan in enumerate(node.plan.side_input_plans):
             if side_plan.producer is not None:
                 consumers.setdefault(side_plan.name, []).append((node, place))
@@ -156,11 +127,54 @@ def make_run(
     run = Run(plan, lock, scheduler, driver, graph_inputs, streams, side_outputs, given, registry)
     for _, poller in pollers:
         poller.start_run(run)
-    if plan.config.status_handler:
-        run.call_status_handlers("PRE_RUN", None)
+    run.call_status_handlers("PRE_RUN", None)
     if scheduler.errors:
         raise RunError(scheduler.errors)
     return run
+
+
+def _make_streams(plan: ValidatedGraph) -> dict[str, OutputStream]:
+    """All streams by name: those of the graph's inputs, then those of the nodes."""
+    streams = {}
+    for graph_input in plan.graph_inputs:
+        streams[graph_input.name] = OutputStream(graph_input.name, graph_input.checker, None)
+    for node in plan.nodes:
+        for output in node.output_plans:
+            streams[output.stream] = OutputStream(
+                output.stream, output.checker, node.timestamp_offset
+            )
+    return streams
+
+
+def _make_inputs(
+    node: NodePlan, streams: Mapping[str, OutputStream], limits: Mapping[str, int], limit: int
+) -> list[InputStream]:
+    """The receiving ends of a node. ``limit``: of queues for which ``limits`` has none."""
+    inputs = []
+    for place, plan in enumerate(node.input_plans):
+        source = streams[plan.stream]
+        stream = InputStream(
+            source,
+            None,
+            place,
+            plan.checker,
+            plan.is_back_edge,
+            limits.get(plan.stream, limit),
+            plan.throttles,
+        )
+        inputs.append(stream)
+        source.mirrors.append(stream)
+    return inputs
+
+
+def _make_side_outputs(
+    node: NodePlan, on_set: Callable[[OutputSidePacket], None]
+) -> list[OutputSidePacket]:
+    names, checkers = node.output_side_packets.names, node.side_output_checkers
+    return [
+        OutputSidePacket(name, checker, on_set)
+        for name, checker in zip(names, checkers, strict=True)
+    ]
 
 
 def _throttles_of(plan: ValidatedGraph, producer: int) -> tuple[int, ...]:
@@ -254,7 +268,7 @@ def _make_queues(
     queues: dict[str, ReadyQueue] = {}
     pools: dict[str, tuple[ReadyQueue, Executor]] = {}
     is_eager = True
-    for name in (*plan.executors, *(name for name in executors if name not in plan.executors)):
+    for name in {**plan.executors, **executors}:
         executor = executors.get(name) or _make_executor(plan, plan.executors[name], registry)
         if executor is None:
             queues[name] = own
@@ -265,8 +279,6 @@ def _make_queues(
         else:
             queues[name] = ReadyQueue(name, is_pumped=False)
             pools[name] = (queues[name], executor)
-    # The driver's own queue is always there, also when every node is in a pool.
-    queues.setdefault("__application", own)
     driver = AsyncioDriver(lock, own) if is_async else SyncDriver(lock, own, eager=is_eager)
     return driver, queues, pools
 

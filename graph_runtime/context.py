@@ -6,7 +6,7 @@ Source: MediaPipe ``framework/calculator_context.h``, ``input_stream_shard.h``,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 from graph_runtime import timestamp as ts
@@ -23,6 +23,7 @@ from graph_runtime.packet import EMPTY, Packet, packet_at
 from graph_runtime.packet_type import PacketType
 from graph_runtime.ports import In, Out, SideIn, SideOut
 from graph_runtime.service import GraphService
+from graph_runtime.tag_map import PortNames
 from graph_runtime.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -47,18 +48,13 @@ class PortMap(dict[PortKey, P], Generic[P]):
 
     __slots__ = ("in_order", "kind", "places")
 
-    def __init__(self, kind: str, places: tuple[tuple[str, int], ...], items: Iterable[P]) -> None:
+    def __init__(self, kind: str, names: PortNames, items: list[P]) -> None:
+        """``items``: one per name, by id."""
         self.kind = kind
-        self.places = places
-        self.in_order = list(items)
-        if not places:
-            return
-        for (tag, index), item in zip(places, self.in_order, strict=True):
-            self[tag, index] = item
-            if not tag:
-                self[index] = item
-            elif index == 0:
-                self[tag] = item
+        self.places = names.places
+        self.in_order = items
+        for key, place in names.aliases:
+            self[key] = items[place]
 
     def __missing__(self, key: PortKey) -> P:
         names = ", ".join(f"{tag}:{index}" for tag, index in self.places) or "none"
@@ -89,10 +85,10 @@ class InputStreamShard:
 
     __slots__ = ("header", "is_done", "name", "packet")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, header: Packet) -> None:
         self.name = name
         self.packet: Packet = NO_PACKET
-        self.header: Packet = NO_PACKET
+        self.header = header
         self.is_done = False
 
     @property
@@ -292,6 +288,14 @@ class OutputSidePacket:
                 ) from None
         self.packet = packet
         self._on_set(self)
+
+    def let_go(self) -> None:
+        """After the run: nobody waits for it any more."""
+        self._on_set = _nobody_waits
+
+
+def _nobody_waits(side: OutputSidePacket) -> None:
+    pass
 
 
 class Counter:

@@ -94,7 +94,7 @@ class Flow:
         context.input_list[0].packet = NO_PACKET
         bound = stream.bound
         if bound >= _NOTHING_MORE:
-            self.notify(node)
+            self._prepare_close(node)
             return
         node.is_idle = not self.errors
         if bound == time + 1:
@@ -144,7 +144,7 @@ class Flow:
                 continue
             self._add_packets(mirror, [packet])
         if stream.observers:
-            self._observe(stream, [packet], time + 1)
+            self._observe(stream, [packet], _UNSET)
 
     def propagate(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
         """Packets, then a bound (UNSET: none) beyond what the packets imply."""
@@ -334,18 +334,21 @@ class Flow:
                 allowance -= 1
                 continue
             assert ready == CLOSE
-            if node.active or node.is_close_prepared:
-                break
-            node.is_close_prepared = True
-            if self.errors:
-                break
-            if node.batch:
-                self._push_batch(node)
-            else:
-                self.begin_close(node)
-                self.push(node, node.context)
+            if not node.active and not node.is_close_prepared:
+                self._prepare_close(node)
             break
         return ts.UNSET
+
+    def _prepare_close(self, node: Node) -> None:
+        """The inputs are done: what is left is a partial batch, and the call to close."""
+        node.is_close_prepared = True
+        if self.errors:
+            return
+        if node.batch:
+            self._push_batch(node)
+        else:
+            self.begin_close(node)
+            self.push(node, node.context)
 
     def _push_batch(self, node: Node) -> None:
         context = node.context
@@ -412,7 +415,7 @@ class Flow:
         """Outputs of parallel calls leave in the order of their input sets."""
         active = node.active
         while active and active[0].call is completed:
-            context = active.popleft()
+            context = active.pop(0)
             for shard in context.output_list:
                 self.propagate_shard(shard, context.time)
             context.call = node.calculator.process

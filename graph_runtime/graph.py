@@ -39,9 +39,10 @@ from graph_runtime.plan import ValidatedGraph
 from graph_runtime.poller import OutputStreamPoller
 from graph_runtime.registry import Registry
 from graph_runtime.run import Run
+from graph_runtime.run_totals import RunTotals
 from graph_runtime.service import GraphService
 from graph_runtime.statistics import GraphStatistics, take_statistics
-from graph_runtime.tracing import Tracer
+from graph_runtime.tracing import CallObserver
 from graph_runtime.validated_graph import validate_graph
 
 T = TypeVar("T")
@@ -149,7 +150,8 @@ class CalculatorGraph:
         self._side_outputs: dict[str, OutputSidePacket] = {}
         self._counters: dict[str, Counter] = {}
         self._checks_invariants = False
-        self._tracer: Tracer | None = None
+        self._tracer: CallObserver | None = None
+        self._totals: RunTotals | None = None
 
     # Before the run -------------------------------------------------------------------------------
 
@@ -253,10 +255,14 @@ class CalculatorGraph:
         self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
         self._stream_limits[stream_name] = size
 
-    def trace(self, tracer: Tracer) -> None:
-        """Record the next runs; ``tracer.save(path)`` writes them for Perfetto."""
+    def trace(self, tracer: CallObserver) -> None:
+        """Record the next runs. A `Tracer` writes them for Perfetto, by ``tracer.save(path)``."""
         self._check_not_running("trace")
         self._tracer = tracer
+
+    def count_into(self, totals: RunTotals) -> None:
+        """Add up in ``totals``, of the same plan, what the nodes of coming runs do."""
+        self._totals = totals
 
     def check_invariants(self) -> None:
         """Check the engine's invariants after every step from now on. For tests; slow."""
@@ -310,6 +316,8 @@ class CalculatorGraph:
             )
             self._side_outputs = run.side_outputs
             self._run = run
+            if self._totals is not None:
+                self._totals.begin(run, self._counters)
             run.driver.tracer = self._tracer
             if self._tracer is not None:
                 self._tracer.start(run)
@@ -343,7 +351,7 @@ class CalculatorGraph:
         run = self._run
         if run is None:
             run = self._running("add_packet_to_input_stream")
-        place = run.input_places.get(stream)
+        place = self._plan.input_places.get(stream)
         if place is None:
             place = self._find_graph_input(stream, "add_packet_to_input_stream")
         if type(packet) is not Packet:
@@ -359,7 +367,7 @@ class CalculatorGraph:
     ) -> None:
         """`add_packet_to_input_stream`, waiting for room without blocking the event loop."""
         run = self._running("add_packet_to_input_stream_async")
-        place = run.input_places.get(stream)
+        place = self._plan.input_places.get(stream)
         if place is None or self._add_mode is not GraphInputStreamAddMode.WAIT_TILL_NOT_FULL:
             self.add_packet_to_input_stream(stream, packet, timestamp)
             return
@@ -392,12 +400,12 @@ class CalculatorGraph:
     def close_input_stream(self, stream: str) -> None:
         """Nothing more comes on a graph input. Closing twice is fine."""
         run = self._running("close_input_stream")
-        run.close_inputs([self._find_graph_input(stream, "close_input_stream")])
+        run.close_inputs([run.graph_inputs[self._find_graph_input(stream, "close_input_stream")]])
 
     def close_all_input_streams(self) -> None:
         """Nothing more comes on any graph input; sources go on."""
         run = self._running("close_all_input_streams")
-        run.close_inputs(range(len(run.graph_inputs)))
+        run.close_inputs(run.graph_inputs)
 
     def close_all_packet_sources(self) -> None:
         """Nothing more comes on any graph input, and sources are closed at their next turn."""
@@ -460,6 +468,9 @@ class CalculatorGraph:
             if self._run is not run:
                 return
             self._constants = run.constant_outputs()
+            if self._totals is not None:
+                self._totals.end(run, self._counters)
+            run.let_go()
             self._run = None
             self._was_run = True
         if run.error is not None:
@@ -624,15 +635,15 @@ class CalculatorGraph:
             )
 
     def _find_graph_input(self, name: str, call: str) -> int:
-        names = [plan.name for plan in self._plan.graph_inputs]
-        try:
-            return names.index(name)
-        except ValueError:
+        places = self._plan.input_places
+        place = places.get(name)
+        if place is None:
             raise NotFoundError(
                 f'{_camel(call)} called on input stream "{name}" which is not a graph input '
-                f"stream.{did_you_mean(name, names)} Graph input streams: "
-                f"{', '.join(names) or 'none'}"
-            ) from None
+                f"stream.{did_you_mean(name, places)} Graph input streams: "
+                f"{', '.join(places) or 'none'}"
+            )
+        return place
 
 
 def _camel(call: str) -> str:

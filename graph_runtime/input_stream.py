@@ -114,11 +114,13 @@ class InputStream:
         """An empty packet at the last timestamp before anything that can still come."""
         return packet_at(EMPTY, ts.previous_allowed_in_stream(self.min_timestamp_or_bound))
 
-    def erase_earlier_than(self, time: int) -> None:
-        """Drop queued packets before ``time``."""
+    def erase_earlier_than(self, time: int) -> int:
+        """Drop queued packets before ``time``; how many there were."""
         queue = self.queue
+        before = len(queue)
         while queue and queue[0].time < time:
             queue.popleft()
+        return before - len(queue)
 
     def min_among_latest(self, count: int) -> int:
         """The earliest timestamp of the newest ``count`` packets, UNSET when empty."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from graph_runtime import timestamp as ts
@@ -21,6 +20,7 @@ from graph_runtime.input_stream import InputStream
 from graph_runtime.output_stream import OutputStream
 from graph_runtime.packet import Packet
 from graph_runtime.states import NODE_TRANSITIONS, NodeEvent, NodeState, next_state
+from graph_runtime.tag_map import PortNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from graph_runtime.plan import NodePlan
     from graph_runtime.ready_queue import ReadyQueue
     from graph_runtime.service import GraphService
+
+
+_NO_SIDE_PACKETS: PortMap[Packet] = PortMap("input side packet", PortNames(()), [])
+_NO_SIDE_OUTPUTS: PortMap[OutputSidePacket] = PortMap("output side packet", PortNames(()), [])
 
 
 class Node:
@@ -113,7 +117,7 @@ class Node:
         self.calls = 0
         self.time_ns = 0
         self.batch: list[tuple[int, InputSet]] = []
-        self.active: deque[CalculatorContext] = deque()
+        self.active: list[CalculatorContext] = []
         self.free_contexts: list[CalculatorContext] = []
         self.bound_to_forward = ts.UNSET
         self.side_inputs: dict[int, Packet] = {}
@@ -128,12 +132,14 @@ class Node:
             and not plan.process_timestamp_bounds
             and plan.max_in_flight == 1
         )
+        self.missing_headers = 0
         for stream in inputs:
+            if not stream.is_back_edge:
+                self.missing_headers += 1
             stream.node = self
             stream.is_timed = self.handler.is_timed
             if self.is_simple and queue.is_pumped and stream.checker is None:
                 stream.direct = self
-        self.missing_headers = sum(not stream.is_back_edge for stream in inputs)
         self.missing_side_packets = len(plan.side_input_plans)
         self.calculator: Calculator = plan.calculator_class()
         for descriptor, value in plan.options:
@@ -151,32 +157,33 @@ class Node:
     def make_context(self) -> CalculatorContext:
         """A context with input shards of its own; output shards too, for a parallel node."""
         plan = self.plan
-        side_places, side_packets = [], []
-        for place, key in enumerate(plan.input_side_packets):
-            if place in self.side_inputs:
-                side_places.append(key)
-                side_packets.append(self.side_inputs[place])
-        context = CalculatorContext(
+        if self.is_parallel:
+            outputs = [OutputStreamShard(stream) for stream in self.outputs]
+        else:
+            outputs = [stream.shard for stream in self.outputs]
+        side_outputs = _NO_SIDE_OUTPUTS
+        if self.side_outputs:
+            names = plan.output_side_packets.port_names
+            side_outputs = PortMap("output side packet", names, self.side_outputs)
+        return CalculatorContext(
             self,
             PortMap(
                 "input stream",
-                plan.inputs.keys,
-                [InputStreamShard(stream.name) for stream in self.inputs],
+                plan.inputs.port_names,
+                [InputStreamShard(stream.name, stream.header) for stream in self.inputs],
             ),
-            PortMap(
-                "output stream",
-                plan.outputs.keys,
-                [
-                    OutputStreamShard(stream) if self.is_parallel else stream.shard
-                    for stream in self.outputs
-                ],
-            ),
-            PortMap("input side packet", tuple(side_places), side_packets),
-            PortMap("output side packet", plan.output_side_packets.keys, self.side_outputs),
+            PortMap("output stream", plan.outputs.port_names, outputs),
+            self._side_packets() if self.side_inputs else _NO_SIDE_PACKETS,
+            side_outputs,
         )
-        for shard, stream in zip(context.input_list, self.inputs, strict=True):
-            shard.header = stream.header
-        return context
+
+    def _side_packets(self) -> PortMap[Packet]:
+        """Those that are there: optional ones may be left out."""
+        given, names = self.side_inputs, self.plan.input_side_packets.port_names
+        there = sorted(given)
+        if len(there) < len(names.places):
+            names = PortNames(tuple(names.places[place] for place in there))
+        return PortMap("input side packet", names, [given[place] for place in there])
 
     def take_context(self) -> CalculatorContext:
         """The context for the next call of a node."""
@@ -185,6 +192,18 @@ class Node:
         context = self.free_contexts.pop() if self.free_contexts else self.make_context()
         self.active.append(context)
         return context
+
+    def let_go(self) -> None:
+        """After the run: refer to nothing that refers back here."""
+        self.context = _NO_CONTEXT
+        self.active = []
+        self.free_contexts = []
+        for stream in self.inputs:
+            stream.node = stream.direct = None
+        for stream_out in self.outputs:
+            stream_out.let_go()
+        for side in self.side_outputs:
+            side.let_go()
 
     def counter(self, name: str) -> Counter:
         """The graph's counter of this name."""

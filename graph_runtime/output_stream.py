@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graph_runtime import timestamp as ts
 from graph_runtime.context import NO_PACKET, OutputStreamShard
@@ -54,6 +54,12 @@ class OutputStream:
         #: The shard of producers that run one call at a time; parallel ones have one per call.
         self.shard = OutputStreamShard(self)
 
+    def let_go(self) -> None:
+        """After the run: refer to nothing that refers back here."""
+        self.mirrors = []
+        self.observers = []
+        self.shard = _NO_SHARD
+
     def bound_after_call(self, shard: OutputStreamShard, time: int) -> int:
         """The bound that a call at input timestamp ``time`` leads to; UNSET for no change.
 
@@ -79,6 +85,10 @@ class OutputStream:
         if shard.packets:
             new = max(new, ts.next_allowed_in_stream(shard.packets[-1].time))
         return new
+
+
+_NO_STREAM: Any = None
+_NO_SHARD = OutputStreamShard(_NO_STREAM)
 
 
 class StreamObserver:

@@ -115,17 +115,20 @@ class ValidatedGraph:
     Attributes:
         config: the canonical ``CalculatorGraphConfig``: subgraphs expanded, nodes sorted.
         nodes: in order of execution; a node's id is its place.
+        input_places: per graph input, its place among them.
         consumers: per stream, the (node id, input id) pairs that read it, in order.
         producers: per stream, the id of the node or graph input that writes it.
         side_producers: per side packet that a node makes, (node id, its place there).
         side_packet_types: per side packet that the graph needs from outside, the type and whether
             every consumer can do without.
+        status_handlers: their configs, in order.
         outputs: the graph's own output streams, for fronts: TAG:name by tag and index.
     """
 
     config: Any
     nodes: tuple[NodePlan, ...]
     graph_inputs: tuple[GraphInputPlan, ...]
+    input_places: Mapping[str, int]
     consumers: Mapping[str, tuple[tuple[int, int], ...]]
     producers: Mapping[str, int]
     side_producers: Mapping[str, tuple[int, int]]
@@ -136,6 +139,7 @@ class ValidatedGraph:
     executors: Mapping[str, ExecutorPlan]
     max_queue_size: int
     report_deadlock: bool
+    status_handlers: tuple[Any, ...]
     type: str
     warnings: tuple[str, ...] = ()
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from graph_runtime.errors import Code, GraphError
+from graph_runtime.metrics import NO_METRICS, GraphMetrics
 
 if TYPE_CHECKING:
     from graph_runtime.plan import NodePlan, ValidatedGraph
@@ -36,6 +37,7 @@ class ResourceSettings:
         model_name: under which the graph is served, for messages and logs.
         request_queue_limit: how many requests a resource may have at a time, waiting ones included.
         verbose_response: answers show what a model was given, and the raw text it wrote.
+        metrics: of the graph; what is counted there outlives the resource.
     """
 
     directory: Path
@@ -43,6 +45,7 @@ class ResourceSettings:
     model_name: str = ""
     request_queue_limit: int = 2048
     verbose_response: bool = False
+    metrics: GraphMetrics = NO_METRICS
 
 
 @runtime_checkable
@@ -80,6 +83,33 @@ class ResourceInitializer(Protocol):
         """
 
 
+@runtime_checkable
+class CheckingInitializer(Protocol):
+    """A `ResourceInitializer` that can say what is wrong with a node without making anything."""
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        """Look at the node's options and at the files that they name; warnings.
+
+        Raises:
+            ResourceError: `ResourceInitializer.make` would fail.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedResources:
+    """What is known of a graph's resources before they are made.
+
+    Attributes:
+        errors: why one could not be made, in the order of the nodes.
+        warnings: node name and text of each.
+        side_packets: names of those that would be supplied.
+    """
+
+    errors: tuple[ResourceError, ...]
+    warnings: tuple[tuple[str, str], ...]
+    side_packets: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class GraphResources:
     """All resources of one graph. ``side_packets`` go to every run of it."""
@@ -106,17 +136,11 @@ async def make_resources(
         ResourceError: a node without a name, a name used twice, or an initializer's own.
     """
     made: list[NodeResource] = []
-    side_packets: dict[str, dict[str, NodeResource]] = {}
-    wanted: list[tuple[ResourceInitializer, NodePlan, list[str]]] = []
-    taken: set[tuple[str, str]] = set()
     # Making one can take minutes, so the names of all are looked at before.
-    for initializer in registry.resource_initializers():
-        for node in plan.nodes:
-            _supply(node, initializer.context_tags, side_packets)
-            if initializer.matches(node.calculator_type):
-                names = _supply(node, (initializer.tag,), side_packets)
-                _check_name(node, names, taken)
-                wanted.append((initializer, node, names))
+    wanted, side_packets = _wanted(plan, registry)
+    taken: set[tuple[str, str]] = set()
+    for _, node, names in wanted:
+        _check_name(node, names, taken)
     try:
         for initializer, node, names in wanted:
             resource = await initializer.make(node, settings)
@@ -128,6 +152,43 @@ async def make_resources(
             await resource.close()
         raise
     return GraphResources(tuple(made), side_packets)
+
+
+def check_resources(
+    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+) -> CheckedResources:
+    """Look for what `make_resources` would fail with, as far as that shows without making any."""
+    wanted, side_packets = _wanted(plan, registry)
+    taken: set[tuple[str, str]] = set()
+    errors: list[ResourceError] = []
+    warnings: list[tuple[str, str]] = []
+    for initializer, node, names in wanted:
+        try:
+            _check_name(node, names, taken)
+            if isinstance(initializer, CheckingInitializer):
+                found = initializer.check(node, settings)
+                warnings += [(node.config.name, warning) for warning in found]
+        except ResourceError as error:
+            errors.append(error)
+    return CheckedResources(tuple(errors), tuple(warnings), frozenset(side_packets))
+
+
+_Wanted: TypeAlias = list[tuple[ResourceInitializer, "NodePlan", list[str]]]
+
+
+def _wanted(
+    plan: ValidatedGraph, registry: Registry
+) -> tuple[_Wanted, dict[str, dict[str, NodeResource]]]:
+    """What to make for which node and under which side packets; and these, still empty."""
+    side_packets: dict[str, dict[str, NodeResource]] = {}
+    wanted: _Wanted = []
+    for initializer in registry.resource_initializers():
+        for node in plan.nodes:
+            _supply(node, initializer.context_tags, side_packets)
+            if initializer.matches(node.calculator_type):
+                names = _supply(node, (initializer.tag,), side_packets)
+                wanted.append((initializer, node, names))
+    return wanted, side_packets
 
 
 def _supply(

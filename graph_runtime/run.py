@@ -64,7 +64,6 @@ class Run:
         self.scheduler = scheduler
         self.driver = driver
         self.graph_inputs = graph_inputs
-        self.input_places = {stream.name: place for place, stream in enumerate(graph_inputs)}
         self.first_input_id = len(plan.nodes)
         self.streams = streams
         self.side_outputs = side_outputs
@@ -112,8 +111,10 @@ class Run:
             self.scheduler.log.record(error)
             self.driver.events_added()
             raise self.errors_so_far()
-        bound = time + 1 if ts.MIN <= time < ts.MAX else ts.next_allowed_in_stream(time)
-        flow.propagate(stream, [packet], bound)
+        if ts.MIN <= time < ts.MAX:
+            flow.propagate_one(stream, packet)
+        else:
+            flow.propagate(stream, [packet], ts.next_allowed_in_stream(time))
 
     def has_room(self, place: int) -> bool:
         """May a packet be added, or would it be pointless to wait?"""
@@ -158,13 +159,10 @@ class Run:
             self.scheduler.flow.propagate(self.graph_inputs[place], [], bound)
             self.driver.events_added()
 
-    def close_inputs(self, places: Iterable[int]) -> None:
+    def close_inputs(self, streams: Iterable[OutputStream]) -> None:
         """Graph inputs end."""
         with self.lock:
-            for place in places:
-                self.scheduler.close_graph_input(self.graph_inputs[place])
-            if all(stream.closed for stream in self.graph_inputs):
-                self.scheduler.inputs_closed = True
+            self.scheduler.close_graph_inputs(streams)
             self.driver.events_added()
 
     # Waiting --------------------------------------------------------------------------------------
@@ -315,7 +313,7 @@ class Run:
 
     def _end_clean_up(self) -> None:
         with self.lock:
-            for queue in self.scheduler.queues.values():
+            for queue in self.scheduler.queues:
                 queue.clear()
             self.call_status_handlers("POST_RUN", self.error)
             self.scheduler.move(RunEvent.CLEAN_UP)
@@ -330,9 +328,17 @@ class Run:
             if not node.inputs and not node.outputs and node.was_opened
         }
 
+    def let_go(self) -> None:
+        """Open the circles of references, so that the run dies with its graph, and its packets with
+        it, and not whenever the collector of garbage comes by. Lock held."""
+        for stream in self.graph_inputs:
+            stream.let_go()
+        for node in self.scheduler.nodes:
+            node.let_go()
+
     def call_status_handlers(self, phase: str, error: RunError | None) -> None:
         """Tell the graph's status handlers how the run begins or ended."""
-        for config in self.plan.config.status_handler:
+        for config in self.plan.status_handlers:
             handler = self.registry.find_status_handler(
                 config.status_handler, self.plan.config.package
             )

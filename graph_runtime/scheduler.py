@@ -15,7 +15,7 @@ Source: MediaPipe ``scheduler.cc``, ``calculator_node.cc``, ``calculator_graph.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class Scheduler:
         self,
         plan: ValidatedGraph,
         nodes: list[Node],
-        queues: Mapping[str, ReadyQueue],
+        queues: list[ReadyQueue],
         graph_inputs: list[OutputStream],
         constants: Mapping[int, ConstantOutputs],
         on_error: Callable[[GraphError], object] | None,
@@ -83,7 +83,6 @@ class Scheduler:
         self._unopened_sources: dict[int, Node] = {}
         self._waiting_sources: list[Node] = []
         self._active_sources: list[Node] = []
-        self._queue_list = tuple(queues.values())
         self._constants = constants
 
     # Events from the application ----------------------------------------------------------------
@@ -102,12 +101,11 @@ class Scheduler:
             self._propagate_header(stream)
         self.handle_idle()
 
-    def close_graph_input(self, stream: OutputStream) -> None:
-        """A graph input ends."""
-        if not stream.closed:
+    def close_graph_inputs(self, streams: Iterable[OutputStream]) -> None:
+        """Graph inputs end."""
+        for stream in streams:
             self.flow.close_stream(stream)
-            if all(each.closed for each in self.graph_inputs):
-                self.inputs_closed = True
+        self.inputs_closed = all(stream.closed for stream in self.graph_inputs)
 
     def close_all_sources(self) -> None:
         """All graph inputs end, and sources are closed when their turn comes."""
@@ -133,7 +131,7 @@ class Scheduler:
             self._set_paused(False)
 
     def _set_paused(self, paused: bool) -> None:
-        for queue in self._queue_list:
+        for queue in self.queues:
             queue.paused = paused
             if not paused and len(queue) and not queue.is_pumped:
                 self.flow.woken.append(queue)
@@ -145,8 +143,8 @@ class Scheduler:
         """Nothing is queued and nothing runs on a thread or event loop."""
         if self.running:
             return False
-        for queue in self._queue_list:  # noqa: SIM110 - a generator costs more than the loop
-            if queue.heap or len(queue):
+        for queue in self.queues:  # noqa: SIM110 - a generator costs more than the loop
+            if queue.heap or queue.opens or queue.sources:
                 return False
         return True
 
@@ -285,7 +283,8 @@ class Scheduler:
             return
         node.was_opened = True
         for shard in context.output_list:
-            self.flow.propagate_shard(shard, ts.UNSTARTED)
+            if shard.packets or shard.updated_bound != ts.UNSET:
+                self.flow.propagate_shard(shard, ts.UNSTARTED)
         for stream in node.outputs:
             stream.is_locked = True
             self._propagate_header(stream)

@@ -75,6 +75,29 @@ def _checked_index(text: str, index: str | None) -> int:
     return int(index)
 
 
+class PortNames:
+    """How the ports of one kind can be addressed. Made once per node, for the maps of all runs.
+
+    Attributes:
+        places: (tag, index) of each port, by id.
+        aliases: every key with the id of its port: (tag, index), the tag alone for index 0, and the
+            index alone without a tag.
+    """
+
+    __slots__ = ("aliases", "places")
+
+    def __init__(self, places: tuple[tuple[str, int], ...]) -> None:
+        self.places = places
+        aliases: list[tuple[str | int | tuple[str, int], int]] = []
+        for place, (tag, index) in enumerate(places):
+            aliases.append(((tag, index), place))
+            if not tag:
+                aliases.append((index, place))
+            elif index == 0:
+                aliases.append((tag, place))
+        self.aliases = tuple(aliases)
+
+
 class TagMap:
     """The ports of one kind of one node: names by (tag, index), in id order.
 
@@ -83,7 +106,7 @@ class TagMap:
             indexes of a tag (FAILED_PRECONDITION).
     """
 
-    __slots__ = ("_ids", "keys", "names")
+    __slots__ = ("_ids", "keys", "names", "port_names")
 
     def __init__(self, entries: Iterable[str]) -> None:
         by_tag: dict[str, dict[int, str]] = {}
@@ -117,6 +140,7 @@ class TagMap:
         )
         self.names: tuple[str, ...] = tuple(by_tag[tag][index] for tag, index in self.keys)
         self._ids = {key: place for place, key in enumerate(self.keys)}
+        self.port_names = PortNames(self.keys)
 
     @staticmethod
     def of_keys(keys: Sequence[tuple[str, int]], names: Sequence[str]) -> TagMap:

@@ -36,7 +36,7 @@ from graph_runtime.packet import Packet
 from graph_runtime.ports import In, Out, Port, SideIn, SideOut, ports_of
 from graph_runtime.registry import REGISTRY, Registry
 from graph_runtime.service import GraphService
-from graph_runtime.tag_map import TagMap, parse_tag_index, port_label
+from graph_runtime.tag_map import PortNames, TagMap, parse_tag_index, port_label
 from graph_runtime.timestamp import Timestamp
 
 Place = tuple[str, int]
@@ -147,8 +147,8 @@ class CalculatorRunner:
         self._services = dict(services or {})
         self._feed: list[tuple[Place, Action]] = []
         self._headers: dict[Place, Any] = {}
-        self.outputs: PortMap[Sink] = PortMap("output stream", (), ())
-        self.side_outputs: PortMap[Packet] = PortMap("output side packet", (), ())
+        self.outputs: PortMap[Sink] = PortMap("output stream", PortNames(()), [])
+        self.side_outputs: PortMap[Packet] = PortMap("output side packet", PortNames(()), [])
         self.counters: dict[str, int] = {}
 
     # What goes in ---------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class CalculatorRunner:
             graph.set_service_object(service, value)
         outputs = TagMap(node.output_stream)
         sinks = [Sink(graph, name) for name in outputs.names]
-        self.outputs = PortMap("output stream", outputs.keys, sinks)
+        self.outputs = PortMap("output stream", outputs.port_names, sinks)
         streams, sides = _names(node.input_stream), _names(node.input_side_packet)
         for place in self._side_packets:
             if place not in sides:
@@ -246,7 +246,9 @@ class CalculatorRunner:
             for place, name in _names(node.output_side_packet).items():
                 with suppress(UnavailableError):
                     made[place] = graph.get_output_side_packet(name)
-            self.side_outputs = PortMap("output side packet", tuple(made), made.values())
+            self.side_outputs = PortMap(
+                "output side packet", PortNames(tuple(made)), list(made.values())
+            )
             prefix = f"{node.name or node.calculator}-"
             counters = graph.statistics().counters
             self.counters = {name.removeprefix(prefix): count for name, count in counters.items()}

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_runtime import timestamp as ts
 from graph_runtime.packet import EMPTY
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from graph_runtime.run import Run
 
 DEFAULT_CAPACITY = 100_000
+
+
+class CallObserver(Protocol):
+    """What is told of every call of a run; nothing is measured for it that is not measured anyway.
+
+    Both methods are called with the graph's lock held, so they must be quick.
+    """
+
+    def start(self, run: Run) -> None:
+        """A run begins."""
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """A call has returned and is not reported yet: its inputs and outputs are in the context.
+
+        Times are of ``time.perf_counter_ns``.
+        """
 
 
 class Tracer:

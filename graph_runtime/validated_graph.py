@@ -473,6 +473,7 @@ class _Validation:
                     strict=True,
                 )
             ),
+            input_places={name: place for place, name in enumerate(self.graph_inputs.names)},
             consumers={name: tuple(ends) for name, ends in self.consumers.items()},
             producers={name: producer[0] for name, producer in self.producers.items()},
             side_producers=self.side_producers,
@@ -483,6 +484,7 @@ class _Validation:
             executors=self.executors,
             max_queue_size=max_queue_size,
             report_deadlock=config.report_deadlock,
+            status_handlers=tuple(config.status_handler),
             type=config.type,
             warnings=tuple(self.warnings),
         )

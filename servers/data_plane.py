@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
+from graph_runtime import Code, GraphError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,12 @@ class InferStream(Protocol):
         """
 
 
+class ReloadError(GraphError):
+    """Not all of what the configuration says now could be taken; what was served goes on."""
+
+    code = Code.FAILED_PRECONDITION
+
+
 class DataPlane(Protocol):
     """The served models, by name.
 
@@ -138,8 +145,12 @@ class DataPlane(Protocol):
     def is_model_ready(self, model: str, version: str = "") -> bool:
         """Would it answer now? Raises only `NotFoundError`."""
 
-    def metadata(self, model: str, version: str = "") -> ModelMetadata:
-        """What is known of a model that is loaded."""
+    async def metadata(self, model: str, version: str = "") -> ModelMetadata:
+        """What is known of a model; one that loads on demand is loaded for the first such
+        question."""
+
+    async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
+        """What a request to it consists of; else as `metadata`."""
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """One request, one answer. Cancelling this coroutine cancels the run.
@@ -161,6 +172,16 @@ class DataPlane(Protocol):
 
     def index(self) -> Sequence[IndexEntry]:
         """Every version of every model that the configuration names, loaded or not."""
+
+    async def reload(self) -> bool:
+        """Read the configuration again and serve what it says now; try what failed again.
+
+        True if anything was loaded, unloaded or replaced. Returns when that is done; requests in
+        flight go on, on what they began with.
+
+        Raises:
+            ReloadError: the configuration cannot be used, or something in it cannot be loaded.
+        """
 
     async def load(self, model: str) -> None:
         """Load it anew from its files if it is not loaded.

@@ -6,13 +6,19 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from graph_runtime import Code, GraphError
 from servers.data_plane import DataPlane
 from servers.kserve_grpc.settings import GrpcSettings
+from servers.metrics.graph_requests import GRPC as GRPC_INTERFACE
+from servers.metrics.graph_requests import REST
+from servers.metrics.observed_data_plane import ObservedDataPlane
+from servers.metrics.server_metrics import ServerMetrics
 from servers.openai_http import HttpSettings
 from servers.openai_http import start_front as start_http
+from servers.request_log import RequestJournal
 
 HTTP: Final = "http"
 GRPC: Final = "grpc"
@@ -52,40 +58,70 @@ class Front(Protocol):
 class Fronts:
     """All fronts of one server, themselves a `Front` but for the addresses."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, journal: RequestJournal | None = None, metrics: ServerMetrics | None = None
+    ) -> None:
+        """``journal``: is told of every request; ``metrics``: what HTTP publishes."""
+        self._journal = journal or RequestJournal()
+        self._metrics = metrics
         self._fronts: dict[str, Front] = {}
+        self._schemes: dict[str, str] = {}
 
     @property
     def urls(self) -> tuple[str, ...]:
         """What is listened on, with the real ports; HTTP comes first."""
         return tuple(
-            f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+            f"{self._schemes[scheme]}://[{host}]:{port}"
+            if ":" in host
+            else f"{self._schemes[scheme]}://{host}:{port}"
             for scheme, front in self._fronts.items()
             for host, port in front.addresses
         )
 
     async def start(
-        self, data_plane: DataPlane, http: HttpSettings | None, grpc: GrpcSettings | None
+        self,
+        data_plane: DataPlane,
+        http: HttpSettings | None,
+        grpc: GrpcSettings | None,
+        document: bytes = b"",
     ) -> None:
-        """Listen with those that have settings.
+        """Listen with those that have settings. ``document``: what HTTP publishes of itself.
 
         Raises:
             ListenError: an address is taken or is none; none is listened on then.
         """
+        self._schemes = {
+            name: name if settings is None or settings.tls is None else f"{name}s"
+            for name, settings in ((HTTP, http), (GRPC, grpc))
+        }
         try:
             if http is not None:
-                self._fronts[HTTP] = await _start(start_http, data_plane, http, HTTP)
+                start = partial(
+                    start_http,
+                    journal=self._journal,
+                    document=document,
+                    metrics=None if self._metrics is None else self._metrics.text,
+                )
+                plane = self._observed(data_plane, REST)
+                self._fronts[HTTP] = await _start(start, plane, http, HTTP)
             if grpc is not None:
-                # Only now: gRPC's library takes time to load, and threads.
-                # Children are started by fork and exec, which gRPC need not know; it would write to
-                # standard error about it.
+                # It would want to stop its threads for each child process, and logs that it cannot;
+                # children start another program, and need none of it.
                 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+                # Only now: gRPC's library takes time to load, and threads.
                 from servers.kserve_grpc.front import start_front as start_grpc
 
-                self._fronts[GRPC] = await _start(start_grpc, data_plane, grpc, GRPC)
+                start_calls = partial(start_grpc, journal=self._journal)
+                plane = self._observed(data_plane, GRPC_INTERFACE)
+                self._fronts[GRPC] = await _start(start_calls, plane, grpc, GRPC)
         except ListenError:
             await self.close()
             raise
+
+    def _observed(self, data_plane: DataPlane, interface: str) -> DataPlane:
+        if self._metrics is None:
+            return data_plane
+        return ObservedDataPlane(data_plane, self._metrics, interface)
 
     async def stop_accepting(self) -> None:
         for front in self._fronts.values():

@@ -9,20 +9,23 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
 from calculators.openvino.model_provider import ModelProvider
-from graph_runtime import GraphError, Registry, ValidationError
+from graph_runtime import GraphError, NodePlan, Registry, ValidationError
 from graph_runtime.errors import reason_of
 from graph_runtime.states import next_state
 from servers.config import GraphEntry
 from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
-from servers.graph_inference.graph_interface import VERSION
+from servers.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.loaded_graph import Emit, GraphSettings, LoadedGraph, load_graph
 from servers.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.servable_status import index_entry, unavailable_error, version_status
+from servers.users import Users
+from servers.watched_files import WatchedFiles, files_around, files_of
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,7 +40,10 @@ class GraphDefinition:
         entry: its name and files.
         graph: what answers; None unless it is AVAILABLE.
         reason: why it could not be loaded, for clients: no paths of this machine; "" otherwise.
-        created: when it was loaded, Unix time in seconds.
+        created: when it was loaded, or could be, Unix time in seconds.
+        users: requests and streams, those included that wait for their client.
+        hold_up: how a node of it held up the event loop, in words; "" when none has since it was
+            loaded.
     """
 
     def __init__(
@@ -46,15 +52,25 @@ class GraphDefinition:
         registry: Registry,
         settings: GraphSettings | None = None,
         models: ModelProvider | None = None,
+        shared: tuple[Path, ...] = (),
     ) -> None:
-        """``models``: of its session nodes; without, those beside the graph."""
+        """
+        Args:
+            models: of its session nodes; without, those beside the graph.
+            shared: modules whose calculators ``registry`` has, which are watched like its own.
+        """
         self.entry = entry
         self._registry = registry
         self._settings = settings
         self._models = models
+        self._shared = shared
+        #: What it was made from, with the digest; of a failure also what lies around.
+        self._files = self._around = (WatchedFiles(), "")
+        self.users = Users()
         self.graph: LoadedGraph | None = None
         self.reason = ""
         self.created = 0
+        self.hold_up = ""
         self._state = ServableState.START
 
     @property
@@ -75,10 +91,12 @@ class GraphDefinition:
         if self._state is ServableState.AVAILABLE:
             return
         self._move(ServableEvent.LOAD)
-        self.reason = ""
+        self.reason = self.hold_up = ""
         _log.info("%s: loading", self.name)
         start = time.monotonic()
         try:
+            # Before: what changes while it loads is seen as a change afterwards.
+            self._files, self._around = await asyncio.to_thread(self._look)
             self.graph = await load_graph(self.entry, self._registry, self._settings, self._models)
         except Exception as error:
             self._fail(error)
@@ -92,6 +110,27 @@ class GraphDefinition:
         self.created = int(time.time())
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, time.monotonic() - start)
+
+    def defer(self) -> None:
+        """The next request is to load it."""
+        self.reason = ""
+        self.created = self.created or int(time.time())
+        self._move(ServableEvent.DEFER)
+
+    def is_outdated(self) -> bool:
+        """Are its files others than when it was loaded, or could not be? For a thread."""
+        if self._state is ServableState.AVAILABLE:
+            files, digest = self._files
+        elif self._state is ServableState.FAILED:
+            files, digest = self._around
+        else:
+            return False
+        return files.digest() != digest
+
+    def _look(self) -> tuple[tuple[WatchedFiles, str], tuple[WatchedFiles, str]]:
+        files = files_of(self.entry, self._registry, self._shared)
+        around = files_around(self.entry, files)
+        return (files, files.digest()), (around, around.digest())
 
     def _fail(self, error: Exception) -> None:
         text = _text_of(error)
@@ -109,22 +148,31 @@ class GraphDefinition:
             return
         graph, self.graph = self.graph, None
         self._move(ServableEvent.RETIRE)
+        await self.users.wait_until_none()
         if graph is not None:
             try:
                 await graph.close()
             except Exception:
                 _log.exception("%s: its resources could not be closed", self.name)
+            _log.info("%s: unloaded", self.name)
         self._move(ServableEvent.UNLOADED)
 
     # What it says of itself -----------------------------------------------------------------------
 
-    def status(self) -> dict[str, object]:
+    def status(self, note: str = "") -> dict[str, object]:
         """Its part of ``GET /v1/config``. Graphs have one version, as there."""
+        stuck = self.graph.stuck if self.graph is not None else ""
+        note = "; ".join(each for each in (note, self.hold_up, stuck) if each)
         return {
             "model_version_status": [
-                version_status(VERSION, self._state, self.reason, self.unavailable_reason)
+                version_status(VERSION, self._state, self.reason, self.unavailable_reason, note)
             ]
         }
+
+    def holds(self, node: NodePlan) -> bool:
+        """Is it one of the nodes of what answers now? For any thread."""
+        graph = self.graph
+        return graph is not None and any(each is node for each in graph.plan.nodes)
 
     def index(self) -> Sequence[IndexEntry]:
         """Its part of the repository's index."""
@@ -136,6 +184,8 @@ class GraphDefinition:
         Raises:
             NotFoundError: it is loaded, and has no such version.
         """
+        if self._state is ServableState.ON_DEMAND:
+            return version in VERSIONS
         return self.graph is not None and self.graph.is_ready(version)
 
     def metadata(self, version: str) -> ModelMetadata:
@@ -146,19 +196,25 @@ class GraphDefinition:
 
     async def answer(self, payload: HttpPayload, emit: Emit) -> None:
         """See `servers.data_plane.DataPlane.answer`."""
-        await self._loaded().answer(payload, emit)
+        graph = self._loaded()
+        with self.users:
+            await graph.answer(payload, emit)
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """See `servers.data_plane.DataPlane.infer`."""
-        return await self._loaded().infer(request, client)
+        graph = self._loaded()
+        with self.users:
+            return await graph.infer(request, client)
 
     @asynccontextmanager
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
         """See `servers.data_plane.DataPlane.open_stream`."""
-        async with self._loaded().open_stream(first, client, emit) as stream:
-            yield stream
+        graph = self._loaded()
+        with self.users:
+            async with graph.open_stream(first, client, emit) as stream:
+                yield stream
 
     def _loaded(self) -> LoadedGraph:
         if self.graph is None:

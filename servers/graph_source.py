@@ -26,6 +26,8 @@ class GraphSource:
     Attributes:
         path: as the user wrote it; of a graph that was made, what messages call it.
         config: the ``CalculatorGraphConfig`` as written.
+        configs: that one, and those of the subgraph files beside it that it uses.
+        files: of all these; none of a graph that was made.
         registry: what its nodes are made from, subgraph files beside it included.
 
     Raises:
@@ -36,11 +38,15 @@ class GraphSource:
         self.path = path
         self.registry = Registry(registry)
         self._is_file = text is None
+        self.files: list[Path] = []
         if text is None:
             self.config = load_graph_config(path)
+            self.configs = [self.config]
+            self.files.append(Path(path))
             self._register_neighbours()
         else:
             self.config = parse_graph_text(text, source=path)
+            self.configs = [self.config]
 
     def validate(self) -> ValidatedGraph:
         """The plan.
@@ -107,6 +113,7 @@ class GraphSource:
                 if found is not None:
                     self.registry.register_subgraph(found, name)
                     waiting.append(found)
+                    self.configs.append(found)
 
     def _is_known(self, name: str, package: str) -> bool:
         return (
@@ -130,5 +137,6 @@ class GraphSource:
             if (is_likely or path.stem == name) and not path.samefile(own):
                 config = load_graph_config(path)
                 if (config.type or path.stem) == name:
+                    self.files.append(path)
                     return config
         return None

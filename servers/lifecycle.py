@@ -8,17 +8,27 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
 
 from graph_runtime import REGISTRY, Registry
-from servers.config import GraphEntry, ModelEntry
+from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts import Fronts
+from servers.graph_definition import GraphDefinition
+from servers.hold_ups import HoldUps
 from servers.kserve_grpc.settings import GrpcSettings
 from servers.loaded_graph import GraphSettings
+from servers.loop_watchdog import LoopWatchdog
+from servers.metrics.server_metrics import Served, ServerMetrics
 from servers.model_repository import ModelRepository
 from servers.openai_http import HttpSettings
+from servers.openapi import openapi_document
+from servers.process_state import logged_on_signal
+from servers.reloader import Reloader
+from servers.request_log import RequestJournal
+from servers.shared_modules import SharedModules
 
 T = TypeVar("T")
 
@@ -26,6 +36,8 @@ _log: Final = logging.getLogger(__name__)
 
 #: How long resources may take to close once nothing answers any more.
 CLOSE_SECONDS: Final = 15.0
+#: Between two looks for what is idle.
+IDLE_STEP_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,11 @@ class ServerSettings:
         registry: where graphs find their calculators and the makers of their resources.
         graph_settings: of all graphs.
         drain_seconds: how long requests in flight may go on after the signal to stop.
+        python_path: modules whose calculators all graphs have besides those of ``registry``.
+        reread: reads anew what to serve; None: nothing is reloaded.
+        journal: is told of every request.
+        metrics: what is counted.
+        poll_seconds: between two looks for changed files; 0: only `DataPlane.reload` looks.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -47,6 +64,11 @@ class ServerSettings:
     drain_seconds: float = 30.0
     models: tuple[ModelEntry, ...] = ()
     grpc: GrpcSettings | None = None
+    python_path: tuple[Path, ...] = ()
+    reread: Callable[[], ServerConfig] | None = None
+    poll_seconds: float = 1.0
+    journal: RequestJournal = field(default_factory=RequestJournal)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
 
 
 class Server:
@@ -54,10 +76,24 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
+        graph_settings = replace(settings.graph_settings, metrics=self.metrics)
+        shared = SharedModules(settings.registry, settings.python_path)
         self.repository = ModelRepository(
-            settings.graphs, settings.registry, settings.graph_settings, settings.models
+            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
         )
-        self._fronts = Fronts()
+        if self.metrics is not None:
+            self.metrics.served = self._served
+            settings.journal.counts = self.metrics.end_request
+            settings.journal.forgets = self.metrics.forget_generation
+        self._reloader: Reloader | None = None
+        if settings.reread is not None:
+            config = ServerConfig(
+                Path(), settings.graphs, settings.models, python_path=settings.python_path
+            )
+            self._reloader = Reloader(self.repository, shared, config, settings.reread)
+        self._watching: list[asyncio.Task[None]] = []
+        self._fronts = Fronts(settings.journal, self.metrics)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -70,15 +106,47 @@ class Server:
         Raises:
             ListenError: an address is taken or is none.
         """
-        await self._fronts.start(self.repository, self.settings.http, self.settings.grpc)
+        http = self.settings.http
+        document = b"" if http is None else openapi_document(http, self._example_model())
+        await self._fronts.start(self.repository, http, self.settings.grpc, document)
+
+    def _served(self) -> Iterator[Served]:
+        """What metrics have series of: everything that the configuration names."""
+        for each in self.repository.servables():
+            is_ready = self.repository.is_model_ready(each.name)
+            versions = None
+            if not isinstance(each, GraphDefinition):
+                versions = tuple(entry.version for entry in each.index())
+            yield Served(each.name, is_ready, versions)
+
+    def _example_model(self) -> str:
+        """The name that examples in the document have."""
+        return self.settings.graphs[0].name if self.settings.graphs else "demo"
 
     async def load(self) -> None:
-        """Load everything; what fails is logged, and the rest served."""
+        """Load everything; what fails is logged, and the rest served. From now on changed files are
+        looked for."""
+        self._watch(self._unload_idle(), "unload what is idle")
+        if self._reloader is not None and self.settings.poll_seconds:
+            self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
         await self.repository.load_all()
+
+    def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._watching.append(asyncio.create_task(work, name=name))
+
+    async def _unload_idle(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE_STEP_SECONDS)
+            self.repository.unload_idle()
 
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
         """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
         self.repository.begin_draining()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        if self._reloader is not None:
+            await self._reloader.close()
         if self._fronts.urls:
             seconds = self.settings.drain_seconds
             await self._fronts.stop_accepting()
@@ -110,14 +178,19 @@ def serve(
 
 
 async def _serve(server: Server, on_loaded: Callable[[Server], None] | None) -> int:
-    with _signals() as (stop, hurry):
+    hold_ups = HoldUps(server.repository.servables)
+    seconds = server.settings.drain_seconds + CLOSE_SECONDS
+    with (
+        LoopWatchdog(hold_ups.name_of, hold_ups.note) as watchdog,
+        _signals(lambda: watchdog.stop_within(seconds)) as (stop, hurry),
+        logged_on_signal(),
+    ):
         await server.start()
         _log.info("listening on %s", ", ".join(server.addresses))
         await until(stop, server.load())
         if not stop.is_set() and on_loaded is not None:
             on_loaded(server)
         await stop.wait()
-        seconds = server.settings.drain_seconds + CLOSE_SECONDS
         try:
             await asyncio.wait_for(server.stop(hurry), seconds)
         except TimeoutError:
@@ -147,13 +220,17 @@ async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> 
 
 
 @contextmanager
-def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
-    """Events of the first and of the second signal to stop. The third ends the process."""
+def _signals(tell: Callable[[], None]) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Events of the first and of the second signal to stop. The third ends the process.
+
+    ``tell`` is called with each at once, even while the loop does not turn.
+    """
     loop = asyncio.get_running_loop()
     events = [asyncio.Event(), asyncio.Event()]
     waiting = iter(events)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
+        tell()
         event = next(waiting, None)
         if event is None:
             os._exit(128 + number)

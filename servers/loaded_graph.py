@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.http_payload import ClientConnection, HttpPayload, RequestError
@@ -16,11 +17,15 @@ from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS, ModelProvider
+from calculators.request_record import current_record
 from graph_runtime import (
+    METRICS,
+    NO_METRICS,
     CalculatorGraph,
     Code,
     GraphError,
     GraphResources,
+    GraphService,
     NotFoundError,
     Packet,
     Registry,
@@ -33,17 +38,27 @@ from servers.author_code import registry_of
 from servers.config import GraphEntry
 from servers.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.graph_inference import (
+    GIVE_UP_SECONDS,
     VERSIONS,
     GraphInterface,
     GraphStream,
     LoopDelivery,
     SideParameters,
     end_run,
+    ending_of,
     find_model_tensors,
     infer_once,
+    stuck_nodes,
 )
 from servers.graph_source import GraphSource
+from servers.in_flight import InFlight
 from servers.text_generation import TextModel
+
+if TYPE_CHECKING:
+    from servers.metrics.graph_runs import GraphRuns
+    from servers.metrics.server_metrics import ServerMetrics
+
+_log: Final = logging.getLogger(__name__)
 
 Emit = Callable[[str | bytes], object]
 
@@ -65,11 +80,16 @@ class GraphSettings:
         cache_dir: where compiled models may be kept; "" is nowhere.
         request_limit: requests of one graph, or version of a model, in flight; more get 429.
         verbose_response: answers show what the model was given, and the raw text it wrote.
+        idle_unload_seconds: what nobody asks for so long is unloaded, and loaded again when it is
+            asked; 0 is never.
+        metrics: what they count; None: nothing.
     """
 
     cache_dir: str = ""
     request_limit: int = REQUEST_LIMIT
     verbose_response: bool = False
+    idle_unload_seconds: float = 0.0
+    metrics: ServerMetrics | None = None
 
 
 async def load_graph(
@@ -95,6 +115,7 @@ async def load_graph(
         entry.name,
         settings.request_limit,
         settings.verbose_response,
+        NO_METRICS if settings.metrics is None else settings.metrics.service_of(entry.name),
     )
     resources = await make_resources(plan, resource_settings, source.registry)
     models = models or DirectoryModels(entry.directory)
@@ -102,11 +123,11 @@ async def load_graph(
         known = await find_model_tensors(plan, models)
         interface = GraphInterface(entry.name, plan, known)
         parameters = SideParameters(plan, resources.side_packets)
-        _check_side_packets(parameters, interface)
+        check_side_packets(parameters, interface)
     except BaseException:
         await resources.close()
         raise
-    return LoadedGraph(
+    graph = LoadedGraph(
         entry.name,
         plan,
         source.registry,
@@ -117,9 +138,12 @@ async def load_graph(
         entry.directory,
         settings.request_limit,
     )
+    if settings.metrics is not None:
+        graph.count_into(settings.metrics)
+    return graph
 
 
-def _check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
+def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
     """See that every side packet can come from somewhere.
 
     Raises:
@@ -153,11 +177,12 @@ class LoadedGraph:
     ) -> None:
         self.plan = plan
         self._name = name
-        self._request_limit = request_limit
         self._resources = resources
-        #: Plain models beside the graph; loaded when a run first asks for one, and kept.
-        self._models = models
-        self._directory = directory
+        self._services: dict[GraphService[Any], Any] = {
+            # Plain models beside the graph; loaded when a run first asks for one, and kept.
+            MODELS: models,
+            GRAPH_DIRECTORY: directory,
+        }
         self._registry = registry
         self._side_packets = {name: Packet(value) for name, value in resources.side_packets.items()}
         self.request_stream = request_stream_of(plan)
@@ -169,13 +194,36 @@ class LoadedGraph:
         )
         #: A graph that takes HTTP requests is asked for completions.
         self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
-        self.in_flight = 0
-        self._idle: asyncio.Future[None] | None = None
+        self._requests = InFlight(name, request_limit)
+        #: Of each run that was given up, the nodes that do not return.
+        self._stuck: list[str] = []
+        self._metrics: ServerMetrics | None = None
+        self._runs: GraphRuns | None = None
+
+    def count_into(self, metrics: ServerMetrics) -> None:
+        """Count its runs there, until it is closed."""
+        self._metrics = metrics
+        self._runs = metrics.begin_graph(self._name, self.plan)
+        self._services[METRICS] = self._runs.service
 
     @property
     def unavailable_reason(self) -> str:
         """Why it cannot answer now; "" while it can."""
         return self._resources.unavailable_reason
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests it answers now."""
+        return self._requests.count
+
+    @property
+    def stuck(self) -> str:
+        """Which runs do not end although they were cancelled, in words; "" when there are none."""
+        if not self._stuck:
+            return ""
+        count = len(self._stuck)
+        what = "a run that was cancelled does" if count == 1 else f"{count} cancelled runs do"
+        return f"{what} not end: node {', '.join(dict.fromkeys(self._stuck))} has not returned"
 
     @property
     def answers_http(self) -> bool:
@@ -190,8 +238,7 @@ class LoadedGraph:
             RunError: the graph failed.
         """
         self._check_answers_http()
-        with self._in_flight():
-            graph = self._new_graph()
+        with self._new_run() as graph:
             packets = LoopDelivery(emit)
             graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
             try:
@@ -237,9 +284,9 @@ class LoadedGraph:
         if self._text_model is not None:
             self._check_answers_http()
             return await self._text_model.infer(request, client)
-        with self._in_flight():
+        with self._new_run() as graph:
             side_packets = self._side_packets_of(request)
-            return await infer_once(self._new_graph(), self._interface, request, side_packets)
+            return await infer_once(graph, self._interface, request, side_packets)
 
     @asynccontextmanager
     async def open_stream(
@@ -257,9 +304,9 @@ class LoadedGraph:
             async with self._text_model.open_stream(first, client, emit) as texts:
                 yield texts
             return
-        with self._in_flight():
+        with self._new_run() as graph:
             side_packets = self._side_packets_of(first)
-            stream = GraphStream(self._new_graph(), self._interface, first.model, client, emit)
+            stream = GraphStream(graph, self._interface, first.model, client, emit)
             await stream.start(side_packets)
             try:
                 yield stream
@@ -281,39 +328,56 @@ class LoadedGraph:
 
     # Runs -----------------------------------------------------------------------------------------
 
-    def _new_graph(self) -> CalculatorGraph:
-        graph = CalculatorGraph(validated_graph=self.plan, registry=self._registry)
-        graph.set_service_object(MODELS, self._models)
-        graph.set_service_object(GRAPH_DIRECTORY, self._directory)
-        return graph
-
     @contextmanager
-    def _in_flight(self) -> Iterator[None]:
-        """Count a run.
+    def _new_run(self) -> Iterator[CalculatorGraph]:
+        """A graph for one run, counted until the run is over.
 
         Raises:
             RequestError: there are as many as may be (RESOURCE_EXHAUSTED).
         """
-        if self.in_flight >= self._request_limit:
-            raise RequestError(
-                f'The model "{self._name}" has {self.in_flight} requests in flight, as many as it '
-                f"takes; try again later",
-                code=Code.RESOURCE_EXHAUSTED,
-                retry_after=1,
-            )
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            if self._idle is not None and not self.in_flight and not self._idle.done():
-                self._idle.set_result(None)
+        with self._requests:
+            graph = self._new_graph()
+            try:
+                yield graph
+            finally:
+                ending = ending_of(graph)
+                if ending is not None:
+                    self._give_up(graph, ending)
+
+    def _give_up(self, graph: CalculatorGraph, ending: asyncio.Future[None]) -> None:
+        """A run does not end; it counts until it has, as does the thread that it holds."""
+        nodes = ", ".join(f'"{name}"' for name in stuck_nodes(graph))
+        _log.error(
+            "%s: a run does not end although it was cancelled: node %s has not returned for %g s; "
+            "its request is over",
+            self._name, nodes, GIVE_UP_SECONDS,
+        )  # fmt: skip
+        self._requests.hold(ending)
+        self._stuck.append(nodes)
+
+        def ended(_: object) -> None:
+            self._stuck.remove(nodes)
+            _log.warning("%s: a run has ended after all: node %s", self._name, nodes)
+
+        ending.add_done_callback(ended)
+
+    def _new_graph(self) -> CalculatorGraph:
+        graph = CalculatorGraph(
+            validated_graph=self.plan, registry=self._registry, services=self._services
+        )
+        if self._runs is not None:
+            graph.count_into(self._runs.totals)
+        record = current_record()
+        if record is not None and record.trace is not None:
+            graph.trace(record.begin_run(self._name))
+        return graph
 
     async def close(self) -> None:
         """Wait until no request is in flight, then give the resources back."""
-        if self.in_flight:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
+        await self._requests.wait_until_none()
+        if self._metrics is not None and self._runs is not None:
+            self._metrics.end_graph(self._runs)
+            self._runs = None
         await self._resources.close()
 
 

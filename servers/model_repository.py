@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
@@ -17,6 +19,7 @@ from servers.data_plane import (
     InferStream,
     ModelDescription,
     ModelMetadata,
+    TensorMetadata,
 )
 from servers.graph_definition import GraphDefinition
 from servers.loaded_graph import Emit, GraphSettings
@@ -24,14 +27,38 @@ from servers.models.graph_models import GraphModels
 from servers.models.model_definition import ModelDefinition
 from servers.servable import Servable
 from servers.servable_states import ServableState
-from servers.servable_status import unavailable_error
+from servers.slot import Entry, Slot
 
 #: Longer names are of no model, and looking for near ones would take long.
 _LONGEST_NAME = 256
+#: How long who loads something waits for its unloading: processes take a moment to end, requests in
+#: flight perhaps hours.
+UNLOAD_SECONDS = 10.0
+_ANSWERING = (ServableState.AVAILABLE, ServableState.ON_DEMAND)
+
+
+class Changes(NamedTuple):
+    """What an update changes.
+
+    Attributes:
+        names: of all that it touches.
+        work: ends when what is new is loaded, or has failed; what is retired may still have
+            requests then.
+    """
+
+    names: Sequence[str]
+    work: Sequence[asyncio.Task[None]]
 
 
 class ModelRepository:
-    """Implements `servers.data_plane.DataPlane`. Belongs to one event loop."""
+    """Implements `servers.data_plane.DataPlane`. Belongs to one event loop.
+
+    Attributes:
+        registry: where graphs that are loaded from now on find their calculators.
+        shared: modules whose calculators it has, from the configuration.
+        problem: why the configuration as it is now is not in use; "" while it is.
+        reloads_by: what `reload` calls; None without a configuration to read again.
+    """
 
     def __init__(
         self,
@@ -39,30 +66,69 @@ class ModelRepository:
         registry: Registry,
         settings: GraphSettings | None = None,
         models: Iterable[ModelEntry] = (),
+        shared: tuple[Path, ...] = (),
     ) -> None:
-        configured = {entry.name: ModelDefinition(entry, settings) for entry in models}
-        self._servables: dict[str, Servable] = {
-            entry.name: GraphDefinition(
-                entry, registry, settings, GraphModels(configured, entry.directory)
-            )
-            for entry in graphs
-        }
-        self._servables.update(configured)
-        self._loading: dict[str, asyncio.Task[None]] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self.registry = registry
+        self.shared = shared
+        self.problem = ""
+        self.reloads_by: Callable[[], Awaitable[bool]] | None = None
+        self._settings = settings or GraphSettings()
+        entries: list[Entry] = [*graphs, *models]
+        self._slots = {entry.name: self._slot(entry) for entry in entries}
+        self._leaving: dict[asyncio.Task[None], Slot] = {}
+        self._retiring: dict[asyncio.Task[None], str] = {}
         self._was_loaded = False
         self._is_draining = False
 
     # Life -----------------------------------------------------------------------------------------
 
     async def load_all(self) -> None:
-        """Load everything at the same time; a graph waits for the models that it asks for.
+        """Load everything at the same time; a graph waits for the models that it asks for. What is
+        to be loaded on demand is not.
 
         Failures are logged and kept.
         """
-        loading = [self._begin_loading(servable) for servable in self._servables.values()]
-        await asyncio.gather(*loading, return_exceptions=True)
+        begun = [slot.begin() for slot in self._slots.values()]
+        await asyncio.gather(*filter(None, begun), return_exceptions=True)
         self._was_loaded = True
+
+    def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
+        """Serve these, in this order: load new ones, replace those that are others now, retire the
+        rest. Requests in flight go on, on what they began with.
+
+        Failures are logged and kept.
+
+        Args:
+            changed: names of those whose files have changed, or that are to be tried again.
+
+        Raises:
+            UnavailableError: the server is shutting down.
+        """
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        old, self._slots = self._slots, {}
+        touched: list[str] = []
+        work: list[asyncio.Task[None] | None] = []
+        for entry in entries:
+            name = entry.name
+            slot = self._slots[name] = old[name] if name in old else self._slot(entry)
+            if old.pop(name, None) is None:
+                touched.append(name)
+                work.append(slot.begin())
+            elif slot.entry != entry or name in changed:
+                touched.append(name)
+                work.append(slot.begin_refreshing(entry))
+            else:
+                work.append(slot.reside(entry))
+        for slot in old.values():
+            touched.append(slot.name)
+            self._let_go(slot)
+        return Changes(touched, [task for task in work if task is not None])
+
+    def unload_idle(self) -> None:
+        """Begin to unload what nobody has asked for longer than it may stay so."""
+        for slot in self._slots.values():
+            slot.unload_if_idle()
 
     def begin_draining(self) -> None:
         """Not ready any more, no new requests; those in flight go on."""
@@ -71,22 +137,27 @@ class ModelRepository:
     async def close(self) -> None:
         """Retire everything, which waits for requests in flight. Ends `load_all` too."""
         self.begin_draining()
-        loading = list(self._loading.values())
-        for task in loading:
-            task.cancel()
-        await asyncio.gather(*loading, return_exceptions=True)
-        await asyncio.gather(*(each.retire() for each in self._servables.values()))
-        await asyncio.gather(*self._retiring)
+        await asyncio.gather(*(slot.close() for slot in self._slots.values()))
+        await asyncio.gather(*self._leaving, *self._retiring)
 
     # The data plane -------------------------------------------------------------------------------
 
     def models(self) -> Sequence[ModelDescription]:
-        """What answers now: graphs first, each in the order of the configuration."""
-        return [ModelDescription(each.name, each.created) for each in self._available()]
+        """What answers now, or once it is loaded for a request: graphs first, each in the order of
+        the configuration."""
+        return [ModelDescription(each.name, each.created) for each in self._answering()]
 
     def statuses(self) -> dict[str, object]:
-        """Everything, what failed included, with the reason."""
-        return {name: each.status() for name, each in self._servables.items()}
+        """Everything, what failed included, with the reason; what the configuration does not name
+        any more stands at the end until its last request is over."""
+        problem = self.problem and f"the changed configuration is not in use: {self.problem}"
+        found: dict[str, object] = {}
+        for name, slot in self._slots.items():
+            note = "; ".join(each for each in (slot.note(), problem) if each)
+            found[name] = slot.servable.status(note)
+        for slot in self._leaving.values():
+            found.setdefault(slot.name, slot.servable.status())
+        return found
 
     @property
     def is_ready(self) -> bool:
@@ -97,11 +168,11 @@ class ModelRepository:
         """
         if self._is_draining or not self._was_loaded:
             return False
-        available = self._available()
-        if not available:
+        answering = self._answering()
+        if not answering:
             unloaded = (ServableState.UNLOADING, ServableState.END)
-            return all(each.state in unloaded for each in self._servables.values())
-        return not any(each.unavailable_reason for each in available)
+            return all(each.state in unloaded for each in self.servables())
+        return not any(each.unavailable_reason for each in answering)
 
     async def answer(self, model: str, payload: HttpPayload, emit: Emit) -> None:
         """See `servers.data_plane.DataPlane.answer`.
@@ -110,33 +181,48 @@ class ModelRepository:
             NotFoundError, UnavailableError, RunError: as there.
             RequestError: the model takes no HTTP requests, or no more for now.
         """
-        await self._asked(model).answer(payload, emit)
+        await (await self._asked(model)).answer(payload, emit)
 
     # KServe ---------------------------------------------------------------------------------------
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
         """See `servers.data_plane.DataPlane.is_model_ready`."""
-        return self._named(model).is_ready(version) and not self._is_draining
+        return self._named(model).servable.is_ready(version) and not self._is_draining
 
-    def metadata(self, model: str, version: str = "") -> ModelMetadata:
+    async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         """See `servers.data_plane.DataPlane.metadata`."""
-        return self._asked(model).metadata(version)
+        return (await self._asked(model)).metadata(version)
+
+    async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
+        """See `servers.data_plane.DataPlane.inputs_of`."""
+        return (await self.metadata(model, version)).inputs
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """See `servers.data_plane.DataPlane.infer`."""
-        return await self._asked(request.model).infer(request, client)
+        return await (await self._asked(request.model)).infer(request, client)
 
     @asynccontextmanager
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
         """See `servers.data_plane.DataPlane.open_stream`."""
-        async with self._asked(first.model).open_stream(first, client, emit) as stream:
+        servable = await self._asked(first.model)
+        async with servable.open_stream(first, client, emit) as stream:
             yield stream
 
     def index(self) -> Sequence[IndexEntry]:
         """Every version of everything that the configuration names."""
-        return [entry for each in self._servables.values() for entry in each.index()]
+        return [entry for each in self.servables() for entry in each.index()]
+
+    async def reload(self) -> bool:
+        """See `servers.data_plane.DataPlane.reload`.
+
+        Raises:
+            UnavailableError: the server is shutting down.
+        """
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        return await self.reloads_by() if self.reloads_by is not None else False
 
     async def load(self, model: str) -> None:
         """Load it from its files if it is not loaded; of a plain model the versions that are there
@@ -144,22 +230,28 @@ class ModelRepository:
 
         Raises:
             NotFoundError: the configuration does not name it.
-            UnavailableError: it is still being unloaded, or the server is shutting down.
+            UnavailableError: it is still being unloaded after `UNLOAD_SECONDS`, or the server is
+                shutting down.
             GraphError: it cannot be loaded (FAILED_PRECONDITION); the text says why.
         """
-        servable = self._named(model)
+        slot = self._named(model)
+        retiring = [task for task, name in self._retiring.items() if name == model]
+        if retiring:
+            await asyncio.wait(retiring, timeout=UNLOAD_SECONDS)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
-        if servable.state is ServableState.UNLOADING:
+        if slot.servable.state is ServableState.UNLOADING and not slot.is_busy:
             raise UnavailableError(
                 f'The model "{model}" is still being unloaded: requests in flight have not ended; '
                 f"load it when it is unloaded"
             )
         # Whoever leaves does not end it for others.
-        await asyncio.shield(self._loading.get(model) or self._begin_loading(servable))
-        if servable.state is not ServableState.AVAILABLE:
+        await asyncio.shield(slot.begin_loading())
+        if slot.servable.state is ServableState.ON_DEMAND:  # it was being unloaded for being idle
+            await asyncio.shield(slot.begin_loading())
+        if slot.servable.state is not ServableState.AVAILABLE:
             raise GraphError(
-                f'The model "{model}" could not be loaded: {servable.reason}',
+                f'The model "{model}" could not be loaded: {slot.servable.reason}',
                 code=Code.FAILED_PRECONDITION,
             )
 
@@ -173,52 +265,78 @@ class ModelRepository:
             NotFoundError: the configuration does not name it.
             UnavailableError: it is loading.
         """
-        servable = self._named(model)
-        if model in self._loading:
+        slot = self._named(model)
+        if slot.is_busy:
             raise UnavailableError(
                 f'The model "{model}" is still loading; unload it when it is loaded'
             )
-        retiring = asyncio.create_task(servable.retire(), name=f"unload {model}")
-        self._retiring.add(retiring)
-        retiring.add_done_callback(self._retiring.discard)
+        retiring = asyncio.create_task(slot.servable.retire(), name=f"unload {model}")
+        self._retiring[retiring] = model
+        retiring.add_done_callback(lambda task: self._retiring.pop(task, None))
         # Its first step: from then on nothing new is taken.
         await asyncio.sleep(0)
 
-    def servables(self) -> Sequence[Servable]:
-        """Everything that the configuration names: graphs, then plain models, each in its order."""
-        return tuple(self._servables.values())
+    # What graphs take their plain models from -----------------------------------------------------
+
+    def model_names(self) -> Collection[str]:
+        """See `servers.models.graph_models.ConfiguredModels`."""
+        return [each.name for each in self.servables() if isinstance(each, ModelDefinition)]
+
+    async def awake_model(self, name: str) -> ModelDefinition | None:
+        """See `servers.models.graph_models.ConfiguredModels`."""
+        slot = self._slots.get(name)
+        if slot is None or not isinstance(slot.servable, ModelDefinition):
+            return None
+        servable: Servable = slot.servable
+        if slot.loads_on_demand:
+            servable = await slot.awake()
+        return servable if isinstance(servable, ModelDefinition) else None
 
     # Names ----------------------------------------------------------------------------------------
 
-    def _begin_loading(self, servable: Servable) -> asyncio.Task[None]:
-        name = servable.name
-        task = asyncio.create_task(servable.load(), name=f"load {name}")
-        self._loading[name] = task
-        task.add_done_callback(lambda _: self._loading.pop(name, None))
-        return task
+    def servables(self) -> Sequence[Servable]:
+        """Everything that the configuration names: graphs, then plain models, each in its order."""
+        return tuple(slot.servable for slot in self._slots.values())
 
-    def _available(self) -> list[Servable]:
-        return [each for each in self._servables.values() if each.state is ServableState.AVAILABLE]
+    def slots(self) -> Sequence[Slot]:
+        """Their places, in the same order."""
+        return tuple(self._slots.values())
 
-    def _named(self, model: str) -> Servable:
-        servable = self._servables.get(model)
-        if servable is None:
+    def _slot(self, entry: Entry) -> Slot:
+        return Slot(entry, self._make, self._settings)
+
+    def _make(self, entry: Entry) -> Servable:
+        if isinstance(entry, ModelEntry):
+            return ModelDefinition(entry, self._settings)
+        models = GraphModels(self, entry.directory)
+        return GraphDefinition(entry, self.registry, self._settings, models, self.shared)
+
+    def _let_go(self, slot: Slot) -> None:
+        """Retire what is not named any more; nobody waits for it."""
+        leaving = asyncio.create_task(slot.close(), name=f"retire {slot.name}")
+        self._leaving[leaving] = slot
+        leaving.add_done_callback(self._leaving.pop)
+
+    def _answering(self) -> list[Servable]:
+        return [each for each in self.servables() if each.state in _ANSWERING]
+
+    def _named(self, model: str) -> Slot:
+        slot = self._slots.get(model)
+        if slot is None:
             raise self._unknown(model)
-        return servable
+        return slot
 
-    def _asked(self, model: str) -> Servable:
+    async def _asked(self, model: str) -> Servable:
         """One that answers."""
-        servable = self._named(model)
+        slot = self._named(model)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
-        if servable.state is not ServableState.AVAILABLE:
-            raise unavailable_error(f'The model "{model}"', servable.state, servable.reason)
-        return servable
+        return await slot.awake()
 
     def _unknown(self, model: str) -> NotFoundError:
         if len(model) > _LONGEST_NAME:
             return NotFoundError(
                 f"The model does not exist: no name is longer than {_LONGEST_NAME} characters"
             )
-        near = did_you_mean(model, self._servables)
+        near = did_you_mean(model, self._slots)
         return NotFoundError(f'The model "{model}" does not exist.{near}')

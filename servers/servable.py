@@ -8,8 +8,10 @@ from typing import Protocol
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
+from servers.config import GraphEntry, ModelEntry
 from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
 from servers.servable_states import ServableState
+from servers.users import Users
 
 
 class Servable(Protocol):
@@ -18,6 +20,10 @@ class Servable(Protocol):
     What asks it something when it is not AVAILABLE raises `UnavailableError`, and `NotFoundError`
     for a version that is not there.
     """
+
+    @property
+    def entry(self) -> GraphEntry | ModelEntry:
+        """What it is made from."""
 
     @property
     def name(self) -> str:
@@ -40,14 +46,25 @@ class Servable(Protocol):
     def unavailable_reason(self) -> str:
         """Why it cannot answer now though it is AVAILABLE; "" while it can."""
 
+    @property
+    def users(self) -> Users:
+        """Who uses it now: requests, streams, and loading graphs that ask a plain model."""
+
+    def is_outdated(self) -> bool:
+        """Are its files others than those that it was loaded from, or could not be? False while
+        nothing is loaded. Reads files: for a thread."""
+
     async def load(self) -> None:
         """Load it, unless it is UNLOADING. A failure is logged and kept as `reason`."""
+
+    def defer(self) -> None:
+        """Of what is not loaded: the next request is to load it."""
 
     async def retire(self) -> None:
         """Take no new requests, wait for those in flight, give everything back."""
 
-    def status(self) -> dict[str, object]:
-        """Its part of ``GET /v1/config``."""
+    def status(self, note: str = "") -> dict[str, object]:
+        """Its part of ``GET /v1/config``; ``note``: what else is to be said of it."""
 
     def index(self) -> Sequence[IndexEntry]:
         """Its part of the repository's index."""

@@ -21,6 +21,7 @@ class ServableState(IntEnum):
     AVAILABLE = auto()  # it answers
     UNLOADING = auto()  # no new requests; those in flight end, then its resources are closed
     END = auto()  # nothing of it is left
+    ON_DEMAND = auto()  # nothing of it is loaded; the next request loads it, and waits
 
 
 class ServableEvent(IntEnum):
@@ -31,6 +32,7 @@ class ServableEvent(IntEnum):
     LOAD_FAILED = auto()  # ... or fails, or is interrupted
     RETIRE = auto()  # retiring begins
     UNLOADED = auto()  # ... and is through
+    DEFER = auto()  # the first request is to load it; or nobody has asked it for long
 
 
 SERVABLE_TRANSITIONS: Final[dict[tuple[ServableState, ServableEvent], ServableState]] = {
@@ -39,9 +41,14 @@ SERVABLE_TRANSITIONS: Final[dict[tuple[ServableState, ServableEvent], ServableSt
     (ServableState.LOADING, ServableEvent.LOAD_FAILED): ServableState.FAILED,
     (ServableState.FAILED, ServableEvent.LOAD): ServableState.LOADING,
     (ServableState.END, ServableEvent.LOAD): ServableState.LOADING,
+    (ServableState.ON_DEMAND, ServableEvent.LOAD): ServableState.LOADING,
+    (ServableState.START, ServableEvent.DEFER): ServableState.ON_DEMAND,
+    (ServableState.FAILED, ServableEvent.DEFER): ServableState.ON_DEMAND,
+    (ServableState.END, ServableEvent.DEFER): ServableState.ON_DEMAND,
     (ServableState.START, ServableEvent.RETIRE): ServableState.UNLOADING,
     (ServableState.FAILED, ServableEvent.RETIRE): ServableState.UNLOADING,
     (ServableState.AVAILABLE, ServableEvent.RETIRE): ServableState.UNLOADING,
+    (ServableState.ON_DEMAND, ServableEvent.RETIRE): ServableState.UNLOADING,
     (ServableState.UNLOADING, ServableEvent.UNLOADED): ServableState.END,
 }
 
@@ -53,4 +60,5 @@ SHOWN: Final[dict[ServableState, tuple[str, str]]] = {
     ServableState.AVAILABLE: ("AVAILABLE", "OK"),
     ServableState.UNLOADING: ("UNLOADING", "OK"),
     ServableState.END: ("END", "OK"),
+    ServableState.ON_DEMAND: ("AVAILABLE", "OK"),  # who asks it is answered
 }

@@ -8,6 +8,9 @@ from graph_runtime import UnavailableError
 from servers.data_plane import IndexEntry
 from servers.servable_states import SHOWN, ServableState
 
+#: Said of what the next request loads.
+ON_DEMAND: Final = "available on demand: not loaded now, the next request loads it"
+
 #: The repository's index has three states.
 _INDEX_STATES: Final[dict[ServableState, str]] = {
     ServableState.START: "LOADING",
@@ -16,28 +19,46 @@ _INDEX_STATES: Final[dict[ServableState, str]] = {
     ServableState.AVAILABLE: "READY",
     ServableState.UNLOADING: "UNAVAILABLE",
     ServableState.END: "UNAVAILABLE",
+    ServableState.ON_DEMAND: "READY",
 }
 _REASONS: Final[dict[ServableState, str]] = {
     ServableState.UNLOADING: "unloading",
     ServableState.END: "unloaded",
+    ServableState.ON_DEMAND: ON_DEMAND,
+}
+#: What `/v1/config` says of states that say nothing else; of AVAILABLE it says "OK".
+_WORDS: Final[dict[ServableState, str]] = {
+    ServableState.START: "not loaded yet",
+    ServableState.LOADING: "loading",
+    ServableState.UNLOADING: "unloading: no new requests; those in flight go on to their end",
+    ServableState.END: "unloaded",
+    ServableState.ON_DEMAND: ON_DEMAND,
 }
 
 
 def version_status(
-    version: str, state: ServableState, reason: str = "", unavailable: str = ""
+    version: str,
+    state: ServableState,
+    reason: str = "",
+    unavailable: str = "",
+    note: str = "",
 ) -> dict[str, object]:
     """One version in ``GET /v1/config``, as OpenVINO Model Server has it, but with the reason.
 
     Args:
+        reason: why it is FAILED.
         unavailable: why what is loaded cannot answer now: what it needs is being made again.
+        note: what else there is to know, such as that a newer one could not be loaded.
     """
     shown, code = SHOWN[state]
+    reason = reason or _WORDS.get(state, "")
     if unavailable:
         shown, code, reason = "LOADING", "UNKNOWN", unavailable
+    text = "; ".join(each for each in (reason, note) if each) or code
     return {
         "version": version,
         "state": shown,
-        "status": {"error_code": code, "error_message": reason or code},
+        "status": {"error_code": code, "error_message": text},
     }
 
 

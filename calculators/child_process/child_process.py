@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, cast
 
+from calculators.child_process.child_output import ChildOutput, is_wanted
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
 
 #: How long a child whose connection is closed may take to be gone, in seconds.
@@ -25,7 +26,15 @@ class ChildProcess(asyncio.BufferedProtocol):
     Both are called on the event loop.
     """
 
-    def __init__(self, on_frame: Callable[[Frame], None], on_end: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        on_frame: Callable[[Frame], None],
+        on_end: Callable[[str], None],
+        name: str = "a child process",
+    ) -> None:
+        """``name``: before what it prints, in the log."""
+        self._name = name
+        self._output: ChildOutput | None = None
         self._on_frame = on_frame
         self._on_end = on_end
         self._buffer = FrameBuffer()
@@ -43,26 +52,36 @@ class ChildProcess(asyncio.BufferedProtocol):
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
+        output: ChildOutput | None = None
         try:
+            if is_wanted():
+                output = ChildOutput(self._name)
             # Returns as soon as the child has been made: no more than a few milliseconds.
             self._process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                stderr=None if output is None else output.descriptor,
                 env=_environment(),
             )
         except BaseException:
             ours.close()
+            if output is not None:
+                output.abandon()
             raise
         finally:
             theirs.close()
+        if output is not None:
+            self._output = output
+            output.begin()
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         except BaseException:
             ours.close()
             self._process.kill()
             self._process.wait()
+            self._finish_output()
             raise
 
     @property
@@ -123,8 +142,14 @@ class ChildProcess(asyncio.BufferedProtocol):
                 self._process.kill()
             loop.call_later(_REAP_PERIOD, self._reap)
             return
+        self._finish_output()
         self._is_over.set()
         self._on_end(self._kill_reason or _ending(self._process.returncode))
+
+    def _finish_output(self) -> None:
+        if self._output is not None:
+            self._output.finish()
+            self._output = None
 
 
 def _ending(status: int) -> str:

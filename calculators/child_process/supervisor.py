@@ -215,7 +215,7 @@ class Supervisor:
     # One life -------------------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
-        self._child = child = ChildProcess(self._take, self._ended)
+        self._child = child = ChildProcess(self._take, self._ended, f"the {self._name}")
         try:
             await child.start(self._module)
         except OSError as error:

@@ -132,6 +132,7 @@ class FlowLimiterCalculator(Calculator):
             self._in_flight.append(packet.time)
         limit = self._settings.max_in_queue
         while limit >= 0 and len(queue) > limit:
+            cc.get_counter("dropped").increment()
             self._decide(cc, queue.popleft().time, False)
         bound = _bound(queue, cc.inputs[0].packet)
         _set_bound(output, bound)

@@ -104,4 +104,5 @@ class RealTimeFlowLimiterCalculator(Calculator):
             self._sent.add(time)
             self._in_flight += 1
         else:
+            cc.get_counter("dropped").increment()
             self._last_dropped = max(self._last_dropped, time)

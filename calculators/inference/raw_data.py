@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from calculators.http_payload import RequestError
 from calculators.inference.datatype import Datatype
+from calculators.inference.parameter import Parameters
 from calculators.inference.place import shown_shape
-from calculators.inference.tensor import Tensor
+from calculators.inference.tensor import CustomTensor, Tensor
 
 MAX_STRINGS = 2**18
 """Elements of one BYTES tensor. Each is an object; so many take a tenth of a second to make."""
@@ -57,6 +58,27 @@ def from_raw(
         array = array.copy()
     array.flags.writeable = False
     return array
+
+
+def tensor_from_raw(
+    name: str,
+    datatype: Datatype,
+    shape: tuple[int, ...],
+    raw: memoryview,
+    parameters: Parameters,
+    place: str,
+) -> Tensor | CustomTensor:
+    """The tensor that ``raw`` is; what is no elements of BYTES is left to who understands it.
+
+    Raises:
+        RequestError: as `from_raw`, for other datatypes.
+    """
+    try:
+        return Tensor(name, datatype, from_raw(datatype, shape, raw, place), parameters)
+    except RequestError as error:
+        if datatype != Datatype.BYTES:
+            raise
+        return CustomTensor(name, datatype, shape, raw, parameters, error.message)
 
 
 def to_raw(tensor: Tensor) -> bytes | memoryview:

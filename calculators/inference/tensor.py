@@ -68,13 +68,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomTensor:
-    """A tensor of a datatype that KServe does not know; its two ends do.
+    """A tensor that only its two ends understand, by its datatype or by its data.
 
-    OpenVINO Model Server passes such tensors to Python nodes.
+    OpenVINO Model Server passes such tensors to Python nodes. Its own clients send a text as BYTES
+    without the length in front.
 
     Attributes:
-        datatype: any word that is no `Datatype`.
+        datatype: any word that is no `Datatype`; or BYTES, when there is a ``defect``.
         data: the bytes of the tensor as they are on the wire.
+        defect: why these are no elements of BYTES, with the place in the request.
     """
 
     name: str
@@ -82,6 +84,7 @@ class CustomTensor:
     shape: tuple[int, ...]
     data: memoryview
     parameters: Parameters = field(default_factory=lambda: _NONE)
+    defect: str = ""
 
 
 def _bytes_of(element: object, name: str) -> bytes:

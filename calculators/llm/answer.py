@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 
 import msgspec
 
@@ -14,10 +15,11 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.openai.finish_reason import FinishReason, finish_reason
 from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.response import AnswerChoice
+from calculators.llm.openai.response import AnswerChoice, Verbose
 from calculators.llm.openai.token_logprob import TokenLogprob
 from calculators.llm.openai.usage import Usage
 from calculators.llm.text.choice_text import ScoredToken
+from calculators.request_record import GenerationRecord
 
 _SEED_RANGE = 2**32
 
@@ -29,6 +31,8 @@ class Answer:
         outputs: per choice that the engine makes, prompt by prompt.
         pieces: the bytes of each token, for log-probabilities.
         prompt_tokens: of all prompts.
+        record: is told when tokens come, and how it ends.
+        written: what is told the raw text of each choice, for the record; empty without.
     """
 
     def __init__(
@@ -40,12 +44,16 @@ class Answer:
         *,
         pieces: Sequence[bytes],
         prompt_tokens: int,
+        record: GenerationRecord | None = None,
+        written: Sequence[Verbose] = (),
     ) -> None:
         self._writer = writer
         self._generation = generation
         self._outputs = outputs
         self._pieces = pieces
         self._prompt_tokens = prompt_tokens
+        self._record = record
+        self._written = written
         # Where all choices of a prompt would be equal the engine makes one for them.
         copies = request.n // request.settings.num_return_sequences
         #: Per choice of the engine the choices of the answer.
@@ -70,6 +78,7 @@ class Answer:
     def cancel(self) -> None:
         """Nobody waits for it any more."""
         self._generation.cancel()
+        self._note_end()
 
     async def whole(self) -> str:
         """The body of a unary answer."""
@@ -135,6 +144,9 @@ class Answer:
         """What tokens of a choice make, and why it ended if it did."""
         if number not in self._open:
             return Gain(()), None
+        record = self._record
+        if record is not None and not record.first_token:
+            record.first_token = perf_counter_ns()
         output = self._outputs[number]
         scores = tokens.logprobs if self._writer.wants_logprobs else ()
         gain = await output.feed(tokens.token_ids, scores)
@@ -153,7 +165,19 @@ class Answer:
         reason = finish_reason(ended)
         if reason is FinishReason.STOP and output.calls:
             reason = FinishReason.TOOL_CALLS
+        if record is not None:
+            record.finish_reasons += [reason.value] * len(self._targets[number])
+            if not self._open:
+                self._note_end()
         return gain, reason
+
+    def _note_end(self) -> None:
+        record = self._record
+        if record is None or record.ended:
+            return
+        record.ended = perf_counter_ns()
+        record.completion_tokens = self._usage().completion_tokens
+        record.answers = [text.content for text in self._written]
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
         if not self._writer.wants_logprobs:

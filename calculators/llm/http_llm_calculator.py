@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from calculators.http_payload import HttpPayload, RequestError
@@ -22,6 +23,7 @@ from calculators.llm.openai.model_length import fit_to_model
 from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.tokenize_request import parse_tokenize_request, tokenize_response
 from calculators.llm.servable import LlmServable
+from calculators.request_record import GenerationRecord
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -97,7 +99,10 @@ class HttpLLMCalculator(Calculator):
             if endpoint not in GENERATING:
                 cc.emit(self.response, await self._count(endpoint, payload.parsed_json))
                 return
-            request, self._answer = await self._start(GENERATING[endpoint], payload)
+            record: GenerationRecord | None = None
+            if payload.record is not None:
+                record = payload.record.begin_generation(cc.node_name, endpoint.value[1:])
+            request, self._answer = await self._start(GENERATING[endpoint], payload, record)
             if not request.stream:
                 cc.emit(self.response, await self._answer.whole(), at=self._time)
                 self._end_turn()
@@ -146,7 +151,10 @@ class HttpLLMCalculator(Calculator):
         return tokenize_response([text.ids for text in texts])
 
     async def _start(
-        self, endpoint: GeneratingEndpoint, payload: HttpPayload
+        self,
+        endpoint: GeneratingEndpoint,
+        payload: HttpPayload,
+        record: GenerationRecord | None,
     ) -> tuple[GenerationRequest, Answer]:
         """Parse, template, tokenize, schedule."""
         servable = self._servable
@@ -159,6 +167,8 @@ class HttpLLMCalculator(Calculator):
         parts: list[Part] = []
         outputs: list[ChoiceOutput] = []
         prompt_tokens = 0
+        keeps_texts = record is not None and record.keeps_texts
+        written: list[Verbose] = []
         for prompt in prompts:
             count = servable.check_prompt(prompt.input_ids, param=prompt.param)
             settings = fit_to_model(
@@ -168,6 +178,9 @@ class HttpLLMCalculator(Calculator):
             prompt_tokens += count
             parts += parts_of(prompt.input_ids, settings)
             for _ in range(settings.num_return_sequences):
+                if keeps_texts:
+                    verbose = verbose or Verbose(prompt.text)
+                    written.append(verbose)
                 # What is shown beside the answer is of the first choice.
                 outputs.append(
                     servable.output(
@@ -182,6 +195,12 @@ class HttpLLMCalculator(Calculator):
         if payload.client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)
+        if record is not None:
+            record.submitted = perf_counter_ns()
+            record.prompt_tokens = prompt_tokens
+            record.max_tokens = request.settings.max_new_tokens
+            if keeps_texts:
+                record.prompts = [prompt.text for prompt in prompts]
         payload.client.on_disconnect(generation.cancel)
         answer = Answer(
             request,
@@ -190,6 +209,8 @@ class HttpLLMCalculator(Calculator):
             outputs,
             pieces=servable.tokens.pieces,
             prompt_tokens=prompt_tokens,
+            record=record,
+            written=written,
         )
         return request, answer
 

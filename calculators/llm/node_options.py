@@ -137,6 +137,16 @@ def _check_model_files(path: Path, shown: str) -> None:
             raise ResourceError(f'models_path: "{shown}" has no {name} ({purpose}){hint}')
         if file.stat().st_size == 0:
             raise ResourceError(f'models_path: "{shown}": {name} is empty')
+    for name in ("config.json", "tokenizer_config.json"):
+        # The library says where it breaks off, and not in which file.
+        try:
+            json.loads((path / name).read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            raise ResourceError(
+                f'models_path: "{shown}": {name} is not JSON, or only a part of it: {error}'
+            ) from None
 
 
 def _check_pipeline_type(options: Any, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.llm.engine_metrics import watch_engine
 from calculators.llm.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
@@ -25,10 +26,13 @@ class LlmResourceInitializer:
     def matches(self, calculator: str) -> bool:
         return calculator.endswith("LLMCalculator")
 
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        return read_node_options(node, settings).warnings
+
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         options = read_node_options(node, settings)
         try:
-            return await load_servable(
+            servable = await load_servable(
                 options,
                 name=settings.model_name or node.config.name,
                 queue=settings.request_queue_limit,
@@ -36,3 +40,6 @@ class LlmResourceInitializer:
             )
         except ResourceError as error:
             raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
+        metrics = settings.metrics.of_node(node.config.name)
+        servable.on_close = watch_engine(metrics, servable.engine)
+        return servable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.generation_request import GenerationRequest
 from calculators.llm.openai.model_defaults import ModelDefaults
+from calculators.llm.openai.model_length import TOO_LONG
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.structured_output import refuse_settings
@@ -111,6 +112,8 @@ class LlmServable:
         self._turning = _turning_tokens(tokens, self.parsers.reasoning)
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.verbose_response = verbose_response
+        #: Called before it is closed.
+        self.on_close: Callable[[], None] = lambda: None
         #: Tokens by the special ones that are shown, None is all: the ids hidden, the bytes of all.
         self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
@@ -119,6 +122,7 @@ class LlmServable:
         return self.engine.unavailable_reason or self.prompts.unavailable_reason
 
     async def close(self) -> None:
+        self.on_close()
         await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
 
     def check_room(self) -> None:
@@ -150,6 +154,7 @@ class LlmServable:
                 "(max_num_batched_tokens)",
                 param=param,
                 code=Code.OUT_OF_RANGE,
+                reason=TOO_LONG,
             )
         return count
 

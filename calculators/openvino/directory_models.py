@@ -50,6 +50,14 @@ class DirectoryModels:
         """
         return await asyncio.to_thread(self._get, name, version)
 
+    def check(self, name: str, version: int | None = None) -> None:
+        """See that it is there; nothing is loaded.
+
+        Raises:
+            NotFoundError: no such model or version.
+        """
+        self._find(name, version)
+
     def _get(self, name: str, version: int | None) -> Model:
         with self._lock:
             file, found = self._find(name, version)

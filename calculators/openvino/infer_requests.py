@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +41,19 @@ class InferRequests:
         self._lock = threading.Lock()
         self._idle = [compiled.create_infer_request() for _ in range(count)]
         self._waiting: deque[_Inference] = deque()
+        self._count = count
+        self._observers: tuple[Callable[[float], object], Callable[[float], object]] | None = None
+
+    @property
+    def active(self) -> int:
+        """How many are not idle."""
+        return self._count - len(self._idle)
+
+    def observe_times(
+        self, waited: Callable[[float], object], computed: Callable[[float], object]
+    ) -> None:
+        """See `calculators.openvino.model.Model.observe_times`."""
+        self._observers = waited, computed
 
     async def infer(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, in the model's order, for its inputs, in the model's order.
@@ -57,7 +71,12 @@ class InferRequests:
                 self._waiting.append(inference)
         if request is not None and not inference.start(request):
             self._pass_on(request)
-        return self.arrays(await inference.outputs)
+        outputs = self.arrays(await inference.outputs)
+        if self._observers is not None:
+            waited, computed = self._observers
+            waited((inference.started - inference.asked) / 1000)
+            computed((inference.ended - inference.started) / 1000)
+        return outputs
 
     def take_back(self, inference: _Inference) -> bool:
         """End an inference, once, from any thread; False if it was over. Its request goes on."""
@@ -110,6 +129,8 @@ class _Inference:
     def __init__(self, requests: InferRequests, inputs: Sequence[Array]) -> None:
         """On the event loop that waits for ``outputs``."""
         self.request: Any = None
+        #: When it was asked for, given to a request, and done (``time.perf_counter_ns``).
+        self.asked = self.started = self.ended = perf_counter_ns()
         #: None at the end: OpenVINO's thread may hold this for a little longer. If it were the last
         #: to hold a request, the request would wait for the thread that frees it, for ever.
         self._requests: InferRequests | None = requests
@@ -134,6 +155,7 @@ class _Inference:
             # Anew each time: a request that starts while its callback returns would have none.
             request.set_callback(_called_back, self._link)
             self.request = request
+            self.started = perf_counter_ns()
             request.start_async()
         except Exception as error:
             self.request = None
@@ -144,7 +166,9 @@ class _Inference:
 
     def succeeded(self) -> None:
         """From any thread."""
+        ended = perf_counter_ns()
         if self._requests is not None and self._requests.take_back(self):
+            self.ended = ended
             self._tell(None)
 
     def _look(self, delay: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -21,6 +21,7 @@ class Model:
         name, version: under which it was asked for.
         inputs, outputs: in the model's order.
         nireq: how many inferences may run at the same time.
+        streams: how many OpenVINO computes at the same time; 0 where the device does not tell.
         rt_info: what the model's file says about it; JSON values.
     """
 
@@ -43,10 +44,23 @@ class Model:
         self.inputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.outputs))
         self.nireq = nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+        self.streams = _streams(compiled)
         self._requests = InferRequests(compiled, [spec.dtype for spec in self.outputs], self.nireq)
 
     def __repr__(self) -> str:
         return f'<Model "{self.name}" version {self.version}>'
+
+    @property
+    def active(self) -> int:
+        """How many inferences run now."""
+        return self._requests.active
+
+    def observe_times(
+        self, waited: Callable[[float], object], computed: Callable[[float], object]
+    ) -> None:
+        """Tell, of each inference that succeeds, how long it waited for its turn and how long it
+        was computed; in microseconds, on the event loop that asked for it."""
+        self._requests.observe_times(waited, computed)
 
     async def infer(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """All outputs by name, for all inputs by name; element types and shapes as in the specs.
@@ -80,3 +94,10 @@ class Model:
                 f'the model "{self.name}" failed: {openvino_reason(error)}', code=Code.INTERNAL
             ) from error
         return {spec.name: array for spec, array in zip(self.outputs, outputs, strict=True)}
+
+
+def _streams(compiled: Any) -> int:
+    try:
+        return int(compiled.get_property("NUM_STREAMS"))
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return 0

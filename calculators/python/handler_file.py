@@ -43,7 +43,7 @@ def load_module(path: Path) -> ModuleType:
     if folder not in sys.path:
         sys.path.append(folder)
     name = f"handler_{next(_numbers)}_{path.stem}"
-    loader = SourceFileLoader(name, str(path))
+    loader = _FreshLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec is not None, "a loader is given"
     module = module_from_spec(spec)
@@ -55,6 +55,14 @@ def load_module(path: Path) -> ModuleType:
         forget(module)
         raise HandlerFileError(failure(error, path)) from error
     return module
+
+
+class _FreshLoader(SourceFileLoader):
+    """Keeps and takes no compiled code, which goes by whole seconds and by the length, and would
+    hide a change."""
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError(path)
 
 
 def forget(module: ModuleType) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from calculators.child_process.supervisor import LoadError
 from calculators.python.handler_file import HandlerFileError
+from calculators.python.handler_options import CALCULATOR, OPTIONS_TYPE
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.instance import Instance
 from calculators.python.process_instance import ProcessInstance
@@ -18,8 +20,6 @@ from calculators.python.thread_instance import load_in_thread
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
-CALCULATOR: Final = "PythonExecutorCalculator"
-OPTIONS_TYPE: Final = "mediapipe.PythonExecutorCalculatorOptions"
 #: More are more threads or processes than any machine has use for.
 MAX_INSTANCES: Final = 256
 
@@ -33,29 +33,48 @@ class PythonResourceInitializer:
     def matches(self, calculator: str) -> bool:
         return calculator == CALCULATOR
 
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        handler = _handler_settings(node, settings, _checked(node).handler_path)
+        if not Path(handler.path).is_file():
+            raise _handler_error(node, "no such file")
+        return ()
+
     async def make(self, node: NodePlan, settings: ResourceSettings) -> PythonNode:
-        name = node.config.name
-        options = find_options(node.config, OPTIONS_TYPE)
-        given = options.handler_path
-        if not given:
-            raise ResourceError(
-                f'node "{name}": it has no handler_path; it needs node_options: {{ '
-                f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ handler_path: "model.py" }} }}'
-            )
-        if not 1 <= options.instances <= MAX_INSTANCES:
-            raise ResourceError(
-                f'node "{name}": instances: {options.instances} is not from 1 to {MAX_INSTANCES}'
-            )
-        if not options.cancel_grace_seconds >= 0:
-            raise ResourceError(
-                f'node "{name}": cancel_grace_seconds: {options.cancel_grace_seconds} is not 0 or '
-                f"more"
-            )
-        handler = _handler_settings(node, settings, given)
+        options = _checked(node)
+        handler = _handler_settings(node, settings, options.handler_path)
         try:
             return await _loaded(handler, options)
         except (HandlerFileError, LoadError) as error:
-            raise ResourceError(f'node "{name}": handler_path "{given}": {error}') from error
+            raise _handler_error(node, error) from error
+
+
+def _checked(node: NodePlan) -> Any:
+    """The options of a node.
+
+    Raises:
+        ResourceError: with the node's name, the field, and what would be right.
+    """
+    name = node.config.name
+    options = find_options(node.config, OPTIONS_TYPE)
+    if not options.handler_path:
+        raise ResourceError(
+            f'node "{name}": it has no handler_path; it needs node_options: {{ '
+            f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ handler_path: "model.py" }} }}'
+        )
+    if not 1 <= options.instances <= MAX_INSTANCES:
+        raise ResourceError(
+            f'node "{name}": instances: {options.instances} is not from 1 to {MAX_INSTANCES}'
+        )
+    if not options.cancel_grace_seconds >= 0:
+        raise ResourceError(
+            f'node "{name}": cancel_grace_seconds: {options.cancel_grace_seconds} is not 0 or more'
+        )
+    return options
+
+
+def _handler_error(node: NodePlan, reason: object) -> ResourceError:
+    given = find_options(node.config, OPTIONS_TYPE).handler_path
+    return ResourceError(f'node "{node.config.name}": handler_path "{given}": {reason}')
 
 
 def _handler_settings(node: NodePlan, settings: ResourceSettings, given: str) -> HandlerSettings:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graph_runtime.packet import Packet
     from graph_runtime.ready_queue import ReadyQueue
     from graph_runtime.scheduler import Scheduler
-    from graph_runtime.tracing import Tracer
+    from graph_runtime.tracing import CallObserver
 
 
 #: Calls that one task makes one after the other, before others get their turn.
@@ -57,7 +57,7 @@ class Driver(ABC):
         self.queue = queue
         self.scheduler: Scheduler = _NO_SCHEDULER
         self.pools: dict[str, Pool] = {}
-        self.tracer: Tracer | None = None
+        self.tracer: CallObserver | None = None
         self.is_pumping = False
         self.pumping_thread = 0
         self.working_threads: set[int] = set()
@@ -147,7 +147,8 @@ class Driver(ABC):
             if flow.deliveries or flow.woken or self.on_step is not None:
                 self._after_step()
             while True:
-                if until is not None and until():
+                # Not with `handle_idle` still to come: who waits would take that for the end.
+                if until is not None and until() and not scheduler.is_idle:
                     return False
                 if budget == 0 and queue.has_work(sources=sources):
                     return False

@@ -47,13 +47,13 @@ class AsyncioDriver(Driver):
         with self.lock:
             if done():
                 return
-            # What is ready can run here as well as in a slice of its own.
+            # What is ready runs here and now: most runs end with it, and cost one turn of the loop.
             self._forget_slice()
             self._run_slice()
             if not done():
                 future = self.loop.create_future()
                 self._waiting.append((done, future))
-        # Also a run that is over by now has cost others their turn.
+        # Others get their turn in any case, also beside one who waits for run after run.
         await (asyncio.sleep(0) if future is None else future)
 
     def wait_in_thread(self, done: Callable[[], bool]) -> None:

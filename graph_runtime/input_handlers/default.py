@@ -9,7 +9,6 @@ from typing import Any
 from graph_runtime.errors import GraphConfigError
 from graph_runtime.input_handlers.handler import (
     InputStreamHandler,
-    Readiness,
     SyncSet,
     read_options,
 )
@@ -26,16 +25,18 @@ class Settings:
     batch_size: int = 1
 
 
-class DefaultInputStreamHandler(InputStreamHandler):
-    """Options: ``batch_size`` n collects n input sets and processes them in one go."""
+class DefaultInputStreamHandler(SyncSet, InputStreamHandler):
+    """Its streams are one sync set.
+
+    Options: ``batch_size`` n collects n input sets and processes them in one go.
+    """
 
     is_packet_driven = True
 
     def __init__(
         self, streams: Sequence[InputStream], settings: Settings, process_bounds: bool
     ) -> None:
-        super().__init__(streams, settings, process_bounds)
-        self.sync_set = SyncSet(streams, process_bounds)
+        super().__init__(streams, process_bounds)
         self.batch_size = settings.batch_size
 
     @classmethod
@@ -52,8 +53,3 @@ class DefaultInputStreamHandler(InputStreamHandler):
                 f"is {size} and max_in_flight is {max_in_flight}; one of them must be 1"
             )
         return Settings(size)
-
-    def readiness(self) -> Readiness:
-        ready = self.sync_set.readiness()
-        self.time = self.sync_set.time
-        return ready

@@ -44,6 +44,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
     """
 
     is_packet_driven = False
+    may_drop = True
 
     def __init__(
         self, streams: Sequence[InputStream], settings: FixedSizes, process_bounds: bool
@@ -74,7 +75,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
             if all(len(stream.queue) >= self.sizes.trigger for stream in self.streams):
                 cut = min(stream.min_among_latest(self.sizes.target) for stream in self.streams)
                 for stream in self.streams:
-                    stream.erase_earlier_than(cut)
+                    self.dropped += stream.erase_earlier_than(cut)
             return
         for stream in self.streams:
             length = len(stream.queue)
@@ -85,7 +86,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
         if keep_one:
             self._kept_time = min(self._kept_time, _previous(self._min_stream_bound()))
         for stream in self.streams:
-            stream.erase_earlier_than(self._kept_time)
+            self.dropped += stream.erase_earlier_than(self._kept_time)
 
     def _min_stream_bound(self) -> int:
         return min(

@@ -43,6 +43,9 @@ class InputStreamHandler(ABC):
     is_packet_driven: ClassVar[bool] = False
     #: False: timestamps are ignored and need not increase.
     is_timed: ClassVar[bool] = True
+    #: Does it take packets out of its queues without giving them to the node, and count them?
+    may_drop: ClassVar[bool] = False
+    dropped: int = 0
 
     def __init__(self, streams: Sequence[InputStream], settings: Any, process_bounds: bool) -> None:
         self.streams = streams
@@ -103,11 +106,10 @@ class SyncSet:
     timestamp or bound (NOT_READY).
     """
 
-    __slots__ = ("last_processed", "members", "process_bounds", "streams", "time")
+    __slots__ = ("last_processed", "process_bounds", "streams", "time")
 
     def __init__(self, streams: Sequence[InputStream], process_bounds: bool) -> None:
         self.streams = streams
-        self.members = frozenset(streams)
         self.process_bounds = process_bounds
         self.last_processed = ts.UNSET
         self.time = ts.UNSET

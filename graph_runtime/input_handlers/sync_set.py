@@ -70,6 +70,7 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         self.sync_sets = [
             SyncSet([streams[place] for place in group], process_bounds) for group in settings
         ]
+        self._members = {each: frozenset(each.streams) for each in self.sync_sets}
         self._ready: SyncSet | None = None
         self._ready_time = ts.DONE
         self._count = len(self.sync_sets)
@@ -102,8 +103,7 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         return NOT_READY if open_sets else CLOSE
 
     def fill(self, time: int) -> InputSet:
-        ready = self._ready
-        members = ready.members if ready is not None else ()
+        members = self._members[self._ready] if self._ready is not None else ()
         self._ready = None
         self._ready_time = ts.DONE
         filled: InputSet = []

@@ -9,11 +9,13 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
 LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR")
 
 _INTEGER: Final = re.compile(r"-?\d+\Z", re.ASCII)
 _CHANNEL_ARGUMENT: Final = re.compile(r"[A-Za-z][\w.-]*\Z", re.ASCII)
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+\Z", re.I)
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
 
 
@@ -66,6 +68,28 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+def origins(text: str) -> tuple[str, ...]:
+    """Origins of web pages as browsers send them, or ``*``."""
+    found = words(text)
+    for word in found:
+        if word != "*" and _ORIGIN.match(word) is None:
+            raise argparse.ArgumentTypeError(
+                f"an origin is https://NAME or https://NAME:PORT, and no more: {word!r}"
+            )
+    return found
+
+
+def routes(text: str) -> tuple[str, ...]:
+    """Paths that begin with a slash; a star may end them."""
+    found = words(text)
+    for word in found:
+        if not word.startswith("/") or "*" in word[:-1] or "?" in word:
+            raise argparse.ArgumentTypeError(
+                f"a path is needed, /metrics, or /v3/models* for all that begin so: {word!r}"
+            )
+    return found
+
+
 def size(text: str) -> int:
     """Bytes: ``1048576``, ``512K``, ``64M``."""
     match = _SIZE.match(text)
@@ -93,6 +117,18 @@ def seconds(text: str) -> float:
     if not 0 <= number <= 1e6:
         raise argparse.ArgumentTypeError(f"a number of seconds from 0 on is needed: {text!r}")
     return number
+
+
+def url(text: str) -> str:
+    """The URL of a server: http or https, with a host."""
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise argparse.ArgumentTypeError(f"a URL is needed, http://localhost:4318, not {text!r}")
+    return text
 
 
 def log_level(text: str) -> str:

@@ -92,6 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_render_prompt(commands)
     _add_parse_output(commands)
     _add_serve(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -312,8 +313,25 @@ def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
     )
 
 
+def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "doctor",
+        "print what a report of a bug needs, and what is wrong with this machine",
+        "Versions, processor, memory and limits, OpenVINO's devices, names of variables; with\n"
+        "CONFIG what `graphrt validate` finds in it. No secrets, no requests. Exit code 1 when\n"
+        "something is wrong.",
+    )
+    command.add_argument(
+        "config", metavar="CONFIG", nargs="?", help="a server's config.json, or a graph"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+    _add_sources(command, subgraphs=False)
+
+
 def _is_further_value(command: str, option: str, word: str) -> bool:
-    if command in ("calculators", "serve"):  # where a bare word is a calculator, or a directory
+    # Where a bare word is a calculator, a directory or a config.
+    if command in ("calculators", "doctor", "serve"):
         return word.endswith(".py")
     return _SEVERAL[option](word)
 

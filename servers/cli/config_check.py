@@ -7,6 +7,7 @@ import os
 from graph_runtime import GraphError, Registry
 from servers.author_code import ModuleImports, registry_with
 from servers.cli.graph_check import check_graph
+from servers.cli.served_graph_check import check_served_graph
 from servers.config import ConfigError, ModelEntry, read_config
 from servers.finding import Finding
 from servers.models.version_paths import version_paths
@@ -24,10 +25,14 @@ def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
     findings = list(config.findings)
     shared = registry_with(config.python_path, registry)
     findings += _of_modules(shared)
+    models = {entry.name: entry for entry in config.models}
     for entry in config.graphs:
         own = registry_with(entry.python_path, shared.registry)
         findings += _of_modules(own)
-        found, _ = check_graph(_shown(str(entry.graph_path)), own.registry)
+        shown = _shown(str(entry.graph_path))
+        found, _ = check_graph(shown, own.registry)
+        if all(finding.severity != "error" for finding in found):
+            found += check_served_graph(shown, entry, own.registry, models)
         findings += found
     findings += [finding for entry in config.models for finding in _of_model(path, entry)]
     content = [

@@ -7,6 +7,7 @@ from dataclasses import replace
 from errno import EADDRINUSE
 from typing import Final
 
+from servers.cli.access import FrontAccess, allowed_origins
 from servers.cli.messages import CommandFailed
 from servers.fronts import GRPC, ListenError
 from servers.kserve_grpc.settings import GrpcSettings
@@ -32,7 +33,7 @@ def check_ports(args: argparse.Namespace) -> None:
         raise CommandFailed("--port and --rest_port cannot have the same value", status=2)
 
 
-def http_settings(args: argparse.Namespace) -> HttpSettings | None:
+def http_settings(args: argparse.Namespace, access: FrontAccess) -> HttpSettings | None:
     """None when HTTP is switched off."""
     if args.rest_port == 0:
         return None
@@ -40,7 +41,14 @@ def http_settings(args: argparse.Namespace) -> HttpSettings | None:
         hosts=args.rest_bind_address,
         port=0 if args.rest_port == "auto" else args.rest_port,
         allowed_hosts=args.allowed_hosts,
-        allowed_origins=tuple(origin for origin in args.allowed_origins if origin != "*"),
+        allowed_origins=allowed_origins(args),
+        allowed_methods=args.allowed_methods,
+        allowed_headers=args.allowed_headers,
+        allow_credentials=args.allow_credentials,
+        access=access.http,
+        tls=access.tls,
+        request_seconds=args.request_timeout,
+        max_connections=args.max_connections,
     )
     if args.max_body_size is None:
         return settings
@@ -48,7 +56,7 @@ def http_settings(args: argparse.Namespace) -> HttpSettings | None:
     return replace(settings, max_body_bytes=size, max_tensor_body_bytes=size)
 
 
-def grpc_settings(args: argparse.Namespace) -> GrpcSettings | None:
+def grpc_settings(args: argparse.Namespace, access: FrontAccess) -> GrpcSettings | None:
     """None unless gRPC is asked for."""
     if args.port == 0:
         return None
@@ -56,6 +64,11 @@ def grpc_settings(args: argparse.Namespace) -> GrpcSettings | None:
         hosts=args.grpc_bind_address,
         port=0 if args.port == "auto" else args.port,
         channel_arguments=args.grpc_channel_arguments,
+        access=access.grpc,
+        tls=access.tls,
+        request_seconds=args.request_timeout,
+        idle_seconds=args.stream_idle_timeout,
+        max_connections=args.max_connections,
     )
     if args.max_body_size is None:
         return settings

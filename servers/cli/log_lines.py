@@ -1,30 +1,82 @@
-"""The server's log: lines like ``2026-01-01 12:00:00.000 INFO name: text`` on standard error."""
+"""The server's log, on standard error and in a file.
+
+As text: lines like ``2026-01-01 12:00:00.000 INFO name: text``. As JSON: an object per line with
+``time`` (UTC), ``level``, ``logger``, ``message``, and ``exception``; lines of requests have the
+message ``request``, and what they tell one by one.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
+from datetime import UTC, datetime
 from typing import Final
 
+from servers.cli.followed_file import FollowedFile
 from servers.cli.messages import CommandFailed
+
+TEXT: Final = "text"
+JSON: Final = "json"
 
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 _TRACE: Final = 5
 
-
-class _OneLine(logging.Formatter):
-    """What clients send may stand in a message, and must neither begin a line nor move a cursor."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        return super().formatMessage(record).translate(_ESCAPES)
-
-
-_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) != "\n"}
+# What clients send may stand in a message, and must neither begin a line nor move a cursor, nor
+# turn the direction of what follows.
+_CONTROL: Final = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+    0x061C,
+    0x200E,
+    0x200F,
+    *range(0xD800, 0xE000),
+)
+_ESCAPES: Final = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL
+}
 _ESCAPES[ord("\n")] = "\n  "
+# Nearly all lines are, and need no look at every letter.
+_IS_CLEAN: Final = re.compile("[ -~]*").fullmatch
 
 
-def set_up_logging(level: str, path: str | None) -> None:
+class TextLines(logging.Formatter):
+    """One line per record; what has more lines goes on indented."""
+
+    def __init__(self) -> None:
+        super().__init__(_FORMAT, "%Y-%m-%d %H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if _IS_CLEAN(text) else text.translate(_ESCAPES)
+
+
+class JsonLines(logging.Formatter):
+    """One object per record, in ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": getattr(record, "event", None) or record.getMessage(),
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            line.update((name, value) for name, value in fields.items() if name not in line)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up_logging(level: str, path: str | None, form: str = TEXT) -> None:
     """Send the log to standard error, and to a file where one is given.
+
+    ``form``: `TEXT` or `JSON`.
 
     Raises:
         CommandFailed: the file cannot be written.
@@ -33,11 +85,11 @@ def set_up_logging(level: str, path: str | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if path is not None:
         try:
-            handlers.append(logging.FileHandler(path, encoding="utf-8"))
+            handlers.append(FollowedFile(path))
         except OSError as error:
             raise CommandFailed(f"--log_path {path}: {error.strerror}") from error
     for handler in handlers:
-        handler.setFormatter(_OneLine(_FORMAT, "%Y-%m-%d %H:%M:%S"))
+        handler.setFormatter(JsonLines() if form == JSON else TextLines())
     root = logging.getLogger()
     root.handlers[:] = handlers
     root.setLevel(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 
 class CommandFailed(Exception):
@@ -20,7 +21,23 @@ def print_error(message: str, hint: str | None = None) -> None:
 
 
 def print_warning(message: str, hint: str | None = None) -> None:
-    _print("warning", message, hint)
+    """``warning: message``, and the hint on a line of its own; else what `warn_by` has said."""
+    if _warnings.log is None:
+        _print("warning", message, hint)
+    else:
+        _warnings.log("%s", message if hint is None else f"{message}; {hint}")
+
+
+def warn_by(log: Callable[[str, str], None] | None) -> None:
+    """Warnings go through this function of a logger from now on; None: to standard error."""
+    _warnings.log = log
+
+
+class _Warnings:
+    log: Callable[[str, str], None] | None = None
+
+
+_warnings = _Warnings()
 
 
 def _print(kind: str, message: str, hint: str | None) -> None:

@@ -5,38 +5,43 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from graph_runtime import REGISTRY, Registry
-from servers.author_code import registry_with
+from graph_runtime import REGISTRY
+from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_source import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
-from servers.cli.log_lines import set_up_logging
+from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_arguments import given_model_options
+from servers.cli.open_files import allow_open_files
 from servers.cli.package_names import clashes
 from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_arguments import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.cli.task_arguments import TASK, given_options
+from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import (
     ConfigError,
     GraphEntry,
+    MetricsConfig,
     ModelEntry,
     ServerConfig,
+    config_of,
     find_graph,
-    models_of,
     read_config,
 )
 from servers.config.entry import GRAPH_FILE
-from servers.fronts import HTTP, ListenError
+from servers.fronts import GRPC, HTTP, ListenError
 from servers.graph_definition import GraphDefinition
 from servers.lifecycle import Server, ServerSettings, serve
 from servers.loaded_graph import GraphSettings
+from servers.request_log import RequestJournal
 from servers.servable import Servable
 from servers.servable_states import ServableState
 from servers.task_graph import TaskError, TextGeneration, holds_model
@@ -51,8 +56,8 @@ def execute(args: argparse.Namespace) -> int:
     check_ports(args)
     _check_choice(args)
     _check_task(args)
-    _check_keys(args)
-    set_up_logging("DEBUG" if args.verbose else args.log_level, args.log_path)
+    access = access_of(args)
+    set_up_log(args)
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
@@ -60,24 +65,36 @@ def execute(args: argparse.Namespace) -> int:
             "install graphrt in an environment of its own",
         )
     _warn_of_arguments(args)
+    warn_of_access(args, access)
+    allow_open_files(args.max_connections * 2 if args.port else args.max_connections)
     served = _served(args)
+    traces = traces_of(args)
     settings = ServerSettings(
         graphs=served.graphs,
         models=served.models,
-        http=http_settings(args),
-        grpc=grpc_settings(args),
-        registry=_registry(args, served.python_path),
+        http=http_settings(args, access),
+        grpc=grpc_settings(args, access),
+        registry=make_registry(args),
+        python_path=served.python_path,
+        reread=served.reread,
+        poll_seconds=args.file_system_poll_wait_seconds,
         graph_settings=GraphSettings(
             cache_dir=args.cache_dir,
             request_limit=args.request_queue_limit,
             verbose_response=args.verbose_response,
+            idle_unload_seconds=args.idle_unload_seconds,
         ),
         drain_seconds=args.drain_seconds,
+        metrics=metrics_of(args, served.metrics),
+        journal=RequestJournal(traces, keeps_texts=args.log_prompts),
     )
     try:
-        return serve(settings, on_loaded=_report)
+        return serve(settings, on_loaded=None if args.log_format == JSON else _report)
     except ListenError as error:
         raise listen_failure(error) from error
+    finally:
+        if traces is not None:
+            traces.close()
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -124,54 +141,32 @@ def _check_task(args: argparse.Namespace) -> None:
         )
 
 
-def _check_keys(args: argparse.Namespace) -> None:
-    """A server that should be locked does not start unlocked."""
-    if args.api_key_file is not None:
-        raise CommandFailed(
-            "--api_key_file: keys are not checked yet, and whoever sets one relies on it",
-            hint="let a proxy in front of the server check them",
-            status=2,
-        )
-    if os.environ.get("API_KEY"):
-        print_warning("API_KEY is set, and has no effect: keys are not checked yet")
-
-
 def _warn_of_arguments(args: argparse.Namespace) -> None:
     for name, effect in WITHOUT_EFFECT.items():
         value = getattr(args, name)
         # These ask for nothing, or for what is so anyway.
         if value not in (None, False, WITHOUT_EFFECT_AS.get(name, 0)):
             print_warning(f"--{name} has no effect: {effect}")
-    if "*" in args.allowed_origins:
-        print_warning(
-            "--allowed_origins *: pages of any site could use this server, so this is not taken",
-            "name the origins: --allowed_origins https://console.example",
-        )
 
 
 # What is served -----------------------------------------------------------------------------------
 
 
 class _Served(NamedTuple):
-    """What the arguments name; ``python_path``: of all graphs."""
+    """What the arguments name, and how to read it again; ``python_path``: of all graphs."""
 
     graphs: tuple[GraphEntry, ...]
+    reread: Callable[[], ServerConfig]
     models: tuple[ModelEntry, ...] = ()
     python_path: tuple[Path, ...] = ()
-
-
-def _registry(args: argparse.Namespace, python_path: tuple[Path, ...]) -> Registry:
-    """What all graphs find their calculators in."""
-    imports = registry_with(python_path, make_registry(args))
-    for failure in imports.failures:
-        _log.error("a module of python_path cannot be imported: %s", failure)
-    return imports.registry
+    metrics: MetricsConfig | None = None
 
 
 def _served(args: argparse.Namespace) -> _Served:
     path = Path(args.config or args.config_path or args.model_path)
     if is_plain_model(path) and not _is_graph(path, args):
-        return _Served((), (plain_model(path, args),))
+        models = (plain_model(path, args),)
+        return _Served((), lambda: ServerConfig(path, (), models), models)
     if path.is_dir():
         return _with_models(_graph_of_directory(path, args))
     if args.model_path is not None:
@@ -185,7 +180,8 @@ def _served(args: argparse.Namespace) -> _Served:
     config = _read(path)
     if not config.graphs and not config.models:
         print_warning(f"{path}: no graph and no model is listed: nothing is served")
-    return _Served(config.graphs, config.models, config.python_path)
+    reread = partial(read_config, path.absolute())
+    return _Served(config.graphs, reread, config.models, config.python_path, config.metrics)
 
 
 def _is_graph(path: Path, args: argparse.Namespace) -> bool:
@@ -197,10 +193,10 @@ def _is_graph(path: Path, args: argparse.Namespace) -> bool:
 
 def _with_models(entry: GraphEntry) -> _Served:
     """A graph with the models that its subconfig lists."""
-    models, findings = models_of(entry)
-    for finding in findings:
+    config = config_of(entry)
+    for finding in config.findings:
         print(finding.to_text(), file=sys.stderr)
-    return _Served((entry,), models)
+    return _Served((entry,), partial(config_of, entry), config.models)
 
 
 def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
@@ -249,8 +245,6 @@ def _read(path: Path) -> ServerConfig:
         raise CommandFailed(f"{path} cannot be used; nothing is served") from error
     for finding in config.findings:
         print(finding.to_text(), file=sys.stderr)
-    if config.metrics is not None and config.metrics.enable:
-        print_warning(f"{path}: monitoring has no effect: {WITHOUT_EFFECT['metrics_enable']}")
     return config
 
 
@@ -263,22 +257,24 @@ def _report(server: Server) -> None:
     width = max((len(each.name) for each in definitions), default=0)
     lines = ["", *(f"graphrt serves {address}" for address in server.addresses)]
     lines += [f"  {each.name:{width}}  {_state(each)}" for each in definitions]
-    available = [each for each in definitions if each.state is ServableState.AVAILABLE]
+    answering = (ServableState.AVAILABLE, ServableState.ON_DEMAND)
+    available = [each for each in definitions if each.state in answering]
     first = next((each for each in available if _answers_http(each)), None)
     http = next((each for each in server.addresses if each.startswith(HTTP)), None)
     if http is None:
         address = _reachable(server.addresses[0]).partition("//")[2]
-        lines += ["try:", f"  grpcurl -plaintext {address} list"]
+        plain = "" if server.addresses[0].startswith(f"{GRPC}s") else "-plaintext "
+        lines += ["try:", f"  grpcurl {plain}{_key_header(server)}{address} list"]
     elif first is None and available:
         name = quote(available[0].name, safe="")
-        lines += ["try:", f"  curl {_reachable(http)}/v2/models/{name}"]
+        lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}/v2/models/{name}"]
     elif first is not None:
         body = {"model": first.name, "messages": [{"role": "user", "content": "Hello"}]}
         # Quotes of the shell around it, so none inside.
         data = json.dumps(body).replace("'", "\\u0027")
         lines += [
             "try:",
-            f"  curl {_reachable(http)}/v3/chat/completions "
+            f"  curl {_key_header(server)}{_reachable(http)}/v3/chat/completions "
             f"-H 'Content-Type: application/json' -d '{data}'",
         ]
     print("\n".join(lines), file=sys.stderr, flush=True)
@@ -287,6 +283,8 @@ def _report(server: Server) -> None:
 
 
 def _state(servable: Servable) -> str:
+    if servable.state is ServableState.ON_DEMAND:
+        return "on demand: the first request loads it"
     if servable.state is not ServableState.AVAILABLE:
         return f"failed: {servable.reason}"
     if isinstance(servable, GraphDefinition):
@@ -302,6 +300,13 @@ def _answers_http(servable: Servable) -> bool:
     if not isinstance(servable, GraphDefinition) or servable.graph is None:
         return False
     return servable.graph.answers_http
+
+
+def _key_header(server: Server) -> str:
+    """What a command to try needs besides where there are keys: nobody's is shown."""
+    fronts = (server.settings.http, server.settings.grpc)
+    needs_key = any(front is not None and front.access.keys is not None for front in fronts)
+    return '-H "Authorization: Bearer $API_KEY" ' if needs_key else ""
 
 
 def _reachable(address: str) -> str:

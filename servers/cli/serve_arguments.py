@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from servers.cli import argument_types
+from servers.cli.access_arguments import add_access_arguments
 from servers.cli.model_arguments import add_model_arguments
 from servers.cli.task_arguments import add_task_arguments
+from servers.cli.telemetry_arguments import add_telemetry_arguments
 
-_METRICS: Final = "metrics come with a later version"
 _MEDIA: Final = "images and sound in requests come with a later version"
-_CORS: Final = "what pages of the allowed origins may do is fixed"
 
 #: Flags of existing start scripts that do nothing here yet, and what to say of each.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
@@ -23,31 +23,32 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "grpc_max_threads": "gRPC for Python chooses the number of its threads itself",
     "grpc_memory_quota": "gRPC for Python has no such limit; that of a message is --max_body_size",
     "rest_workers": "one event loop answers all requests, so there are no workers",
-    "file_system_poll_wait_seconds": "changed files are not loaded by themselves yet; restart",
     "custom_node_resources_cleaner_interval_seconds": "there are no custom nodes",
     "cpu_extension": "libraries of custom operations are not loaded yet",
-    "metrics_enable": _METRICS,
-    "metrics_list": _METRICS,
-    "trace_path": "the server does not write traces yet; `graphrt run --trace` does",
+    "trace_path": "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
     "allowed_media_domains": _MEDIA,
     "allowed_local_media_path": _MEDIA,
-    "allowed_methods": _CORS,
-    "allowed_headers": _CORS,
-    "allow_credentials": _CORS,
 }
 
 #: Values besides 0 that say what is so anyway.
 WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
 
 #: These may stand without a value, as in OpenVINO Model Server.
-_SWITCHES: Final = frozenset({"metrics_enable", "verbose_response", "allow_credentials"})
+_SWITCHES: Final = frozenset(
+    {
+        "log_prompts",
+        "metrics_enable",
+        "verbose_response",
+        "allow_credentials",
+        "allow_repository_control",
+    }
+)
 _NUMBERS: Final = frozenset(
     {
         "grpc_workers",
         "grpc_max_threads",
         "grpc_memory_quota",
         "rest_workers",
-        "file_system_poll_wait_seconds",
         "custom_node_resources_cleaner_interval_seconds",
     }
 )
@@ -88,13 +89,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="addresses with commas between them, IPv6 too; default 127.0.0.1: this machine only",
     )
     http.add_argument(
-        "--allowed_origins",
-        metavar="ORIGINS",
-        type=argument_types.words,
-        default=(),
-        help="web pages that may call the server, with commas: https://console.example",
-    )
-    http.add_argument(
         "--allowed_hosts",
         metavar="HOSTS",
         type=argument_types.words,
@@ -102,7 +96,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="names besides localhost that clients may use for a server that only this machine "
         "reaches: those of a proxy in front of it",
     )
-    http.add_argument("--api_key_file", help=argparse.SUPPRESS)
     http.add_argument(
         "--max_body_size",
         metavar="SIZE",
@@ -132,7 +125,23 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default="",
         help="gRPC's own settings, NAME=VALUE with commas: grpc.max_concurrent_streams=100",
     )
+    add_access_arguments(command)
     running = command.add_argument_group("running")
+    running.add_argument(
+        "--file_system_poll_wait_seconds",
+        metavar="SECONDS",
+        type=argument_types.seconds,
+        default=1.0,
+        help="how often to look for changes in the config, its graphs, subconfigs and Python files "
+        "and for new versions of models; default 1; 0 does not look",
+    )
+    running.add_argument(
+        "--idle_unload_seconds",
+        metavar="SECONDS",
+        type=argument_types.seconds,
+        default=0.0,
+        help="unload what nobody has asked for so long, until somebody does; default 0: never",
+    )
     running.add_argument(
         "--request_queue_limit",
         metavar="N",
@@ -155,14 +164,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="answers show the prompt as the model got it, and the raw text it wrote",
     )
     running.add_argument("--cache_dir", metavar="DIR", default="", help="keep compiled models here")
-    running.add_argument(
-        "--log_level",
-        metavar="LEVEL",
-        type=argument_types.log_level,
-        default="INFO",
-        help=f"{', '.join(argument_types.LOG_LEVELS)}; default INFO",
-    )
-    running.add_argument("--log_path", metavar="FILE", help="log to this file too")
+    add_telemetry_arguments(command)
     ignored = command.add_argument_group(
         "accepted, without effect",
         f"Existing start scripts may carry them: {', '.join(f'--{n}' for n in WITHOUT_EFFECT)}.",

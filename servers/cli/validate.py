@@ -26,7 +26,7 @@ def execute(args: argparse.Namespace) -> int:
     results: list[dict[str, Any]] = []
     is_all_well = True
     for path in args.files:
-        findings, content = _check_of(path)(path, registry)
+        findings, content = check_of(path)(path, registry)
         findings.sort(key=_by_place(findings))
         is_valid = all(finding.severity != "error" for finding in findings)
         is_all_well = is_all_well and is_valid
@@ -45,7 +45,8 @@ def execute(args: argparse.Namespace) -> int:
     return 0 if is_all_well else 1
 
 
-def _check_of(path: str) -> Check:
+def check_of(path: str) -> Check:
+    """The check for a file of this name."""
     return next((check for end, check in CHECKS.items() if path.endswith(end)), check_graph)
 
 

@@ -1,11 +1,13 @@
 """config.json: what a server serves, in OpenVINO Model Server's form, read into frozen data."""
 
 from servers.config.entry import GraphEntry
+from servers.config.metrics_config import MetricsConfig
 from servers.config.model_entry import ModelEntry
+from servers.config.residence import Residence
 from servers.config.server_config import (
     ConfigError,
-    MetricsConfig,
     ServerConfig,
+    config_of,
     find_graph,
     model_of,
     models_of,
@@ -18,8 +20,10 @@ __all__ = [
     "GraphEntry",
     "MetricsConfig",
     "ModelEntry",
+    "Residence",
     "ServerConfig",
     "VersionPolicy",
+    "config_of",
     "find_graph",
     "model_of",
     "models_of",

@@ -56,6 +56,33 @@ def integer(at_least: int, at_most: int | None = None) -> Check:
     return check
 
 
+def number(at_least: float) -> Check:
+    """A number, whole or not, and no larger than a year has seconds."""
+    at_most = 366 * 24 * 3600
+
+    def check(value: Any, path: str, report: Report) -> None:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not at_least <= value <= at_most:
+            report(
+                path, f"a number from {at_least:g} to {at_most} is needed, not {shown(value)}", None
+            )
+
+    return check
+
+
+def word(*words: str) -> Check:
+    """One of some strings."""
+    choice = " or ".join(json.dumps(each) for each in words)
+
+    def check(value: Any, path: str, report: Report) -> None:
+        if value not in words:
+            near = difflib.get_close_matches(str(value)[:100].lower(), words, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else None
+            report(path, f"{choice} is needed, not {shown(value)}", hint)
+
+    return check
+
+
 def list_of(item: Check) -> Check:
     """An array."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from servers.config.residence import Residence, residence_of
 
 GRAPH_FILE = "graph.pbtxt"
 SUBCONFIG_FILE = "subconfig.json"
@@ -22,6 +24,7 @@ class GraphEntry:
         subconfig_path: lists the models of its session calculators; need not exist.
         graph_text: the graph itself, where it was made and ``graph_path`` is no file.
         python_path: files and directories of calculators that only this graph has; absolute.
+        residence: when it is in memory; another one makes no other graph.
     """
 
     name: str
@@ -30,6 +33,7 @@ class GraphEntry:
     subconfig_path: Path
     graph_text: str | None = None
     python_path: tuple[Path, ...] = ()
+    residence: Residence = field(default_factory=Residence, compare=False)
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
@@ -51,6 +55,7 @@ def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
         graph_path,
         directory / config.get("subconfig", SUBCONFIG_FILE),
         python_path=python_path_of(config, root),
+        residence=residence_of(config),
     )
 
 

@@ -16,6 +16,7 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
+from servers.config.residence import Residence, residence_of
 from servers.config.version_policy import VersionPolicy, policy_of
 
 #: base_path may name a store elsewhere, as `s3://bucket/model`.
@@ -33,6 +34,7 @@ class ModelEntry:
         settings: of every version.
         is_cached: the compiled model may be kept where the server keeps such.
         refusal: why it cannot be served; "" when it can.
+        residence: when it is in memory; another one makes no other model.
     """
 
     name: str
@@ -41,6 +43,7 @@ class ModelEntry:
     settings: ModelSettings = field(default_factory=ModelSettings)
     is_cached: bool = True
     refusal: str = ""
+    residence: Residence = field(default_factory=Residence, compare=False)
 
 
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
@@ -58,6 +61,7 @@ def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
         _settings_of(config),
         bool(config.get("allow_cache", True)),
         refusal,
+        residence_of(config),
     )
 
 

@@ -2,16 +2,17 @@
 
 Looser in three places: ``model_config_list`` may be missing, the keys that its own
 ``--add_to_config`` writes are accepted, and what is not served yet is only looked at from outside.
-``python_path`` is graphrt's own.
+``python_path`` and the keys of `servers.config.residence` are graphrt's own.
 Stricter in one: values of models that it would ignore with a warning are errors.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from servers.config.checks import (
     Check,
+    Report,
     anything,
     at_least_one,
     boolean,
@@ -20,12 +21,15 @@ from servers.config.checks import (
     list_of,
     map_of,
     nonempty_text,
+    number,
     object_of,
     of_type,
     one_of,
     reads,
     text,
+    word,
 )
+from servers.config.metrics_config import refusal_of_list
 from servers.config.model_values import (
     MAX_NIREQ,
     batch_size_of,
@@ -35,6 +39,7 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
+from servers.config.residence import AFTER_UNLOAD, AT_START, BESIDE, ON_DEMAND
 
 #: One path or several.
 _PATHS: Final = either(nonempty_text, str, list_of(nonempty_text))
@@ -45,6 +50,10 @@ _GRAPH: Final[dict[str, Check]] = {
     "graph_path": text,
     "subconfig": text,
     "python_path": _PATHS,
+    "load": word(AT_START, ON_DEMAND),
+    "idle_unload_seconds": number(0),
+    "pinned": boolean,
+    "reload": word(BESIDE, AFTER_UNLOAD),
 }
 
 _VERSION_POLICY: Final = one_of(
@@ -79,8 +88,18 @@ _MODEL: Final[dict[str, Check]] = {
 MODEL_CONFIG: Final = object_of(_MODEL, required=("name",))
 _MODELS: Final = list_of(object_of({"config": MODEL_CONFIG}, required=("config",)))
 _NAMED: Final = list_of(map_of(anything, required=("name",)))
+
+
+def _metrics_list(value: Any, path: str, report: Report) -> None:
+    list_of(text)(value, path, report)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        refusal = refusal_of_list(value)
+        if refusal:
+            report(path, refusal, None)
+
+
 _METRICS: Final = object_of(
-    {"enable": boolean, "metrics_list": list_of(text)}, required=("enable",)
+    {"enable": boolean, "metrics_list": _metrics_list}, required=("enable",)
 )
 
 CONFIG: Final = object_of(

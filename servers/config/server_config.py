@@ -14,6 +14,7 @@ from servers.config import schema
 from servers.config.checks import Check, shown
 from servers.config.entry import GraphEntry, entry_of, python_path_of
 from servers.config.json_text import JsonSyntaxError, JsonText, parse_json
+from servers.config.metrics_config import MetricsConfig
 from servers.config.model_entry import ModelEntry, model_entry_of
 from servers.finding import Finding
 
@@ -33,14 +34,6 @@ class ConfigError(GraphConfigError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("\n".join(finding.to_text() for finding in findings))
         self.findings = tuple(findings)
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsConfig:
-    """``monitoring.metrics``. ``metrics_list``: names beside those that are always there."""
-
-    enable: bool = False
-    metrics_list: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +75,12 @@ def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
     return entry_of(
         {"name": name or directory.name or "graph", "base_path": str(directory)}, directory
     )
+
+
+def config_of(entry: GraphEntry) -> ServerConfig:
+    """A config that names one graph, and the models that its subconfig lists."""
+    models, findings = models_of(entry)
+    return ServerConfig(entry.graph_path, (entry,), models, findings=findings)
 
 
 def models_of(entry: GraphEntry) -> tuple[tuple[ModelEntry, ...], tuple[Finding, ...]]:
@@ -220,6 +219,7 @@ class _Reading:
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
             if self.is_free(item["name"], where, document, graphs):
+                self._check_residence(item, where, document)
                 graphs[item["name"]] = entry_of(item, root)
         self._take_models(document, graphs, models)
         self._report_unserved(document)
@@ -262,15 +262,27 @@ class _Reading:
                 continue
             entry = entry_of(item, root)
             if _is_graph(item, entry):
+                self._check_residence(item, where, document)
                 graphs[entry.name] = entry
             else:
                 models[entry.name] = self.model_of(item, where, document)
 
     def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:
+        self._check_residence(item, where, document)
         entry = model_entry_of(item, self.path.absolute().parent)
         if entry.refusal:
             self.add("warning", document, where, f"this model is not served: {entry.refusal}")
         return entry
+
+    def _check_residence(self, item: Mapping[str, Any], where: str, document: JsonText) -> None:
+        if item.get("pinned") and item.get("idle_unload_seconds"):
+            self.add(
+                "warning",
+                document,
+                f"{where}.idle_unload_seconds",
+                "it has no effect: what is pinned is never unloaded for being idle",
+                "leave out one of both keys",
+            )
 
     def _report_unserved(self, document: JsonText) -> None:
         for key in (

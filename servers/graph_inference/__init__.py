@@ -9,17 +9,20 @@ from servers.graph_inference.graph_interface import VERSIONS, GraphInterface
 from servers.graph_inference.graph_stream import GraphStream
 from servers.graph_inference.loop_delivery import LoopDelivery
 from servers.graph_inference.model_tensors import find_model_tensors
-from servers.graph_inference.run_end import end_run
+from servers.graph_inference.run_end import GIVE_UP_SECONDS, end_run, ending_of, stuck_nodes
 from servers.graph_inference.side_parameters import SideParameters
 from servers.graph_inference.unary_run import infer_once
 
 __all__ = [
+    "GIVE_UP_SECONDS",
     "VERSIONS",
     "GraphInterface",
     "GraphStream",
     "LoopDelivery",
     "SideParameters",
     "end_run",
+    "ending_of",
     "find_model_tensors",
     "infer_once",
+    "stuck_nodes",
 ]

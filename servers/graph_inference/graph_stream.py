@@ -14,7 +14,7 @@ from calculators.inference.place import quoted
 from graph_runtime import CalculatorGraph, Code, GraphError, Packet
 from servers.graph_inference.graph_interface import VERSIONS, GraphInterface
 from servers.graph_inference.loop_delivery import LoopDelivery
-from servers.graph_inference.run_end import end_run
+from servers.graph_inference.run_end import end_run, ending_of
 from servers.graph_inference.stream_kinds import OutputStream
 from servers.graph_inference.timestamps import TIMESTAMP, Sent, StreamTimes
 
@@ -69,7 +69,7 @@ class GraphStream:
         if request.version not in VERSIONS:
             raise RequestError(f"{_OTHER_VERSION}: there is version 1")
         wanted = self._interface.wanted_outputs(request)
-        packets = self._interface.packets_of(request, is_partial=True)
+        packets = await self._interface.packets_of(request, is_partial=True)
         if not self._client.is_writable:
             await self._first_of(self._client.writable())
         if self._run.done():
@@ -101,8 +101,11 @@ class GraphStream:
         if self._resuming is not None:
             self._resuming.cancel()
         await end_run(self._graph)
-        with suppress(GraphError):
-            await self._run
+        if ending_of(self._graph) is None:
+            with suppress(GraphError):
+                await self._run
+        else:  # how it ends is nobody's business any more
+            self._run.add_done_callback(lambda run: run.cancelled() or run.exception())
 
     def _over(self) -> Exception:
         """The run's error, or what a request is told that comes after a good end."""

@@ -36,7 +36,9 @@ _TAKEN: Final[dict[Any, tuple[Datatype, ...]]] = {
 
 
 def refused(tensor: AnyTensor, expected: object) -> RequestError:
-    """The error for a tensor of a wrong datatype or shape."""
+    """The error for a tensor of a wrong datatype or shape, or with wrong data."""
+    if isinstance(tensor, CustomTensor) and tensor.defect:
+        return RequestError(tensor.defect)
     return RequestError(
         f"input {quoted(tensor.name)}: {expected} is expected, {quoted_datatype(tensor)} of the "
         f"shape {shown_shape(tensor.shape)} came"

@@ -82,10 +82,24 @@ async def _model_of(plan: ValidatedGraph, node: NodePlan, models: ModelProvider)
         session.calculator_class, OpenVINOModelServerSessionCalculator
     ):
         return None
+    return await models.get(*model_of_session(session))
+
+
+def sessions_of(plan: ValidatedGraph) -> list[NodePlan]:
+    """The nodes that make sessions with models."""
+    return [
+        node
+        for node in plan.nodes
+        if issubclass(node.calculator_class, OpenVINOModelServerSessionCalculator)
+    ]
+
+
+def model_of_session(session: NodePlan) -> tuple[str, int | None]:
+    """The name and the version of the model that the node of a session names."""
     options = session.options[0][1]
     # The contract has seen that it is a number.
     version = int("".join(options.servable_version.split()) or 0)
-    return await models.get(options.servable_name, version or None)
+    return options.servable_name, version or None
 
 
 def _types(

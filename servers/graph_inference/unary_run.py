@@ -34,7 +34,7 @@ async def infer_once(
         RunError: the run failed.
     """
     outputs = interface.wanted_outputs(request)
-    packets = interface.packets_of(request, is_partial=False)
+    packets = await interface.packets_of(request, is_partial=False)
     time = timestamp_in(request.parameters) or 0
     found: dict[str, list[Any]] = {}
     for output in outputs:

@@ -12,10 +12,14 @@ import grpc.aio
 
 from calculators.http_payload import RequestError
 from graph_runtime import Code
+from servers.kserve_grpc.call_entry import CallEntry
 from servers.kserve_grpc.errors import told
+from servers.request_log import RequestJournal
 
 _log: Final = logging.getLogger(__name__)
-_access_log: Final = logging.getLogger("servers.kserve_grpc.access")
+
+# What was sent before the status must be taken first; a client that does not is given up.
+_STATUS_SECONDS: Final = 2.0
 
 
 class ClientGone(Exception):
@@ -28,18 +32,20 @@ class Call:
     The client of a unary call gets one answer, so it is always writable.
 
     Attributes:
+        ending: why it is being ended from here; None while it is not.
         is_idle: it only waits for something to happen, so that a server that stops need not wait
             for it.
     """
 
-    __slots__ = ("_callbacks", "is_cut_off", "is_disconnected", "is_idle", "task")
+    __slots__ = ("_callbacks", "_deadline", "ending", "is_disconnected", "is_idle", "task")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
-        self.is_cut_off = False
+        self.ending: Exception | None = None
         self.is_disconnected = False
         self.is_idle = False
         self._callbacks: list[Callable[[], None]] = []
+        self._deadline: asyncio.TimerHandle | None = None
 
     @property
     def is_writable(self) -> bool:
@@ -64,20 +70,36 @@ class Call:
             except Exception:
                 _log.exception("a disconnect callback failed")
 
-    def cut_off(self) -> None:
-        """End it with UNAVAILABLE: the server stops."""
-        self.is_cut_off = True
-        self.task.cancel()
+    def cut_off(self, error: Exception | None = None) -> None:
+        """End it with this error; without one with UNAVAILABLE: the server stops."""
+        if self.ending is None:
+            self.ending = error or _shutting_down()
+            self.task.cancel()
+
+    def end_after(self, seconds: float) -> None:
+        """End it with DEADLINE_EXCEEDED unless it has ended by then; 0 is never."""
+        if seconds > 0:
+            text = f"the request was not answered within {seconds:g} s, the server's limit"
+            error = RequestError(text, code=Code.DEADLINE_EXCEEDED)
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut_off, error)
+
+    def finish(self) -> None:
+        """It has ended."""
+        if self._deadline is not None:
+            self._deadline.cancel()
 
 
 class StreamCall(Call):
     """A call that takes and gives any number of messages."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_active_at", "_context", "_loop", "_writing_since")
 
     def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
         super().__init__(task)
         self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._active_at = self._loop.time()
+        self._writing_since: float | None = None
 
     async def begin(self) -> None:
         """Send the headers: gRPC would send them twice if the call were ended in its first `write`.
@@ -92,6 +114,22 @@ class StreamCall(Call):
         except grpc.aio.BaseError as error:
             raise ClientGone from error
 
+    def watch(self, stall_seconds: float, idle_seconds: float) -> None:
+        """End it when its client takes nothing for so long, or nobody sends; 0 is never."""
+        now = self._loop.time()
+        since = self._writing_since
+        if since is not None:
+            if now - since > stall_seconds > 0:
+                text = f"the client took nothing of its answers for {stall_seconds:g} s"
+                self.cut_off(RequestError(text, code=Code.RESOURCE_EXHAUSTED))
+        elif now - self._active_at > idle_seconds > 0 and not self.is_idle:
+            text = f"nothing was sent in this stream for {idle_seconds:g} s"
+            self.cut_off(RequestError(text, code=Code.DEADLINE_EXCEEDED))
+        # Looked at now and then: a timer set and cancelled for every message would cost more.
+        pause = min(stall_seconds or idle_seconds, idle_seconds or stall_seconds) / 4
+        if pause > 0:
+            self._deadline = self._loop.call_later(pause, self.watch, stall_seconds, idle_seconds)
+
     async def read(self) -> bytes | None:
         """The next message; None when the client sends no more, or is gone.
 
@@ -101,6 +139,7 @@ class StreamCall(Call):
             message = await self._context.read()
         except grpc.aio.BaseError:  # the call is over
             return None
+        self._active_at = self._loop.time()
         return None if message is grpc.aio.EOF else message
 
     async def write(self, message: bytes) -> None:
@@ -109,10 +148,13 @@ class StreamCall(Call):
         Raises:
             ClientGone: the call is over.
         """
+        self._writing_since = self._loop.time()
         try:
             await self._context.write(message)
         except grpc.aio.BaseError as error:
             raise ClientGone from error
+        self._writing_since = None
+        self._active_at = self._loop.time()
 
 
 Unary = Callable[[bytes, Call], Awaitable[bytes]]
@@ -129,7 +171,13 @@ class Service(Protocol):
 class Calls:
     """Makes gRPC's handlers of functions, and knows the calls in hand."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, stall_seconds: float, idle_seconds: float, journal: RequestJournal | None = None
+    ) -> None:
+        """``stall_seconds``, ``idle_seconds``: of every stream, as in `GrpcSettings`."""
+        self._journal = journal or RequestJournal()
+        self._stall_seconds = stall_seconds
+        self._idle_seconds = idle_seconds
         self._in_hand: set[Call] = set()
         self._is_over = False
 
@@ -144,21 +192,28 @@ class Calls:
         return len(self._in_hand)
 
     def unary(self, name: str, function: Unary) -> grpc.RpcMethodHandler:
-        """One request, one answer. Exceptions of ``function`` become the status."""
+        """One request, one answer; ``name`` has its service.
+
+        Exceptions of ``function`` become the status.
+        """
 
         async def answer(request: bytes, context: Any) -> bytes:
             call = Call(_current_task())
-            try:
-                self._add(call)
-                response = await function(request, call)
-            except BaseException as raised:
-                error = _reason_of(raised, call)
-            else:
-                _access_log.debug("%s OK", name)
-                return response
-            finally:
-                self._in_hand.discard(call)
-            return await _refuse(context, name, error)
+            with CallEntry(self._journal, name, context) as entry:
+                entry.request_bytes = len(request)
+                try:
+                    self._add(call)
+                    response = await function(request, call)
+                except BaseException as raised:
+                    error = _reason_of(raised, call)
+                else:
+                    entry.status = grpc.StatusCode.OK
+                    entry.response_bytes = len(response)
+                    return response
+                finally:
+                    call.finish()
+                    self._in_hand.discard(call)
+                return await _refuse(context, entry, error)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -167,19 +222,31 @@ class Calls:
 
         async def answer(requests: object, context: Any) -> None:
             call = StreamCall(_current_task(), context)
-            try:
-                await call.begin()
-                self._add(call)
-                await function(call)
-            except ClientGone as gone:
-                call.disconnect()
-                raise asyncio.CancelledError from gone  # gRPC then sends no status
-            except BaseException as raised:
-                await _refuse(context, name, _reason_of(raised, call))
-            else:
-                _access_log.debug("%s OK", name)
-            finally:
-                self._in_hand.discard(call)
+            with CallEntry(self._journal, name, context) as entry:
+                try:
+                    await call.begin()
+                    self._add(call)
+                    call.watch(self._stall_seconds, self._idle_seconds)
+                    await function(call)
+                except ClientGone as gone:
+                    call.disconnect()
+                    raise asyncio.CancelledError from gone  # gRPC then sends no status
+                except BaseException as raised:
+                    await _refuse(context, entry, _reason_of(raised, call))
+                else:
+                    entry.status = grpc.StatusCode.OK
+                finally:
+                    call.finish()
+                    self._in_hand.discard(call)
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    def refused(self, name: str, error: Exception) -> grpc.RpcMethodHandler:
+        """A call of any kind that ends with ``error``, whatever it would send."""
+
+        async def answer(requests: object, context: Any) -> None:
+            with CallEntry(self._journal, name, context) as entry:
+                await _refuse(context, entry, error)
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
@@ -202,9 +269,9 @@ def _current_task() -> asyncio.Task[Any]:
 def _reason_of(raised: BaseException, call: Call) -> Exception:
     """What ended the call. Raises ``raised`` when there is no client to be told."""
     if isinstance(raised, asyncio.CancelledError):
-        if call.is_cut_off:
+        if call.ending is not None:
             call.task.uncancel()
-            return _shutting_down()
+            return call.ending
         if call.task.cancelling():
             call.disconnect()
             raise raised
@@ -214,13 +281,16 @@ def _reason_of(raised: BaseException, call: Call) -> Exception:
     return raised
 
 
-async def _refuse(context: Any, name: str, error: Exception) -> NoReturn:
+async def _refuse(context: Any, entry: CallEntry, error: Exception) -> NoReturn:
     code, text = told(error)
-    _access_log.info("%s %s: %s", name, code.name, text)
+    entry.status = code
     try:
-        await context.abort(code, text)
+        async with asyncio.timeout(_STATUS_SECONDS):
+            await context.abort(code, text)
     except grpc.aio.AbortError:
         raise
+    except TimeoutError as error:
+        raise asyncio.CancelledError from error
     except grpc.aio.BaseError as error:  # nobody is there to be told
         raise asyncio.CancelledError from error
     raise AssertionError("abort raises")

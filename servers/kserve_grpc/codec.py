@@ -22,7 +22,7 @@ from calculators.inference import (
 )
 from calculators.inference.parameter import refuse_shared_memory
 from calculators.inference.place import place_of
-from calculators.inference.raw_data import from_raw, to_raw
+from calculators.inference.raw_data import tensor_from_raw, to_raw
 from calculators.inference.shape import checked_shape
 from protos.pool import message_class
 from servers.kserve_grpc.parameter_map import decode_parameters, encode_parameters
@@ -145,9 +145,8 @@ def _decode_input(tensor: Any, place: str, raw: memoryview | None) -> Tensor | C
         return CustomTensor(tensor.name, name, shape, raw, parameters)
     datatype = Datatype.named(name, place)
     if raw is not None:
-        data = from_raw(datatype, shape, raw, place)
-    else:
-        data = from_contents(datatype, shape, tensor.contents, place)
+        return tensor_from_raw(tensor.name, datatype, shape, raw, parameters, place)
+    data = from_contents(datatype, shape, tensor.contents, place)
     return Tensor(tensor.name, datatype, data, parameters)
 
 

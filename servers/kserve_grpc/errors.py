@@ -10,6 +10,7 @@ from typing import Final
 
 import grpc
 
+from calculators.request_record import current_record
 from graph_runtime import Code
 from servers.failure import failure_of
 
@@ -27,11 +28,12 @@ STATUS: Mapping[Code, grpc.StatusCode] = MappingProxyType(
 def told(error: BaseException) -> tuple[grpc.StatusCode, str]:
     """The status that a client gets for ``error``, and its text; total over all exceptions.
 
-    What the client is not told goes to the log, under a reference that the text has.
+    What the client is not told goes to the log, under the request's id, which the text has.
     """
     failure = failure_of(error)
     if failure.cause is None:
         return STATUS[failure.code], failure.text
-    reference = secrets.token_hex(8)
+    record = current_record()
+    reference = secrets.token_hex(8) if record is None else record.request_id
     _log.error("request %s failed", reference, exc_info=failure.cause)
     return STATUS[failure.code], f"internal error (request {reference})"

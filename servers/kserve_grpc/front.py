@@ -11,16 +11,29 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from calculators.http_payload import RequestError
+from servers.access import Access
+from servers.access.access import KEY_HEADERS
 from servers.data_plane import DataPlane
 from servers.kserve_grpc import health, inference_service, reflection
 from servers.kserve_grpc.call import Calls, Service
+from servers.kserve_grpc.credentials import server_credentials
 from servers.kserve_grpc.settings import GrpcSettings
+from servers.request_log import RequestJournal
 
 _log: Final = logging.getLogger(__name__)
 
 # For the status of what was cut off to be sent, and for runs to be cancelled.
 _CUT_OFF_SECONDS: Final = 2.0
+# What a method is called in the log that there is none of.
+_UNKNOWN: Final = "unknown"
 _MAX_SENT_BYTES: Final = 2**30
+# Calls that came and were not looked at yet. From 1000 on gRPC's library would drop some of them,
+# as CANCELLED, which clients take for their own doing.
+_MAX_PENDING: Final = 2**14
+# How often clients may ask whether the connection lives while nothing is sent. By gRPC's own limit,
+# five minutes, a slow inference would be cut off for the questions of its client.
+_MIN_PING_MS: Final = 500
 # Longer than any drain: `GrpcFront.drain` says when calls are cut off.
 _GRACE_SECONDS: Final = 1e7
 
@@ -84,8 +97,10 @@ class GrpcFront:
         await asyncio.wait([self._stopping])
 
 
-async def start_front(data_plane: DataPlane, settings: GrpcSettings) -> GrpcFront:
-    """Listen on every host of ``settings`` and answer from ``data_plane``.
+async def start_front(
+    data_plane: DataPlane, settings: GrpcSettings, journal: RequestJournal | None = None
+) -> GrpcFront:
+    """Listen on every host of ``settings`` and answer from ``data_plane``; ``journal`` is told.
 
     Raises:
         OSError: an address cannot be bound; none is then.
@@ -97,7 +112,7 @@ async def start_front(data_plane: DataPlane, settings: GrpcSettings) -> GrpcFron
         probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
         probe.close()
         await probe.wait_closed()
-    calls = Calls()
+    calls = Calls(settings.stall_seconds, settings.idle_seconds, journal)
     server = grpc.aio.server(
         handlers=[_handler(data_plane, settings, calls)],
         options=list(_channel_arguments(settings).items()),
@@ -106,12 +121,21 @@ async def start_front(data_plane: DataPlane, settings: GrpcSettings) -> GrpcFron
     addresses: list[tuple[str, int]] = []
     for host in settings.hosts:
         try:
-            port = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            port = _listen(
+                server, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", settings
+            )
         except RuntimeError as error:
             raise OSError(None, "gRPC cannot use this address") from error
         addresses.append((host, port))
     await server.start()
     return GrpcFront(server, calls, addresses)
+
+
+def _listen(server: grpc.aio.Server, address: str, settings: GrpcSettings) -> int:
+    """The port that was bound."""
+    if settings.tls is None:
+        return int(server.add_insecure_port(address))
+    return int(server.add_secure_port(address, server_credentials(settings.tls)))
 
 
 def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
@@ -121,6 +145,10 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
         "grpc.max_send_message_length": _MAX_SENT_BYTES,
         "grpc.keepalive_time_ms": keep_alive,
         "grpc.keepalive_timeout_ms": keep_alive // 3,
+        "grpc.http2.min_ping_interval_without_data_ms": _MIN_PING_MS,
+        "grpc.server.max_pending_requests": _MAX_PENDING,
+        "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
+        "grpc.max_allowed_incoming_connections": settings.max_connections,
         "grpc.so_reuseport": 0,  # a second server of the same port is an error
         **settings.channel_arguments,
     }
@@ -129,11 +157,23 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
 class _Handler:
     """What gRPC calls a ``GenericRpcHandler``: finds the handler of a method."""
 
-    def __init__(self, methods: Mapping[str, grpc.RpcMethodHandler]) -> None:
+    def __init__(
+        self, methods: Mapping[str, grpc.RpcMethodHandler], access: Access, calls: Calls
+    ) -> None:
         self._methods = methods
+        self._access = access
+        self._calls = calls
 
     def service(self, handler_call_details: Any) -> grpc.RpcMethodHandler | None:
-        return self._methods.get(handler_call_details.method)
+        method = handler_call_details.method
+        if self._access.keys is not None:
+            metadata = dict(handler_call_details.invocation_metadata)
+            try:
+                self._access.check(method, *(metadata.get(name) for name in KEY_HEADERS))
+            except RequestError as error:
+                name = method[1:] if method in self._methods else _UNKNOWN
+                return self._calls.refused(name, error)
+        return self._methods.get(method)
 
 
 def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls) -> _Handler:
@@ -150,7 +190,7 @@ def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls) -> _Ha
     methods: dict[str, grpc.RpcMethodHandler] = {}
     for name, service in zip(names, services, strict=True):
         for method, unary in service.unary.items():
-            methods[f"/{name}/{method}"] = calls.unary(method, unary)
+            methods[f"/{name}/{method}"] = calls.unary(f"{name}/{method}", unary)
         for method, stream in service.streams.items():
-            methods[f"/{name}/{method}"] = calls.stream(method, stream)
-    return _Handler(methods)
+            methods[f"/{name}/{method}"] = calls.stream(f"{name}/{method}", stream)
+    return _Handler(methods, settings.access, calls)

@@ -12,6 +12,7 @@ import asyncio
 from calculators.http_payload import RequestError
 from calculators.inference import InferRequest
 from calculators.inference.place import quoted
+from calculators.request_record import name_model
 from graph_runtime import RunError
 from servers.data_plane import DataPlane, InferAnswer, InferFailure, InferStream
 from servers.kserve_grpc.answers import Answers
@@ -43,6 +44,7 @@ class StreamSession:
             Exception: what the status says.
         """
         first = await self._read_first()
+        name_model(first.model)
         answers = self._answers
         try:
             async with self._data_plane.open_stream(first, answers, self._emit) as stream:
@@ -52,7 +54,7 @@ class StreamSession:
                 try:
                     await answers.ended
                 except asyncio.CancelledError:
-                    if not self._call.is_cut_off:
+                    if self._call.ending is None:
                         self._call.disconnect()
                     raise
                 finally:

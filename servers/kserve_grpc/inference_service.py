@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from calculators.http_payload import RequestError
 from calculators.inference.place import quoted
+from calculators.request_record import name_model
 from graph_runtime import Code
 from servers.data_plane import DataPlane, TensorMetadata
 from servers.kserve_grpc.call import Call, Stream, StreamCall, Unary
@@ -44,6 +45,8 @@ class InferenceService:
 
     async def _model_infer(self, request: bytes, call: Call) -> bytes:
         decoded = decode_request(request, self._settings.max_parsed_bytes)
+        name_model(decoded.model)
+        call.end_after(self._settings.request_seconds)
         return encode_response(await self._data_plane.infer(decoded, call))
 
     async def _model_stream_infer(self, call: StreamCall) -> None:
@@ -68,12 +71,14 @@ class InferenceService:
 
     async def _model_ready(self, request: bytes, call: Call) -> bytes:
         asked = parsed("inference.ModelReadyRequest", request)
+        name_model(asked.name)
         is_ready = self._data_plane.is_model_ready(asked.name, asked.version)
         return serialized("inference.ModelReadyResponse", ready=is_ready)
 
     async def _model_metadata(self, request: bytes, call: Call) -> bytes:
         asked = parsed("inference.ModelMetadataRequest", request)
-        known = self._data_plane.metadata(asked.name, asked.version)
+        name_model(asked.name)
+        known = await self._data_plane.metadata(asked.name, asked.version)
         return serialized(
             "inference.ModelMetadataResponse",
             name=known.name,
@@ -99,16 +104,20 @@ class InferenceService:
         return serialized("inference.RepositoryIndexResponse", models=models)
 
     async def _load(self, request: bytes, call: Call) -> bytes:
+        self._settings.access.check_control()
         asked = parsed("inference.RepositoryModelLoadRequest", request)
         model = _model_of(asked)
         _refuse_parameters(asked.parameters)
+        name_model(model)
         await self._data_plane.load(model)
         return serialized("inference.RepositoryModelLoadResponse", model_name=model, isLoaded=True)
 
     async def _unload(self, request: bytes, call: Call) -> bytes:
+        self._settings.access.check_control()
         asked = parsed("inference.RepositoryModelUnloadRequest", request)
         model = _model_of(asked)
         _refuse_parameters(name for name in asked.parameters if name != _UNLOAD_PARAMETER)
+        name_model(model)
         await self._data_plane.unload(model)
         return serialized(
             "inference.RepositoryModelUnloadResponse", model_name=model, isUnloaded=True

@@ -13,7 +13,7 @@ from calculators.http_payload import RequestError
 from calculators.inference import CustomTensor, Datatype, InferRequest, RequestedOutput, Tensor
 from calculators.inference.parameter import Parameter, Parameters, refuse_shared_memory
 from calculators.inference.place import place_of
-from calculators.inference.raw_data import from_raw, size_of
+from calculators.inference.raw_data import size_of, tensor_from_raw
 from calculators.inference.shape import checked_shape
 from servers.kserve_rest.binary_data import BinaryData
 from servers.kserve_rest.binary_outputs import BinaryOutputs
@@ -61,10 +61,10 @@ class InputLayout:
             return CustomTensor(self.name, datatype, self.shape, raw, self.parameters)
         if self.data is not None:
             array = from_json(datatype, self.shape, self.data, self.place)
-        else:
-            size = self._untold_size(datatype, binary) if self.size is None else self.size
-            array = from_raw(datatype, self.shape, binary.take(size, self.place), self.place)
-        return Tensor(self.name, datatype, array, self.parameters)
+            return Tensor(self.name, datatype, array, self.parameters)
+        size = self._untold_size(datatype, binary) if self.size is None else self.size
+        raw = binary.take(size, self.place)
+        return tensor_from_raw(self.name, datatype, self.shape, raw, self.parameters, self.place)
 
     def _untold_size(self, datatype: Datatype, binary: BinaryData) -> int:
         """As OpenVINO Model Server allows it: the shape tells it, or there is no other input."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,9 +21,10 @@ from servers.loaded_graph import GraphSettings
 from servers.models.model_stream import ModelStream
 from servers.models.model_version import ModelVersion
 from servers.models.request_tensors import metadata_of
-from servers.models.version_paths import version_paths
+from servers.models.version_folders import VersionFolders, find_versions
 from servers.servable_states import ServableState
 from servers.servable_status import index_entry, unavailable_error, version_status
+from servers.users import Users
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ _FIRST: Final = (
     ServableState.UNLOADING,
     ServableState.FAILED,
     ServableState.START,
+    ServableState.ON_DEMAND,
     ServableState.END,
 )
 
@@ -41,7 +44,9 @@ class ModelDefinition:
     """A `servers.servable.Servable`. Belongs to one event loop.
 
     Attributes:
-        versions: those that the policy chose when it was last loaded, in rising order.
+        versions: in rising order; those that the policy chose when it was last loaded, and others
+            until those are loaded and the last request to the others is over.
+        users: requests and streams to any version, and loading graphs that asked for it.
     """
 
     def __init__(self, entry: ModelEntry, settings: GraphSettings | None = None) -> None:
@@ -52,6 +57,10 @@ class ModelDefinition:
         self._state = ServableState.START
         self._reason = ""
         self._was_loaded = asyncio.Event()
+        self._created = 0
+        self._found = VersionFolders()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.users = Users()
 
     @property
     def name(self) -> str:
@@ -59,7 +68,8 @@ class ModelDefinition:
 
     @property
     def state(self) -> ServableState:
-        states = {version.state for version in self.versions.values()} or {self._state}
+        # A copy: another thread may look while versions come and go.
+        states = {version.state for version in [*self.versions.values()]} or {self._state}
         return next(state for state in _FIRST if state in states)
 
     @property
@@ -72,7 +82,7 @@ class ModelDefinition:
 
     @property
     def created(self) -> int:
-        return max((version.created for version in self._available()), default=0)
+        return max((version.created for version in self._available()), default=self._created)
 
     @property
     def unavailable_reason(self) -> str:
@@ -82,14 +92,16 @@ class ModelDefinition:
     # Life -----------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Load the versions that the policy chooses now and that are not loaded; retire others.
+        """Load the versions that the policy chooses now and that are not loaded; then retire
+        others.
 
         Failures are logged and kept. Without any version what is loaded stays.
         """
         self._was_loaded.clear()
         self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
         try:
-            await self._load_versions(await asyncio.to_thread(version_paths, self.entry))
+            self._found = await asyncio.to_thread(find_versions, self.entry)
+            await self._load_versions(self._found.paths())
         except GraphError as error:
             self._reason = str(error)
             _log.error("%s: could not be loaded: %s", self.name, error)
@@ -101,25 +113,57 @@ class ModelDefinition:
 
     async def _load_versions(self, paths: Mapping[int, Path]) -> None:
         chosen = self.entry.policy.chosen(paths)
-        old = self.versions
-        self.versions = {
-            number: old.get(number) or ModelVersion(self.entry, number, self._settings)
-            for number in chosen
-        }
+        kept = {number: each for number, each in self.versions.items() if _answers(each)}
+        for number in chosen:
+            if number not in kept:
+                kept[number] = ModelVersion(self.entry, number, self._settings)
+        self.versions = dict(sorted(kept.items()))
         await asyncio.gather(
-            self._retire([each for number, each in old.items() if number not in chosen]),
             *(
-                each.load(paths.get(number))
-                for number, each in self.versions.items()
-                if each.state is not ServableState.AVAILABLE
-            ),
+                self.versions[each].load(paths.get(each))
+                for each in chosen
+                if not _answers(kept[each])
+            )
         )
+        # Only now, so that there is always one that answers.
+        if any(_answers(kept[number]) for number in chosen):
+            for number, version in kept.items():
+                if number not in chosen:
+                    self._leave(version)
+            await asyncio.sleep(0)  # nobody may use them, so that they are gone at once
+
+    def _leave(self, version: ModelVersion) -> None:
+        """Retire a version that the policy does not choose any more; others go on meanwhile."""
+        version.begin_retiring()
+
+        async def end() -> None:
+            await version.end_retiring()
+            if self.versions.get(version.number) is version:
+                del self.versions[version.number]
+
+        leaving = asyncio.create_task(end(), name=f"unload version of {self.name}")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    def defer(self) -> None:
+        """The next request is to load it."""
+        self.versions = {}
+        self._state, self._reason = ServableState.ON_DEMAND, ""
+        self._created = self._created or int(time.time())
+
+    def is_outdated(self) -> bool:
+        """Are there other versions, or files of one that could not be loaded? For a thread."""
+        if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
+            return False
+        loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
+        return not find_versions(self.entry).is_as(self._found, loaded)
 
     async def retire(self) -> None:
         """Take no new requests and wait for those in flight."""
         if not self.versions:
             self._state = ServableState.END
-        await self._retire(self.versions.values())
+        await self._retire([*self.versions.values()])
+        await asyncio.gather(*self._leaving)
 
     async def _retire(self, versions: Iterable[ModelVersion]) -> None:
         begun = [version for version in versions if version.begin_retiring()]
@@ -128,14 +172,14 @@ class ModelDefinition:
 
     # What it says of itself -----------------------------------------------------------------------
 
-    def status(self) -> dict[str, object]:
+    def status(self, note: str = "") -> dict[str, object]:
         """Its part of ``GET /v1/config``."""
         return {
             "model_version_status": [
-                version_status(str(number), each.state, each.reason)
+                version_status(str(number), each.state, each.reason, note=note)
                 for number, each in self.versions.items()
             ]
-            or [version_status("1", self._state, self.reason)]
+            or [version_status("1", self._state, self.reason, note=note)]
         }
 
     def index(self) -> Sequence[IndexEntry]:
@@ -151,6 +195,8 @@ class ModelDefinition:
         Raises:
             NotFoundError: there is none of that number.
         """
+        if self.state is ServableState.ON_DEMAND:
+            return True  # which versions there are shows when it is loaded
         if version in ("", "0"):
             return bool(self._available())
         return self._named(version).model is not None
@@ -186,18 +232,22 @@ class ModelDefinition:
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """See `servers.data_plane.DataPlane.infer`."""
-        return await self._version(request.version).infer(request)
+        version = self._version(request.version)
+        with self.users:
+            return await version.infer(request)
 
     @asynccontextmanager
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
         """See `servers.data_plane.DataPlane.open_stream`."""
-        stream = ModelStream(self._version(first.version), self.name, client, emit)
-        try:
-            yield stream
-        finally:
-            await stream.end()
+        version = self._version(first.version)
+        with self.users, version.held() as model:
+            stream = ModelStream(version, model, self.name, client, emit)
+            try:
+                yield stream
+            finally:
+                await stream.end()
 
     async def for_session(self, version: int | None) -> Model:
         """The model for a graph, once it is loaded; without a version the default one.
@@ -206,7 +256,8 @@ class ModelDefinition:
             NotFoundError: no such version.
             UnavailableError: it could not be loaded, or is not served any more.
         """
-        await self._was_loaded.wait()
+        with self.users:
+            await self._was_loaded.wait()
         return self._model(self._version("" if version is None else str(version)))
 
     # Versions -------------------------------------------------------------------------------------
@@ -241,3 +292,7 @@ class ModelDefinition:
         if version.model is None:
             raise UnavailableError(f'The model "{self.name}" is not served any more')
         return version.model
+
+
+def _answers(version: ModelVersion) -> bool:
+    return version.state is ServableState.AVAILABLE

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from calculators.http_payload import ClientConnection, RequestError
 from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
+from calculators.openvino.model import Model
 from servers.data_plane import InferAnswer, InferFailure
 from servers.models.model_version import ModelVersion
 
@@ -25,15 +26,18 @@ class ModelStream:
     def __init__(
         self,
         version: ModelVersion,
+        held: Model,
         model: str,
         client: ClientConnection,
         emit: Callable[[InferAnswer], object],
     ) -> None:
+        """``held``: the version's model, for as long as this stream is open."""
         self._version = version
+        self._held = held
         self._model = model
         self._client = client
         self._emit = emit
-        self._free = asyncio.Semaphore(_IN_HAND * version.nireq)
+        self._free = asyncio.Semaphore(_IN_HAND * held.nireq)
         #: Ids and inferences in the order of their requests; None is the end.
         self._answers: asyncio.Queue[tuple[str, asyncio.Task[InferResponse]] | None]
         self._answers = asyncio.Queue()
@@ -60,7 +64,7 @@ class ModelStream:
         if not self._client.is_writable:
             await self._client.writable()
         await self._free.acquire()
-        inference = asyncio.create_task(self._version.infer(request))
+        inference = asyncio.create_task(self._version.infer(request, self._held))
         self._answers.put_nowait((request.id, inference))
 
     def close_inputs(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,7 @@ from servers.loaded_graph import GraphSettings
 from servers.models.request_tensors import arrays_of, response_of, wanted_outputs
 from servers.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.servable_status import unavailable_error
+from servers.users import Users
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,16 +47,12 @@ class ModelVersion:
         self._settings = settings
         self._state = ServableState.START
         self._in_flight = 0
-        self._idle: asyncio.Future[None] | None = None
+        self._users = Users()
+        self._end_watching: Callable[[], None] | None = None
 
     @property
     def state(self) -> ServableState:
         return self._state
-
-    @property
-    def nireq(self) -> int:
-        """How many inferences may run at a time; 1 while none may."""
-        return self.model.nireq if self.model is not None else 1
 
     async def load(self, path: Path | None) -> None:
         """Load it from its folder or file, None if there is none. A failure is logged and kept."""
@@ -78,6 +77,8 @@ class ModelVersion:
                 exc_info=None if isinstance(error, GraphError) else error,
             )
             return
+        if self._settings.metrics is not None:
+            self._end_watching = self._settings.metrics.watch_model(self.model)
         self.created = int(time.time())
         self._move(ServableEvent.LOADED)
         seconds = time.monotonic() - start
@@ -96,18 +97,26 @@ class ModelVersion:
             settings = replace(settings, cache_dir=self._settings.cache_dir)
         return load_model(file, self._entry.name, self.number, settings)
 
-    async def infer(self, request: InferRequest) -> InferResponse:
-        """One inference, when its turn comes.
+    @contextmanager
+    def held(self) -> Iterator[Model]:
+        """The model, which stays as long as this is open, also when no others get it any more.
+
+        Raises:
+            UnavailableError: it is not loaded.
+        """
+        model = self._loaded()
+        with self._users:
+            yield model
+
+    async def infer(self, request: InferRequest, model: Model | None = None) -> InferResponse:
+        """One inference, when its turn comes; ``model``: one that is `held`.
 
         Raises:
             UnavailableError: it is not loaded.
             RequestError: not a request for this model; too many are in flight
                 (RESOURCE_EXHAUSTED); or the inference failed (INTERNAL).
         """
-        model = self.model
-        if model is None:
-            what = f'Version {self.number} of the model "{self._entry.name}"'
-            raise unavailable_error(what, self._state, self.reason)
+        model = model or self._loaded()
         if self._in_flight >= self._settings.request_limit:
             raise RequestError(
                 f'The model "{model.name}" has {self._in_flight} requests in flight, as many as it '
@@ -119,19 +128,18 @@ class ModelVersion:
         has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
         self._in_flight += 1
         try:
-            if has_bytes:  # images, to be decoded
-                arrays = await asyncio.to_thread(arrays_of, request, model)
-            else:
-                arrays = arrays_of(request, model)
-            outputs = await model.infer(arrays)
+            with self._users:
+                if has_bytes:  # images, to be decoded
+                    arrays = await asyncio.to_thread(arrays_of, request, model)
+                else:
+                    arrays = arrays_of(request, model)
+                outputs = await model.infer(arrays)
         except RequestError:
             raise
         except GraphError as error:
             raise RequestError(str(error), code=error.code) from error
         finally:
             self._in_flight -= 1
-            if self._idle is not None and not self._in_flight and not self._idle.done():
-                self._idle.set_result(None)
         return response_of(request, model, wanted, outputs)
 
     def begin_retiring(self) -> bool:
@@ -139,16 +147,22 @@ class ModelVersion:
         if self._state in (ServableState.UNLOADING, ServableState.END):
             return False
         self.model = None
+        if self._end_watching is not None:
+            self._end_watching()
         self._move(ServableEvent.RETIRE)
         return True
 
     async def end_retiring(self) -> None:
-        """Wait for requests in flight, whose inferences keep the model."""
-        if self._in_flight:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
+        """Wait for requests in flight and for open streams, which keep the model."""
+        await self._users.wait_until_none()
         self._move(ServableEvent.UNLOADED)
         _log.info("%s: version %d unloaded", self._entry.name, self.number)
+
+    def _loaded(self) -> Model:
+        if self.model is None:
+            what = f'Version {self.number} of the model "{self._entry.name}"'
+            raise unavailable_error(what, self._state, self.reason)
+        return self.model
 
     def _move(self, event: ServableEvent) -> None:
         self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)

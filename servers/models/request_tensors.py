@@ -96,6 +96,8 @@ def response_of(
 
 def _array_of(tensor: Tensor | CustomTensor, spec: TensorSpec, place: str) -> Array:
     expected = datatype_of(spec)
+    if isinstance(tensor, CustomTensor) and tensor.defect:
+        raise RequestError(tensor.defect)
     if isinstance(tensor, Tensor) and tensor.datatype is Datatype.BYTES and takes_images(spec):
         return images_of(tensor, spec, place)
     if isinstance(tensor, CustomTensor) or tensor.datatype != expected:

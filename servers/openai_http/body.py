@@ -61,12 +61,16 @@ async def receive(
     if request.headers.get("Expect") and request.transport is not None:
         request.transport.write(_CONTINUE)
     size = 0
+    loop = asyncio.get_running_loop()
+    since = loop.time() + settings.body_idle_seconds
     try:
         while not content.at_eof():
             if content.is_eof():
                 piece = content.read_nowait()
             else:
-                async with asyncio.timeout(settings.body_idle_seconds):
+                due = since + size / settings.min_body_rate
+                idle = loop.time() + settings.body_idle_seconds
+                async with asyncio.timeout_at(min(due, idle)):
                     piece = await content.readany()
             size += len(piece)
             if size > limit:

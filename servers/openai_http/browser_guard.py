@@ -17,6 +17,15 @@ from servers.openai_http.settings import HttpSettings
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal")
+_ALL = "*"
+_TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z, -]{0,1000}", re.ASCII)
+# What clients of these APIs send.
+_USUAL_HEADERS = (
+    "authorization, content-type, x-request-id, x-request-timeout, x-api-key, anthropic-version,"
+    " anthropic-beta, inference-header-content-length, traceparent"
+)
+_EXPOSED_HEADERS = "x-request-id, retry-after"
+_PREFLIGHT_SECONDS = "600"
 
 
 def is_loopback(host: str) -> bool:
@@ -35,6 +44,10 @@ class BrowserGuard:
     def __init__(self, settings: HttpSettings) -> None:
         self._is_local = all(is_loopback(host) for host in settings.hosts)
         self._origins = frozenset(origin.lower() for origin in settings.allowed_origins)
+        self._takes_all = _ALL in self._origins
+        self._methods = settings.allowed_methods
+        self._headers = settings.allowed_headers
+        self._allows_credentials = settings.allow_credentials and not self._takes_all
         self._names = frozenset(
             {"localhost", socket.gethostname().lower(), *map(str.lower, settings.allowed_hosts)}
         )
@@ -53,12 +66,51 @@ class BrowserGuard:
         if origin is not None and self._is_local:
             self._check_origin(origin.lower(), (host or "").lower())
 
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """For what operators do: wherever the server listens, no page of another site may.
+
+        Raises:
+            HttpError: 403.
+        """
+        origin = headers.get("Origin")
+        if origin is not None:
+            self._check_origin(origin.lower(), headers.get("Host", "").lower())
+
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """For the answer to a listed page; empty for every other client."""
         origin = headers.get("Origin")
-        if origin is None or origin.lower() not in self._origins:
+        if origin is None or not (self._takes_all or origin.lower() in self._origins):
             return {}
-        return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+        allowed = {
+            "Access-Control-Allow-Origin": _ALL if self._takes_all else origin,
+            "Access-Control-Expose-Headers": _EXPOSED_HEADERS,
+        }
+        if not self._takes_all:
+            allowed["Vary"] = "Origin"
+        if self._allows_credentials:
+            allowed["Access-Control-Allow-Credentials"] = "true"
+        return allowed
+
+    def preflight_headers(
+        self, headers: Mapping[str, str], methods: tuple[str, ...]
+    ) -> dict[str, str]:
+        """For a browser that asks what a listed page may do at a path of these ``methods``."""
+        if not self.cors_headers(headers):
+            return {}
+        allowed = methods
+        if self._methods and _ALL not in self._methods:
+            chosen = {method.upper() for method in self._methods}
+            allowed = tuple(method for method in methods if method in chosen)
+        named = ", ".join(self._headers) or _USUAL_HEADERS
+        if _ALL in self._headers:
+            # By name: a browser takes a star for all headers but the one that has the key.
+            asked = headers.get("Access-Control-Request-Headers", "")
+            named = asked if _TOKENS.fullmatch(asked) else _USUAL_HEADERS
+        return {
+            "Access-Control-Allow-Methods": ", ".join(allowed),
+            "Access-Control-Allow-Headers": named,
+            "Access-Control-Max-Age": _PREFLIGHT_SECONDS,
+        }
 
     def _check_host(self, host: str) -> None:
         match = _HOST.fullmatch(host)
@@ -80,7 +132,7 @@ class BrowserGuard:
         return True  # an address cannot be rebound: only names are resolved
 
     def _check_origin(self, origin: str, host: str) -> None:
-        if origin in self._origins:
+        if self._takes_all or origin in self._origins:
             return
         _, separator, authority = origin.partition("://")
         if not separator or authority != host:

@@ -81,6 +81,11 @@ class HttpConnection(web.RequestHandler):
         self._moved = 0
         self._still_since: float | None = None
 
+    @property
+    def sent_bytes(self) -> int:
+        """Given to `send` so far: heads and bodies of answers, not those that aiohttp writes."""
+        return self._sent
+
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

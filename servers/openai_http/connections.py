@@ -8,6 +8,7 @@ from aiohttp import web
 
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.exchange import Exchange
+from servers.openai_http.refused_connection import RefusedConnection
 from servers.openai_http.settings import HttpSettings
 
 
@@ -25,12 +26,17 @@ class Connections:
         self._settings = settings
         self._loop = loop
         self._open: set[HttpConnection] = set()
+        self._refused: set[RefusedConnection] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def make(self) -> HttpConnection:
+    def make(self) -> asyncio.Protocol:
         """The protocol factory of the listening sockets."""
+        if self._settings.tls is not None:
+            self._settings.tls.renew()
+        if len(self._open) >= self._settings.max_connections:
+            return RefusedConnection(self._refused, self._loop)
         return HttpConnection(self._manager, self, self._settings, self._loop)
 
     def add(self, connection: HttpConnection) -> None:
@@ -49,6 +55,11 @@ class Connections:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def abort_refused(self) -> None:
+        """Close those that there was no room for, and that have not closed yet."""
+        for refused in list(self._refused):
+            refused.abort()
 
     def all(self) -> list[HttpConnection]:
         return list(self._open)

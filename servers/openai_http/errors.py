@@ -135,6 +135,8 @@ def http_error(error: BaseException, request_id: str) -> HttpError:
         reply.param = failure.param
     if failure.reason is not None:
         reply.code = failure.reason
+    if reply.status == 401:
+        reply.headers["WWW-Authenticate"] = 'Bearer realm="graphrt"'
     if failure.retry_after is not None:
         reply.headers["Retry-After"] = str(max(0, math.ceil(failure.retry_after)))
     return reply

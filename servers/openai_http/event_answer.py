@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from calculators.request_record import note_error
 from servers.openai_http.errors import HttpError, http_error
 from servers.openai_http.event_stream import EventStream, SentResponse
 from servers.openai_http.exchange import Exchange
@@ -36,6 +37,7 @@ async def answer_in_events(
         error = http_error(raised, exchange.request_id)
         if not exchange.client.is_disconnected:
             log_cause(error, exchange.request_id)
+        note_error(str(error.status))
         stream.fail(error)
     else:
         stream.end()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from typing import Any
 
 from aiohttp import web
 
 from servers.data_plane import DataPlane
 from servers.openai_http.connections import Connections
-from servers.openai_http.handler import Handler
+from servers.openai_http.handler import Handler, MetricsText
 from servers.openai_http.settings import HttpSettings
+from servers.request_log import RequestJournal
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ class HttpFront:
         for connection in self._connections.all():
             connection.abort()
         self._connections.stop_watching()
+        self._connections.abort_refused()
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=_CUT_OFF_SECONDS)
             if stuck:
@@ -88,14 +91,22 @@ class HttpFront:
         await asyncio.sleep(0)
 
 
-async def start_front(data_plane: DataPlane, settings: HttpSettings) -> HttpFront:
-    """Listen on every host of ``settings`` and answer from ``data_plane``.
+async def start_front(
+    data_plane: DataPlane,
+    settings: HttpSettings,
+    journal: RequestJournal | None = None,
+    document: bytes = b"",
+    metrics: MetricsText | None = None,
+) -> HttpFront:
+    """Listen on every host of ``settings`` and answer from ``data_plane``; ``journal`` is told.
+
+    ``document`` is published at ``/openapi.json``; ``metrics`` makes what is at ``/metrics``.
 
     Raises:
         OSError: an address cannot be bound; none is then.
     """
     loop = asyncio.get_running_loop()
-    handler = Handler(data_plane, settings)
+    handler = Handler(data_plane, settings, journal, document, metrics)
     manager = web.Server(handler.handle, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     listeners: list[asyncio.Server] = []
@@ -103,7 +114,12 @@ async def start_front(data_plane: DataPlane, settings: HttpSettings) -> HttpFron
     try:
         for host in settings.hosts:
             listener = await loop.create_server(
-                connections.make, host, port, backlog=_BACKLOG, reuse_address=True
+                connections.make,
+                host,
+                port,
+                backlog=_BACKLOG,
+                reuse_address=True,
+                **_tls_arguments(settings),
             )
             listeners.append(listener)
             port = listener.sockets[0].getsockname()[1]
@@ -112,3 +128,13 @@ async def start_front(data_plane: DataPlane, settings: HttpSettings) -> HttpFron
             listener.close()
         raise
     return HttpFront(handler, connections, listeners)
+
+
+def _tls_arguments(settings: HttpSettings) -> dict[str, Any]:
+    if settings.tls is None:
+        return {}
+    return {
+        "ssl": settings.tls.new_context(),
+        "ssl_handshake_timeout": settings.header_seconds,
+        "ssl_shutdown_timeout": settings.stall_seconds,
+    }

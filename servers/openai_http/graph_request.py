@@ -8,8 +8,11 @@ from typing import Any
 from aiohttp import web
 
 from calculators.http_payload import HttpPayload
+from calculators.request_record import name_model
+from servers.access.access import KEY_HEADERS
 from servers.data_plane import DataPlane
 from servers.openai_http.body import read_json
+from servers.openai_http.deadline import limit_time_by
 from servers.openai_http.errors import HttpError
 from servers.openai_http.event_answer import answer_in_events
 from servers.openai_http.event_stream import EventStream
@@ -36,9 +39,14 @@ async def answer_graph_request(
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object")
     model = _model_of(value)
+    name_model(model)
+    limit_time_by(exchange, value)
     is_stream = may_stream(path) and _wants_stream(value)
     headers = {name.lower(): text for name, text in request.headers.items()}
     headers["x-request-id"] = exchange.request_id
+    if settings.access.keys is not None:
+        for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
+            headers.pop(name, None)
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
     if is_stream:
         return await _stream(exchange, data_plane, model, payload, error_form(path))

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from calculators.inference.place import quoted
-from servers.data_plane import DataPlane, ModelDescription
+from servers.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.error_text import clean
 from servers.kserve_rest import describe_model
 from servers.openai_http.browser_guard import BrowserGuard
 from servers.openai_http.connection import HttpConnection
+from servers.openai_http.deadline import limit_time
 from servers.openai_http.errors import HttpError, http_error
 from servers.openai_http.event_answer import log_cause
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.graph_request import MAX_MODEL_CHARS, answer_graph_request
 from servers.openai_http.kserve_request import KserveRequests
-from servers.openai_http.request_id import request_id_of
+from servers.openai_http.published_document import PublishedDocument
+from servers.openai_http.request_end import body_length, is_probe, request_end
 from servers.openai_http.routes import (
+    CONTROLS,
     POST,
+    RUNS,
     Endpoint,
     ErrorForm,
     Route,
@@ -32,26 +36,34 @@ from servers.openai_http.routes import (
 )
 from servers.openai_http.settings import HttpSettings
 from servers.product import NAME, version
+from servers.request_log import RequestJournal, request_id_of
 
-_access_log = logging.getLogger("servers.openai_http.access")
-_PREFLIGHT_SECONDS = "600"
-_CROSS_ORIGIN_HEADERS = (
-    "authorization, content-type, x-request-id, x-api-key, anthropic-version, anthropic-beta,"
-    " inference-header-content-length"
-)
 # By Triton's names: what of its extensions to KServe's protocol is there.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+#: Of an Accept header: the body of ``/metrics``, and its type.
+MetricsText = Callable[[str], tuple[bytes, str]]
 
 
 class Handler:
     """Answers every request of a front; `handle` is what aiohttp calls."""
 
-    def __init__(self, data_plane: DataPlane, settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        settings: HttpSettings,
+        journal: RequestJournal | None = None,
+        document: bytes = b"",
+        metrics: MetricsText | None = None,
+    ) -> None:
         self._data_plane = data_plane
+        self._journal = journal or RequestJournal()
         self._settings = settings
         self._guard = BrowserGuard(settings)
         self._kserve = KserveRequests(data_plane, settings)
+        self._document = PublishedDocument(document)
+        self._metrics = metrics
         self.is_draining = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -63,18 +75,24 @@ class Handler:
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         exchange = Exchange(request, connection, request_id, task)
         path = request.raw_path.partition("?")[0]
+        record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         if error_form(path) is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # where Anthropic's clients look for it
-        started = connection.loop.time()
+        sent = -connection.sent_bytes
         status = 499  # nginx's word for a client that went before its answer
         connection.begin(exchange)
         try:
             response = await self._answer(exchange, path)
             status = response.status
+            sent += body_length(response)
         finally:
             exchange.client.forget()
+            exchange.forget_deadline()
             connection.finish()
-            _log_access(request, path, status, connection.loop.time() - started, request_id)
+            sent += connection.sent_bytes
+            is_traced = record.trace is not None
+            end = request_end(exchange, path, status, sent, is_traced=is_traced)
+            self._journal.end(record, end)
         if not request.content.is_eof():
             exchange.keeps_alive = False  # what is left of the body is not worth reading
         if not exchange.keeps_alive:
@@ -100,26 +118,53 @@ class Handler:
         _check_request_line(request)
         self._guard.check(request.headers)
         exchange.headers.update(self._guard.cors_headers(request.headers))
-        route = find_route(path)
+        access = self._settings.access
+        # Browsers ask without a key what they may ask with one.
+        if access.keys is not None and request.method != "OPTIONS":
+            headers = request.headers
+            access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
+        route = exchange.route = find_route(path)
         if route is None:
             raise HttpError(404, "nothing is served at this path")
         if request.method == "OPTIONS":
-            return _options(exchange, route)
+            return self._options(exchange, route)
         if request.method not in route.methods:
             raise HttpError(
                 405,
                 f"the method must be {' or '.join(route.methods)} here",
                 headers={"Allow": _allowed(route)},
             )
+        if route.endpoint in CONTROLS:
+            access.check_control()
+            self._guard.check_page(request.headers)
+        if route.endpoint in RUNS:
+            limit_time(exchange, self._settings.request_seconds)
         if route.endpoint is Endpoint.GRAPH:
             return await answer_graph_request(exchange, path, self._data_plane, self._settings)
         if path.startswith("/v2/"):
             _check_names(route)
+        if route.endpoint is Endpoint.RELOAD:
+            return await self._reload(exchange)
         if route.methods == POST:
             return await self._kserve.answer(exchange, route)
-        return self._look_up(exchange, route)
+        return await self._look_up(exchange, route)
 
-    def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+    def _options(self, exchange: Exchange, route: Route) -> web.Response:
+        methods = (*route.methods, "OPTIONS")
+        allowed = self._guard.preflight_headers(exchange.request.headers, methods)
+        headers = {**exchange.headers, "Allow": ", ".join(methods), **allowed}
+        return web.Response(status=204, headers=headers)
+
+    async def _reload(self, exchange: Exchange) -> web.StreamResponse:
+        """201 with all states if anything has changed, else 200; as OpenVINO Model Server's API
+        documents it."""
+        try:
+            has_changed = await self._data_plane.reload()
+        except ReloadError as error:
+            raise HttpError(412, clean(error.message)) from error
+        return _json(exchange, self._data_plane.statuses(), status=201 if has_changed else 200)
+
+    async def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         match route.endpoint:
             # The bodies are what KServe's own server says, and its client wants to hear.
             case Endpoint.LIVE:
@@ -134,7 +179,7 @@ class Handler:
                     {"name": NAME, "version": version(), "extensions": _EXTENSIONS},
                 )
             case Endpoint.METADATA:
-                metadata = self._data_plane.metadata(route.model, route.version)
+                metadata = await self._data_plane.metadata(route.model, route.version)
                 return _json(exchange, describe_model(metadata))
             case Endpoint.MODEL_READY:
                 is_ready = self._data_plane.is_model_ready(route.model, route.version)
@@ -151,8 +196,14 @@ class Handler:
                     if model.name == route.model:
                         return _json(exchange, _model_object(model))
                 raise HttpError(404, "no such model", param="model", code="model_not_found")
+            case Endpoint.OPENAPI:
+                return self._document.answer(exchange)
             case Endpoint.METRICS:
-                raise HttpError(404, "metrics are not served")
+                if self._metrics is None:
+                    raise HttpError(404, "metrics are not served")
+                body, content_type = self._metrics(exchange.request.headers.get("Accept", ""))
+                headers = {**exchange.headers, "Content-Type": content_type}
+                return web.Response(body=body, headers=headers)
             case _:
                 raise AssertionError(f"{route.endpoint} is not looked up")
 
@@ -181,17 +232,9 @@ def _allowed(route: Route) -> str:
     return ", ".join((*route.methods, "OPTIONS"))
 
 
-def _options(exchange: Exchange, route: Route) -> web.Response:
-    headers = {**exchange.headers, "Allow": _allowed(route)}
-    if "Access-Control-Allow-Origin" in headers:
-        headers["Access-Control-Allow-Methods"] = _allowed(route)
-        headers["Access-Control-Allow-Headers"] = _CROSS_ORIGIN_HEADERS
-        headers["Access-Control-Max-Age"] = _PREFLIGHT_SECONDS
-    return web.Response(status=204, headers=headers)
-
-
-def _json(exchange: Exchange, value: object) -> web.Response:
+def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:
     return web.Response(
+        status=status,
         body=json.dumps(value).encode(),
         content_type="application/json",
         headers=exchange.headers,
@@ -214,17 +257,3 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
         "created": model.created,
         "owned_by": "graphrt",
     }
-
-
-def _log_access(
-    request: web.BaseRequest, path: str, status: int, seconds: float, request_id: str
-) -> None:
-    # The path without its query: people put keys there. ascii() shows escapes as text.
-    # Health is asked for all the time, and a line costs as much as a small inference.
-    is_usual = status == 200 and path.startswith(("/v2/health/", "/v2/models/"))
-    level = logging.DEBUG if is_usual else logging.INFO
-    if _access_log.isEnabledFor(level):
-        shown = ascii(path[:256])[1:-1]
-        _access_log.log(
-            level, "%s %s %d %.1f ms %s", request.method, shown, status, seconds * 1e3, request_id
-        )

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from aiohttp import web
 
+from calculators.request_record import name_model
 from servers.data_plane import DataPlane
 from servers.kserve_rest import (
     RequestLayout,
@@ -48,6 +49,7 @@ class KserveRequests:
         Raises:
             Exception: nothing has been sent; the answer is `http_error` of it.
         """
+        name_model(route.model)
         match route.endpoint:
             case Endpoint.INFER:
                 return await self._infer(exchange, route)
@@ -71,8 +73,8 @@ class KserveRequests:
     async def _generate(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         plane = self._data_plane
         value = await read_kserve_json(exchange.request, self._settings)
-        metadata = plane.metadata(route.model, route.version)
-        asked = decode_generate(value, metadata.inputs, model=route.model, version=route.version)
+        inputs = await plane.inputs_of(route.model, route.version)
+        asked = decode_generate(value, inputs, model=route.model, version=route.version)
         if route.endpoint is Endpoint.GENERATE:
             body = encode_generated(await plane.infer(asked, exchange.client))
             return await send_whole(exchange, _JSON, (body,))

@@ -22,7 +22,9 @@ class Endpoint(Enum):
     READY = auto()
     SERVER = auto()
     STATUSES = auto()
+    RELOAD = auto()
     METRICS = auto()
+    OPENAPI = auto()
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
@@ -35,6 +37,13 @@ class Endpoint(Enum):
     INDEX = auto()
     LOAD = auto()
     UNLOAD = auto()
+
+
+#: What runs a model, as long as a request may.
+RUNS = frozenset({Endpoint.GRAPH, Endpoint.INFER, Endpoint.GENERATE, Endpoint.GENERATE_STREAM})
+
+#: What changes what is served: for operators.
+CONTROLS = frozenset({Endpoint.RELOAD, Endpoint.LOAD, Endpoint.UNLOAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,17 @@ class Route:
 
 _GET = ("GET", "HEAD")
 POST = ("POST",)
-_FIXED = {
+#: By the whole path.
+FIXED = {
     "/v2/health/live": Route(Endpoint.LIVE, _GET),
     "/v2/health/ready": Route(Endpoint.READY, _GET),
     "/v2": Route(Endpoint.SERVER, _GET),
     "/v2/": Route(Endpoint.SERVER, _GET),
     "/v2/repository/index": Route(Endpoint.INDEX, POST),
     "/v1/config": Route(Endpoint.STATUSES, _GET),
+    "/v1/config/reload": Route(Endpoint.RELOAD, POST),
     "/metrics": Route(Endpoint.METRICS, _GET),
+    "/openapi.json": Route(Endpoint.OPENAPI, _GET),
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
@@ -74,6 +86,8 @@ _KSERVE_ACTIONS = {
     "generate_stream": (Endpoint.GENERATE_STREAM, POST),
     "ready": (Endpoint.MODEL_READY, _GET),
 }
+# Triton's, not served: none of them is a part of a model's name.
+_KSERVE_UNSERVED = ("config", "stats")
 _REPOSITORY_PREFIX = "/v2/repository/models/"
 _REPOSITORY_ACTIONS = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
 # Words in a path whose answers may be streams (OpenVINO Model Server reads `stream` only there).
@@ -84,7 +98,7 @@ _ANTHROPIC = ("/messages", _COUNT_TOKENS)
 
 def find_route(path: str) -> Route | None:
     """The route of a path as sent, without its query; None when there is none."""
-    fixed = _FIXED.get(path)
+    fixed = FIXED.get(path)
     if fixed is not None:
         return fixed
     if _has_dot_segment(path):
@@ -108,7 +122,7 @@ def may_stream(path: str) -> bool:
 
 def error_form(path: str) -> ErrorForm:
     """Whose clients call this path, as far as errors go."""
-    if path in ("/v1/config", "/v2") or path.startswith("/v2/"):
+    if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ANTHROPIC) and path.startswith(_GRAPH_PREFIXES):
         return ErrorForm.ANTHROPIC
@@ -121,7 +135,7 @@ def _kserve_route(rest: str) -> Route | None:
     A name that ends like one of these must have its slashes encoded.
     """
     segments = rest.removesuffix("/").split("/")
-    if not all(segments):
+    if not all(segments) or (len(segments) > 1 and segments[-1] in _KSERVE_UNSERVED):
         return None
     action = _KSERVE_ACTIONS.get(segments[-1]) if len(segments) > 1 else None
     if action is not None:

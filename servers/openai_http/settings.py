@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from servers.access import Access, TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class HttpSettings:
             3 x 224 x 224 has 150,528. Reading a thousand floats holds the loop 0.35 ms.
         header_seconds: from a connection's start, or a request's first byte, to its last header.
         body_idle_seconds: between two pieces of a body.
+        min_body_rate: bytes a second that a body brings on average, but for its first
+            ``body_idle_seconds``; one that trickles would hold its connection for days.
         keep_alive_seconds: how long a connection without a request stays.
         stall_seconds: a client that takes nothing of its answer for so long is cut off.
         ping_seconds: a stream silent for so long gets a comment.
@@ -31,7 +35,15 @@ class HttpSettings:
             ``writable`` gets there.
         allowed_hosts: names a ``Host`` header may have when every address bound is a loopback
             one, besides those that are always local.
-        allowed_origins: web pages that may call, ``https://console.example``: the CORS list.
+        allowed_origins: web pages that may call, ``https://console.example``: the CORS list; ``*``
+            is every page, without credentials.
+        allowed_methods, allowed_headers: what they may use; empty: what a path takes, and the
+            headers that clients of these APIs send. ``*`` is everything.
+        allow_credentials: may they send what a browser keeps, such as cookies?
+        access: keys, and what is open without one.
+        tls: None: no TLS.
+        request_seconds: a request may take so long, whatever it asks for; 0 is for ever.
+        max_connections: open at the same time; 503 above.
     """
 
     hosts: tuple[str, ...] = ("127.0.0.1",)
@@ -43,6 +55,7 @@ class HttpSettings:
     max_tensor_json_elements: int = 200_000
     header_seconds: float = 10.0
     body_idle_seconds: float = 30.0
+    min_body_rate: int = 1024
     keep_alive_seconds: float = 75.0
     stall_seconds: float = 30.0
     ping_seconds: float = 15.0
@@ -50,6 +63,13 @@ class HttpSettings:
     max_unsent_bytes: int = 4 * 1024 * 1024
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    allowed_methods: tuple[str, ...] = ()
+    allowed_headers: tuple[str, ...] = ()
+    allow_credentials: bool = False
+    access: Access = field(default_factory=Access)
+    tls: TlsFiles | None = None
+    request_seconds: float = 0.0
+    max_connections: int = 4096
 
     @property
     def watch_seconds(self) -> float:

@@ -24,7 +24,7 @@ def of_tensor(expected: Input, tensor: Tensor | CustomTensor, place: str) -> Any
             UTF-8.
     """
     if isinstance(tensor, CustomTensor):
-        raise RequestError(f"{place}: {_wanted(expected)} is needed", param=place)
+        raise RequestError(tensor.defect or f"{place}: {_wanted(expected)} is needed", param=place)
     if not _fits(expected.kind, tensor.datatype):
         raise RequestError(
             f"{place}: {_wanted(expected)} is needed, not {tensor.datatype}", param=place

@@ -22,13 +22,18 @@ from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.prompt import client
 from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
+from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
+from servers.access.api_keys import MAX_KEY
 from servers.config.server_config import MAX_BYTES
 from servers.error_text import MAX_CHARS
+from servers.graph_inference import GIVE_UP_SECONDS
 from servers.kserve_grpc.settings import GrpcSettings
 from servers.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.loaded_graph import REQUEST_LIMIT
+from servers.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.openai_http.settings import HttpSettings
 from servers.servable_states import SERVABLE_TRANSITIONS
+from servers.slot import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.text_generation.text_stream import STREAM_LIMIT
 
 ROOT = Path(__file__).parents[2]
@@ -89,8 +94,12 @@ def test_the_limits_are_those_of_the_code() -> None:
         "(`--max_body_size`)",
         f"{grpc.write_buffer_bytes >> 10} KiB; {grpc.max_unsent_bytes >> 20} MiB; {STREAM_LIMIT}",
         f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels",
-        f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s",
+        f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s; "
+        f"{http.min_body_rate} bytes/s",
         f"{http.stall_seconds:g} s; {http.ping_seconds:g} s",
+        f"{grpc.stall_seconds:g} s; {grpc.idle_seconds:g} s (`--stream_idle_timeout`)",
+        f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
+        f"{MAX_KEY} characters; {MAX_KEY_FILE >> 20} MiB",
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
         f"{MAX_CHARS} characters",
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
@@ -104,7 +113,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
+        f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",
         f"{MAX_BYTES >> 20} MiB",
+        f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

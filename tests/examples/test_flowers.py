@@ -42,7 +42,7 @@ def ask(config: ServerConfig) -> Any:
         repository = ModelRepository(config.graphs, registry(), None, config.models)
         await repository.load_all()
         try:
-            metadata = repository.metadata("flowers")
+            metadata = await repository.metadata("flowers")
             assert metadata.inputs == (TensorMetadata("measurements", "FP32", (-1, 4)),)
             assert metadata.outputs == (TensorMetadata("probabilities", "FP32", (-1, 3)),)
             tensor = Tensor.of("measurements", np.array(MEASURED, np.float32))

@@ -202,7 +202,7 @@ def test_clients_are_told_what_the_outputs_are() -> None:
         repository = ModelRepository(config.graphs, registry(), None, config.models)
         await repository.load_all()
         try:
-            outputs = repository.metadata("object_detection").outputs
+            outputs = (await repository.metadata("object_detection")).outputs
             return {each.name: (each.datatype, each.shape) for each in outputs}
         finally:
             await repository.close()

@@ -232,6 +232,35 @@ def test_a_source_without_end_leaves_turns_to_others(registry: Registry) -> None
     asyncio.run(use())
 
 
+@pytest.mark.parametrize(("packets", "turns"), [(1, 1), (1000, 5)])
+def test_runs_leave_turns_to_others(registry: Registry, packets: int, turns: int) -> None:
+    """A short run takes one turn of the loop, a long one gives others theirs in between."""
+
+    async def use() -> int:
+        count = 0
+
+        async def others() -> None:
+            nonlocal count
+            while True:
+                count += 1
+                await asyncio.sleep(0)
+
+        text = one_node("Forward", graph="max_queue_size: -1")
+        graph = CalculatorGraph(text, registry=registry)
+        turning = asyncio.create_task(others())
+        for _ in range(3):
+            await graph.start_run_async()
+            for time in range(packets):
+                graph.add_packet_to_input_stream("in", time, time)
+            graph.close_all_input_streams()
+            await graph.wait_until_done_async()
+        turning.cancel()
+        return count
+
+    count = asyncio.run(use())
+    assert count == 3 if packets == 1 else count >= 3 * turns
+
+
 def test_a_run_of_the_thread_world_can_be_awaited(registry: Registry) -> None:
     async def use() -> list[Any]:
         graph = CalculatorGraph(

@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 
 from graph_runtime import (
+    Calculator,
+    CalculatorContext,
     CalculatorGraph,
     Code,
     GraphError,
     NotFoundError,
+    Out,
     Packet,
     Registry,
     RunError,
     StateError,
+    Stop,
     ThreadPoolExecutor,
     Timestamp,
+    TimestampError,
 )
 from graph_runtime.testing import Sink
-from tests.graph_runtime.small_calculators import one_node
+from tests.graph_runtime.every_driver import make_graph
+from tests.graph_runtime.small_calculators import Forward, one_node
 
 TWO_NODES = """
     input_stream: "in"
@@ -190,6 +196,36 @@ def test_waiting_for_the_next_observed_packet(registry: Registry) -> None:
     graph.wait_until_done()
 
 
+@pytest.mark.parametrize("driver", ["default", "application thread"])
+def test_the_graph_is_not_idle_while_sources_wait_for_their_turn(
+    registry: Registry, driver: str
+) -> None:
+    class LastWord(Calculator):
+        word = Out[str]()
+
+        def process(self, cc: CalculatorContext) -> None:
+            raise Stop
+
+        def close(self, cc: CalculatorContext) -> None:
+            cc.emit(self.word, "last", at=1)
+
+    registry.register_calculator(LastWord)
+    graph = make_graph(
+        """
+        node { calculator: "LastWord" output_stream: "first" source_layer: 0 }
+        node { calculator: "LastWord" output_stream: "second" source_layer: 1 }
+        """,
+        registry,
+        driver,
+    )
+    sinks = [Sink(graph, name) for name in ("first", "second")]
+    graph.start_run()
+    graph.wait_for_observed_output()
+    graph.wait_until_idle()
+    assert [sink.values for sink in sinks] == [["last"], ["last"]]
+    graph.close()
+
+
 def test_waiting_for_the_next_observed_packet_on_an_event_loop(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
 
@@ -219,6 +255,23 @@ def test_a_poststream_packet_is_observed_once_and_alone(graph: CalculatorGraph) 
     with pytest.raises(RunError):
         graph.close()
     assert sink.values == [1]
+
+
+def test_a_packet_out_of_order_is_one_error(registry: Registry) -> None:
+    class Backwards(Forward):
+        def process(self, cc: CalculatorContext) -> None:
+            cc.emit(self.same, 0, at=10 - cc.input_timestamp.value)
+
+    registry.register_calculator(Backwards)
+    graph = CalculatorGraph(text_config=one_node("Backwards"), registry=registry)
+    sink = Sink(graph, "out")
+    graph.start_run()
+    for time in range(2):
+        graph.add_packet_to_input_stream("in", 0, time)
+    with pytest.raises(RunError) as caught:
+        graph.close()
+    assert [type(error) for error in caught.value.errors] == [TimestampError]
+    assert sink.pairs == [(10, 0)]
 
 
 def test_unknown_streams(graph: CalculatorGraph) -> None:

@@ -46,11 +46,15 @@ class HttpClient:
 
     @contextmanager
     def open(
-        self, method: str, path: str, body: object = None
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
         """Send a request; the response once its headers are there. Leaving closes it."""
         data = body if isinstance(body, str | None) else json.dumps(body)
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **(headers or {})}
         with closing(
             http.client.HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
         ) as connection:
@@ -58,8 +62,14 @@ class HttpClient:
             with connection.getresponse() as response:
                 yield response
 
-    def ask(self, method: str, path: str, body: object = None) -> Reply:
-        with self.open(method, path, body) as response:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        with self.open(method, path, body, headers) as response:
             headers = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, headers, response.read())
 

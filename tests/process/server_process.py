@@ -48,7 +48,7 @@ class ServerProcess:
 
     def __enter__(self) -> ServerProcess:
         try:
-            line = self.wait_for_log(r"  curl http://[^ ]*:(\d+)/")
+            line = self.wait_for_log(r"  curl .*http://[^ ]*:(\d+)/")
         except BaseException:
             self._end()
             raise

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +92,27 @@ def test_clients_raise_what_the_last_event_says(server: ServerProcess) -> None:
     assert message["body"]["error"]["type"] == "overloaded_error"
     assert "engine" in message["body"]["error"]["message"]
     wait_until_back(server)
+
+
+def test_an_engine_out_of_memory_ends_its_requests_and_comes_back(server: ServerProcess) -> None:
+    engine = server.child(ENGINE)
+    with in_flight(server.client, 4) as streams:
+        # No page more than it has: what the cache of these streams needs is refused.
+        pages = int(Path(f"/proc/{engine}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize()
+        resource.prlimit(engine, resource.RLIMIT_AS, (limit, limit))
+        long = [{"role": "user", "content": "word " * 1500}]
+        refused = server.client.post(CHAT, messages=long, max_tokens=100, ignore_eos=True)
+        assert refused.status == 503
+        assert refused.error["code"] == "service_unavailable"
+        for stream in streams:
+            told = read_stream(stream.body())
+            assert told.error is not None
+            assert told.error["code"] == "service_unavailable"
+    assert server.is_live()
+    wait_until_back(server)
+    assert server.child(ENGINE) != engine
+    assert_answers(server)
 
 
 def test_a_killed_prompt_process_comes_back(server: ServerProcess) -> None:

@@ -274,13 +274,14 @@ def test_while_a_graph_loads_others_answer_and_it_says_so(tmp_path: Path) -> Non
     async def run() -> None:
         initializer.began, initializer.gate = asyncio.Event(), asyncio.Event()
         repository = ModelRepository(entries, make_registry(initializer))
-        assert status(repository, "tell") == ("START", "OK", "OK")
+        assert status(repository, "tell") == ("START", "OK", "not loaded yet")
         with pytest.raises(UnavailableError, match="still loading"):
             await answer(repository, "echo")
         loading = asyncio.create_task(repository.load_all())
         await initializer.began.wait()
+        await repository.load("echo")
         assert await answer(repository, "echo", "hello") == ["hello"]
-        assert status(repository, "tell") == ("LOADING", "OK", "OK")
+        assert status(repository, "tell") == ("LOADING", "OK", "loading")
         assert not repository.is_ready
         with pytest.raises(UnavailableError, match='"tell" is still loading'):
             await answer(repository, "tell")
@@ -373,14 +374,18 @@ def test_retiring_waits_for_requests_in_flight(tmp_path: Path) -> None:
         (definition,) = repository.servables()
         retiring = asyncio.create_task(definition.retire())
         await asyncio.sleep(0)  # its first step
-        assert status(repository, "wait") == ("UNLOADING", "OK", "OK")
+        assert status(repository, "wait") == (
+            "UNLOADING",
+            "OK",
+            "unloading: no new requests; those in flight go on to their end",
+        )
         with pytest.raises(UnavailableError, match="not served any more"):
             await answer(repository, "wait")
         assert not retiring.done()
         Wait.go_on.set()
         await retiring
         assert request.done()
-        assert status(repository, "wait") == ("END", "OK", "OK")
+        assert status(repository, "wait") == ("END", "OK", "unloaded")
 
     serving([write_graph(tmp_path, "wait", http_graph("Wait"))], scenario)
 

@@ -33,6 +33,8 @@ def read_messages(body: Mapping[str, Any], limits: RequestLimits) -> list[dict[s
         conversation.add_text("system", body["system"], "system")
     for place, message in enumerate(value):
         conversation.add(message, f"messages[{place}]")
+    if not conversation.messages:
+        raise fields.invalid("messages", "nothing is said in any of them")
     if conversation.messages[-1]["role"] == "assistant":
         raise fields.invalid(
             "messages", "the last one is the assistant's, and to go on from there is not supported"

@@ -19,8 +19,8 @@ from calculators.llm.openai.structured_output import StructuredOutput, only_one,
 from calculators.llm.openai.template_arguments import TemplateArguments, read_template_arguments
 from calculators.llm.openai.tools import Tools
 
-_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
-_THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
+EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +117,18 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
     values = dict(template.values)
     if thinking:
         kind = thinking.get("type")
-        if not isinstance(kind, str) or kind not in _THINKS:
+        if not isinstance(kind, str) or kind not in THINKS:
             raise fields.invalid(
                 "thinking.type",
                 f'{fields.describe(kind)} is none of "enabled", "adaptive", "disabled"',
             )
         fields.integer(thinking, "budget_tokens", path="thinking.budget_tokens")
-        values.setdefault("enable_thinking", _THINKS[kind])
+        values.setdefault("enable_thinking", THINKS[kind])
     config = fields.json_object(body, "output_config") or {}
     effort = fields.string(config, "effort", "output_config.effort")
     if effort is not None:
-        if effort not in _EFFORTS:
-            words = ", ".join(f'"{word}"' for word in _EFFORTS)
+        if effort not in EFFORTS:
+            words = ", ".join(f'"{word}"' for word in EFFORTS)
             raise fields.invalid(
                 "output_config.effort", f"{fields.describe(effort)} is none of {words}"
             )
@@ -139,8 +139,9 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
 def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
     """``output_config.format``, or ``output_format`` as it was called before."""
     config = fields.json_object(body, "output_config") or {}
-    path = "output_config.format" if config.get("format") is not None else "output_format"
-    asked = config.get("format") or fields.json_object(body, "output_format")
+    path, asked = "output_config.format", config.get("format")
+    if asked is None:
+        path, asked = "output_format", fields.json_object(body, "output_format")
     if isinstance(asked, dict) and asked.get("type") == "json_schema":
         # OpenAI's form has a name as well, and says whether it is a promise.
         asked = {"name": "answer", "strict": True, **asked}

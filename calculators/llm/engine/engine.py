@@ -118,6 +118,14 @@ class Engine(Protocol):
     def unfinished(self) -> int:
         """Requests that have been submitted and not ended."""
 
+    @property
+    def running(self) -> int:
+        """Those of them that have begun to get tokens."""
+
+    @property
+    def restarts(self) -> int:
+        """How often it had to be started again."""
+
     def submit(self, parts: Sequence[Part]) -> Generation:
         """Generate; the choices are numbered part by part.
 

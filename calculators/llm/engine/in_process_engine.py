@@ -22,6 +22,10 @@ class InProcessEngine:
         self._is_scheduled = False
 
     @property
+    def restarts(self) -> int:
+        return 0
+
+    @property
     def unavailable_reason(self) -> str:
         return self._down
 
@@ -32,6 +36,10 @@ class InProcessEngine:
     @property
     def unfinished(self) -> int:
         return len(self._requests)
+
+    @property
+    def running(self) -> int:
+        return self._requests.running
 
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._down:

@@ -84,6 +84,10 @@ class ProcessEngine:
     def unfinished(self) -> int:
         return len(self._requests)
 
+    @property
+    def running(self) -> int:
+        return self._requests.running
+
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._child.state is not ChildState.READY:
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)

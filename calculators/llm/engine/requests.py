@@ -16,6 +16,7 @@ class _Entry:
     generation: Generation
     first_choice: int
     unfinished: int
+    has_begun: bool = False
 
 
 class Requests:
@@ -28,6 +29,11 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def running(self) -> int:
+        """How many have got tokens, and are not finished."""
+        return sum(entry.has_begun for entry in self._open.values())
 
     def submit(self, parts: Sequence[Part]) -> Generation:
         """One `Add` per part."""
@@ -56,6 +62,7 @@ class Requests:
             entry = self._open.get(tokens.request_id)
             if entry is None:
                 continue
+            entry.has_begun = True
             if tokens.finish_reason is not None:
                 entry.unfinished -= 1
                 if entry.unfinished == 0:

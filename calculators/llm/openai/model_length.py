@@ -12,6 +12,9 @@ from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from graph_runtime import Code
 
+#: OpenAI's word for a prompt that does not fit; programs that shorten it look for it.
+TOO_LONG: Final = "context_length_exceeded"
+
 #: The members of ``config.json`` that may say it; the first that is an unsigned integer does.
 _NAMES: Final = (
     "max_position_embeddings",
@@ -52,7 +55,7 @@ def fit_to_model(
     A request that names no number of tokens gets what is left.
 
     Raises:
-        RequestError: OUT_OF_RANGE (OpenAI's ``context_length_exceeded``); ``param`` is where the
+        RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is where the
             prompt came from.
     """
     if length is None:
@@ -66,6 +69,7 @@ def fit_to_model(
             f"{answer}",
             param=param,
             code=Code.OUT_OF_RANGE,
+            reason=TOO_LONG,
         )
     if asked is not None:
         return settings

@@ -21,13 +21,12 @@ from calculators.llm.openai.responses_tools import (
 )
 from calculators.llm.openai.structured_output import only_one, read_text_format
 from calculators.llm.openai.template_arguments import (
+    EFFORTS,
     VERBOSITIES,
     TemplateArguments,
     read_template_arguments,
 )
 from calculators.llm.openai.tools import Tools
-
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 #: Member to why it cannot be honoured. All need what OpenAI stores or runs.
 _REFUSED: Final = {
@@ -65,7 +64,8 @@ def parse_responses_request(
     if generation["n"] > 1:
         raise fields.invalid("n", f"{generation['n']} is not supported: a response is one answer")
     for name, why in _REFUSED.items():
-        if body.get(name) not in (None, False):
+        value = body.get(name)
+        if value is not None and value is not False:
             raise fields.invalid(name, why)
     tools = read_responses_tools(body, limits)
     text = fields.json_object(body, "text") or {}
@@ -128,8 +128,8 @@ def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
     effort = fields.string(reasoning, "effort", "reasoning.effort")
     if effort is None:
         return read_template_arguments(body)
-    if effort not in _EFFORTS:
-        words = ", ".join(f'"{word}"' for word in _EFFORTS)
+    if effort not in EFFORTS:
+        words = ", ".join(f'"{word}"' for word in EFFORTS)
         raise fields.invalid("reasoning.effort", f"{fields.describe(effort)} is none of {words}")
     return read_template_arguments({**body, "reasoning_effort": effort})
 

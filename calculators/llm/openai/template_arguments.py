@@ -17,7 +17,7 @@ RESERVED: Final = frozenset(
 )
 
 VERBOSITIES: Final = ("low", "medium", "high")
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
 
 
@@ -53,7 +53,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     if add_generation_prompt is None:
         add_generation_prompt = at_the_top
     thinking = fields.boolean(body, "enable_thinking")
-    effort = fields.one_of(body, "reasoning_effort", *_EFFORTS)
+    effort = fields.one_of(body, "reasoning_effort", *EFFORTS)
     if thinking is not None:
         values.setdefault("enable_thinking", thinking)
     if effort is not None:

@@ -11,7 +11,7 @@ from calculators.llm.openai import fields
 from calculators.llm.openai.json_schema import check_schema
 from calculators.llm.openai.request_limits import RequestLimits
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,13 @@ def _check_tool(path: str, tool: object, *, checks_schema: bool) -> str:
     name = fields.string(function, "name", f"{path}.name")
     if name is None:
         raise fields.missing(f"{path}.name")
-    if not _NAME.fullmatch(name):
+    if not TOOL_NAME.fullmatch(name):
         raise fields.invalid(
             f"{path}.name",
             f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
         )
     fields.string(function, "description", f"{path}.description")
+    fields.boolean(function, "strict", f"{path}.strict")
     parameters = fields.json_object(function, "parameters", f"{path}.parameters")
     if parameters is not None and checks_schema:
         check_schema(parameters, f"{path}.parameters")

@@ -10,7 +10,7 @@ from calculators.llm.openai.endpoint import Endpoint
 
 #: Member to what to say about it. A value that asks for nothing (null, false, empty) passes; 0 and
 #: an empty object ask for something: for all the log-probabilities but the top ones, or for search.
-_REFUSED: Final = {
+REFUSED: Final = {
     "functions": "is not supported; use tools",
     "prompt_embeds": "is not supported: prompts are text or token ids",
     "prompt_logprobs": "is not supported; completions with echo and logprobs give them",
@@ -28,13 +28,13 @@ _REFUSED: Final = {
     "web_search_options": "is not supported: this server searches nothing",
 }
 #: The same, where an empty object asks for nothing.
-_REFUSED_OBJECTS: Final = {
+REFUSED_OBJECTS: Final = {
     "logit_bias": "is not supported by this engine",
     "mm_processor_kwargs": "is not supported",
     "vllm_xargs": "is not supported",
 }
 #: Of chat requests only: they mean something else for completions, or nothing at all.
-_REFUSED_IN_CHATS: Final = {
+REFUSED_IN_CHATS: Final = {
     "echo": "is for /completions",
     "add_special_tokens": "is not supported: the chat template writes those that are needed",
 }
@@ -42,9 +42,9 @@ _REFUSED_IN_CHATS: Final = {
 
 def refuse_unsupported(body: Mapping[str, Any], endpoint: Endpoint) -> None:
     """Refuse what is asked for and not there, and what is ignored but of the wrong type."""
-    refused = dict(_REFUSED)
+    refused = dict(REFUSED)
     if endpoint is Endpoint.CHAT_COMPLETIONS:
-        refused |= _REFUSED_IN_CHATS
+        refused |= REFUSED_IN_CHATS
         _check_function_call(body)
         if fields.boolean(body, "include_reasoning") is False:
             raise fields.invalid("include_reasoning", "reasoning that was made is always shown")
@@ -52,7 +52,7 @@ def refuse_unsupported(body: Mapping[str, Any], endpoint: Endpoint) -> None:
         value = body.get(name)
         if value is not None and value is not False and value not in ("", []):
             raise fields.invalid(name, f"the member {why}")
-    for name, why in _REFUSED_OBJECTS.items():
+    for name, why in REFUSED_OBJECTS.items():
         if fields.json_object(body, name):
             raise fields.invalid(name, f"the member {why}")
     # Ignored, but a caller who sends another type has made a mistake.

@@ -11,6 +11,7 @@ import msgspec
 
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.http_payload import RequestError
+from calculators.llm.openai.model_length import TOO_LONG
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -148,9 +149,10 @@ class PromptProcess:
         if entry is None or entry.answer.done():
             return
         if isinstance(message, Refused):
-            entry.answer.set_exception(
-                RequestError(message.reason, param=message.param, code=Code[message.code])
-            )
+            code = Code[message.code]
+            reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
+            refusal = RequestError(message.reason, param=message.param, code=code, reason=reason)
+            entry.answer.set_exception(refusal)
         else:
             entry.answer.set_result(message)
 

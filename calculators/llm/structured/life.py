@@ -30,7 +30,7 @@ class GrammarProcessLife:
     """Answers questions, one at a time, until it ends."""
 
     def __init__(self) -> None:
-        self._child = ChildProcess(self._take, self._ended)
+        self._child = ChildProcess(self._take, self._ended, "the grammar process")
         self._answer: asyncio.Future[Any] | None = None
         self.is_over = False
 

@@ -222,6 +222,13 @@ def test_a_missing_or_empty_file_is_named(file: str, tmp_path: Path) -> None:
     assert f"{file} is empty" in refusal("", folder)
 
 
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_a_file_that_breaks_off_is_named(file: str, tmp_path: Path) -> None:
+    folder = copy_of_demo(tmp_path / "model", without=file)
+    (folder / file).write_text('{"model_type": "lla')
+    assert f"{file} is not JSON, or only a part of it" in refusal('models_path: "./"', folder)
+
+
 def test_a_path_may_be_absolute_or_start_at_the_graph(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "models" / "demo")
     for path in (str(folder), "models/demo", "./models/demo/"):

@@ -56,6 +56,7 @@ def test_a_prompt_that_cannot_fit_is_told_both_numbers(
 ) -> None:
     error = refusal(ask, uri, **{field: value})
     assert (error.param, error.code) == (field, Code.OUT_OF_RANGE)
+    assert error.reason == "context_length_exceeded"
     numbers = [int(word) for word in str(error).replace(";", " ").split() if word.isdigit()]
     assert 2048 in numbers
     assert max(numbers) >= 3000

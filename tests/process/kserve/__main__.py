@@ -12,7 +12,7 @@ from tests.process.kserve.asked import SPARE_OF
 def main(rest: str, grpc: str, name: str) -> None:
     """``rest`` and ``grpc``: HOST:PORT."""
     module = import_module(f"{__package__}.{name}")
-    print(json.dumps(module.facts(rest if module.IS_REST else grpc, SPARE_OF[name])))
+    print(json.dumps(module.facts(rest if module.IS_REST else grpc, SPARE_OF.get(name, ""))))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ NO_MODEL: Final = "no-such-model"
 #: Those whose metadata are asked for.
 MODELS: Final = ("passing", "arithmetic", "sensor", "add", "upper", "words", LANGUAGE_MODEL)
 
+#: A graph with a process, which one client unloads and loads.
+RESTARTED: Final = "restarted"
 #: The modules of this folder that use a client, and the graph that each may unload.
 SPARE_OF: Final = {
     "with_triton_grpc": "spare-1",
@@ -27,6 +29,9 @@ SPARE_OF: Final = {
     "with_kserve_grpc": "spare-5",
     "with_kserve_rest": "spare-6",
 }
+
+#: The module that uses one as others' demos do.
+DEMOS: Final = "ovms_demos"
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,10 @@ STREAMS: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("sensor", {**_KELVIN, **_PASCAL}, id="good"),
     ),
     "counted": tuple(Asked("passing", {"in": array([n])}, id=str(n)) for n in range(3)),
+    "one output": (
+        Asked("sensor", {**_KELVIN, **_PASCAL}, outputs=("density",), id="one"),
+        Asked("sensor", {**_KELVIN, **_PASCAL}, id="all"),
+    ),
     "other model": (
         Asked("passing", {"in": array([1])}, id="first"),
         Asked("sensor", _KELVIN, id="other"),

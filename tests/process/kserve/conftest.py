@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.process.http_client import COMPLETIONS
-from tests.process.kserve.asked import LANGUAGE_MODEL, MAX_TOKENS, PROMPT, SPARE_OF
+from tests.process.kserve.asked import DEMOS, LANGUAGE_MODEL, MAX_TOKENS, PROMPT, SPARE_OF
 from tests.process.kserve.site import make_site
 from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import ROOT, environment
@@ -26,7 +26,7 @@ def server(
     client_libraries: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
     config = make_site(tmp_path_factory.mktemp("kserve"))
-    with ServerProcess(config, "--port", "auto") as running:
+    with ServerProcess(config, "--port", "auto", "--drain_seconds", "10") as running:
         yield running
         # Requests that clients gave up are over: none is in flight when all clients have ended.
         running.send_signal()
@@ -39,7 +39,7 @@ def seen(server: ServerProcess) -> Iterator[Seen]:
     """What a client saw. Two at a time: most of their time is importing."""
     addresses = f"127.0.0.1:{server.port}", server.wait_for_log(r"serves grpc://(\S+)")[1]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        running = {name: pool.submit(_run, *addresses, name) for name in SPARE_OF}
+        running = {name: pool.submit(_run, *addresses, name) for name in (*SPARE_OF, DEMOS)}
 
         def seen_by(name: str) -> dict[str, Any]:
             done = running[name].result()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.calculators.python.running import GENERATIVE, PLAIN
-from tests.process.kserve.asked import LANGUAGE_MODEL, SPARE_OF
+from tests.process.kserve.asked import LANGUAGE_MODEL, RESTARTED, SPARE_OF
 from tests.process.server_process import DEMO
 from tests.servers.cli.process import ROOT
 from tests.servers.models.model_folders import write_versions
@@ -44,6 +44,42 @@ class OvmsPythonModel:
         upper = np.array([text.decode().upper().encode() for text in texts], dtype=np.object_)
         packed = serialize_byte_tensor(upper).item()
         return [Tensor("uppercase", packed, shape=[len(texts)], datatype="BYTES")]
+"""
+
+#: As the quickstart and the text generation demo have it: texts without lengths, several outputs.
+_QUICKSTART: Final = """\
+from pyovms import Tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs: list):
+        return [Tensor("uppercase", bytes(inputs[0]).decode().upper().encode())]
+"""
+_COMPLETION: Final = """\
+import numpy as np
+from pyovms import Tensor
+from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs: list):
+        count = inputs[0].shape[0]
+        data = bytes(inputs[0])
+        prompts = [data] if count == 1 else deserialize_bytes_tensor(data)
+        for turn in range(2):
+            texts = [f"{prompt.decode()} {turn};".encode() for prompt in prompts]
+            batch = np.array(texts, dtype=np.object_)
+            packed = texts[0] if count == 1 else serialize_byte_tensor(batch).item()
+            yield [Tensor("completion", packed)]
+        yield [Tensor("token_count", np.array([2], dtype=np.int32))]
+        yield [Tensor("end_signal", "".encode())]
+"""
+_LABELS: Final = """\
+import numpy as np
+from pyovms import Tensor
+
+class OvmsPythonModel:
+    def execute(self, inputs: list):
+        labels = np.frombuffer(inputs[0].data, dtype=inputs[0].datatype)
+        return [Tensor("uppercase", np.char.upper(labels), datatype=labels.dtype.str)]
 """
 
 #: Tells a named pipe when it begins and when it is ended.
@@ -90,16 +126,27 @@ def make_site(folder: Path) -> Path:
     _write(folder / "words", GENERATIVE, model=_WORDS)
     _write(folder / "upper", PLAIN, model=_UPPER)
     _write(folder / "endless", _ENDLESS, endless=_ENDLESS_CALCULATOR)
+    _write(
+        folder / "quickstart",
+        PLAIN.replace("model.py", f"{folder}/quickstart/model.py"),
+        model=_QUICKSTART,
+    )
+    _write(folder / "completion", _completion(), model=_COMPLETION)
+    _write(folder / "labels", PLAIN, model=_LABELS)
     write_versions(folder, "add", 1, 2)
     graphs: list[dict[str, Any]] = [
         {"name": "passing"},
         {"name": "words"},
         {"name": "upper"},
+        {"name": "quickstart", "graph_path": str(folder / "quickstart" / "graph.pbtxt")},
+        {"name": "completion"},
+        {"name": "labels"},
         {"name": "endless", "python_path": "endless/endless.py"},
         _example("arithmetic", python_path="arithmetic.py"),
         _example("sensor", python_path="sensor.py"),
         _example("python_handler"),
         {"name": LANGUAGE_MODEL, "base_path": str(DEMO)},
+        {"name": RESTARTED, "base_path": "upper"},
         # Each client unloads one of its own.
         *({"name": name, "base_path": "passing"} for name in SPARE_OF.values()),
     ]
@@ -108,6 +155,18 @@ def make_site(folder: Path) -> Path:
     listed = {"model_config_list": [{"config": add}], "mediapipe_config_list": graphs}
     config.write_text(json.dumps(listed))
     return config
+
+
+def _completion() -> str:
+    """A graph with three outputs."""
+    graph = GENERATIVE.replace(":text", ":pre_prompt")
+    names = ("completion", "token_count", "end_signal")
+    for stream in ("OVMS_PY_TENSOR", "OUTPUT"):
+        one = f'output_stream: "{stream}:uppercase"'
+        assert one in graph
+        many = (f'output_stream: "{stream}_{name.upper()}:{name}"' for name in names)
+        graph = graph.replace(one, "\n".join(many))
+    return graph
 
 
 def _write(folder: Path, graph: str, **modules: str) -> None:

@@ -57,6 +57,14 @@ def test_requests_without_a_timestamp_are_counted(seen: Seen, client: str) -> No
 
 
 @both_clients
+def test_each_request_says_which_outputs_it_wants(seen: Seen, client: str) -> None:
+    told = seen(client)["streams"]["one output"]
+    assert answers(told, "density") == [("one", 0, [1]), ("all", 1, [1])]
+    assert answers(told, "average") == [("all", 1, [300])]
+    assert errors(told) == []
+
+
+@both_clients
 def test_a_stream_is_one_to_its_first_model(seen: Seen, client: str) -> None:
     told = seen(client)["streams"]["other model"]
     assert answers(told, "out") == [("first", 0, [1]), ("last", 1, [2])]
@@ -111,7 +119,7 @@ def test_texts_come_piece_by_piece(seen: Seen, client: str, text: str) -> None:
     for id in "ab":
         texts, finals, _ = pieces(told, id)
         assert "".join(texts) == text
-        assert MAX_TOKENS // 4 < len(texts) <= MAX_TOKENS + 1
+        assert 2 < len(texts) <= MAX_TOKENS + 1
         assert finals == [False] * (len(finals) - 1) + [True]
 
 

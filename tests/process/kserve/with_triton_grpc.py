@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import tritonclient.grpc as library
 from tritonclient.utils import InferenceServerException
 
 from tests.process.kserve import triton_client
-from tests.process.kserve.asked import ANSWERED, MODELS, NO_MODEL, REFUSED, STREAMS, Asked
+from tests.process.kserve.asked import (
+    ANSWERED,
+    MODELS,
+    NO_MODEL,
+    REFUSED,
+    RESTARTED,
+    STREAMS,
+    Asked,
+)
 from tests.process.kserve.endless import SOON, endless
 
 IS_REST: Final = False
@@ -38,6 +47,7 @@ def facts(address: str, spare: str) -> dict[str, Any]:
             "own": _infer(client, ANSWERED["latest version"], **triton_client.OWN),
             "big": _big(client),
             "reload": _reload(client, spare),
+            "restarted": _restarted(client),
             "unserved": {
                 "config": _error(lambda: client.get_model_config("passing")),
                 "statistics": _error(lambda: client.get_inference_statistics("passing")),
@@ -184,3 +194,10 @@ def _reload(client: Any, spare: str) -> dict[str, Any]:
         "loaded_infer": _infer(client, asked),
         "unknown": _error(lambda: client.load_model(NO_MODEL)),
     }
+
+
+def _restarted(client: Any) -> Any:
+    """At once: what was unloaded needs a moment to end."""
+    client.unload_model(RESTARTED)
+    client.load_model(RESTARTED)
+    return _infer(client, replace(ANSWERED["handler"], model=RESTARTED))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +51,85 @@ def test_a_message_cannot_begin_a_line_or_move_the_cursor(
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith(" TRACE a: x")
     assert second == "  2026 INFO a: forged\\x0d\\x1b[2J\\x7f"
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_nothing_of_a_traceback_begins_a_line_or_turns_the_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    set_up_logging("INFO", None)
+    try:
+        raise ValueError("x\n2026 INFO a: forged\x9b2J \u202e\u2028\ud800")
+    except ValueError:
+        logging.getLogger("a").exception("failed")
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith(" ERROR a: failed")
+    assert all(line.startswith("  ") for line in rest)
+    assert rest[-1] == "  2026 INFO a: forged\\x9b2J \\u202e\\u2028\\ud800"
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_json_lines_are_an_object_each(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging("INFO", None, "json")
+    fields = {"request_id": "mine", "status": 200, "message": "not this"}
+    logging.getLogger("a").info("hello\n%s", "w\u00f6rld\u2028", extra={"fields": fields})
+    try:
+        raise ValueError("why")
+    except ValueError:
+        logging.getLogger("a").exception("failed")
+    shown = capsys.readouterr().err
+    assert shown.isascii()
+    first, second = map(json.loads, shown.splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first == {
+        "level": "INFO",
+        "logger": "a",
+        "message": "hello\nw\u00f6rld\u2028",
+        "request_id": "mine",
+        "status": 200,
+    }
+    assert second["message"] == "failed"
+    assert second["exception"].endswith("ValueError: why")
+
+
+@pytest.mark.usefixtures("_own_logging")
+@pytest.mark.parametrize("remove", [False, True], ids=["moved", "removed"])
+def test_a_log_file_that_is_moved_or_removed_begins_anew(tmp_path: Path, remove: bool) -> None:
+    path, old = tmp_path / "log", tmp_path / "log.1"
+    set_up_logging("INFO", str(path))
+    log = logging.getLogger("a")
+    log.info("one")
+    if remove:
+        path.unlink()
+    else:
+        path.rename(old)
+    log.info("two")
+    log.info("three")
+    assert old.exists() is not remove
+    assert remove or old.read_text().endswith(" one\n")
+    assert [line.rpartition(" ")[2] for line in path.read_text().splitlines()] == ["two", "three"]
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_a_log_file_that_cannot_be_written_is_told_of_once_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "log"
+    set_up_logging("INFO", str(path))
+    log = logging.getLogger("a")
+    log.info("one")
+    shutil.rmtree(folder)
+    log.info("two")
+    log.info("three")
+    folder.mkdir()
+    log.info("four")
+    shown = capsys.readouterr().err
+    assert shown.count("graphrt: the log file cannot be written: No such file") == 1
+    assert shown.count("INFO a: ") == 4
+    assert path.read_text().endswith("INFO a: four\n")
+    assert path.read_text().count("\n") == 1
 
 
 def test_packages_of_another_distribution_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

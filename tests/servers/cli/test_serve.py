@@ -111,7 +111,7 @@ def test_flags_of_existing_start_scripts_are_accepted(config: Path) -> None:
         assert [line.split()[1] for line in warnings] == [
             "--grpc_workers",
             "--rest_workers",
-            "--metrics_enable",
+            "--rest_bind_address",
         ]
         assert f"curl http://localhost:{serving.port}/" in serving.log[-1]
         assert "echo: loaded in" in (config.parent / "server.log").read_text()

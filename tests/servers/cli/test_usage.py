@@ -12,7 +12,7 @@ import pytest
 from servers.cli.arguments import spread
 from tests.servers.cli.process import ROOT, environment, graphrt
 
-COMMANDS = ["validate", "describe", "calculators", "run", "serve"]
+COMMANDS = ["validate", "describe", "calculators", "run", "serve", "doctor"]
 
 
 def test_help_names_every_command() -> None:

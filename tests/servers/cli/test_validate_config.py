@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.cli.process import graphrt
+from tests.servers.cli.process import ROOT, graphrt
 from tests.servers.cli.serving import make_site
 
 VALIDATE = ["validate", "--calculators", "calcs.py"]
+DEMO = ROOT / "examples" / "models" / "demo"
 
 
 @pytest.fixture
@@ -118,3 +119,169 @@ def test_a_python_path_is_one_path_or_several(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "python_path: a list is needed, not 7" in done.stderr
     assert "mediapipe_config_list[0].python_path[0]: a string that is not empty" in done.stderr
+
+
+# What serving would stumble over, without loading anything ----------------------------------------
+
+LLM = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "LLMExecutor"
+  calculator: "HttpLLMCalculator"
+  input_stream: "LOOPBACK:loopback"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+  node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { OPTIONS } }
+}
+"""
+HANDLER = """\
+input_stream: "input"
+output_stream: "output"
+node {
+  name: "handler"
+  calculator: "PythonExecutorCalculator"
+  input_side_packet: "PYTHON_NODE_RESOURCES:py"
+  input_stream: "IN:input"
+  output_stream: "OUT:output"
+  node_options {
+    [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions] { handler_path: "model.py" }
+  }
+}
+"""
+SESSION = """\
+input_stream: "x"
+output_stream: "y"
+node {
+  calculator: "OpenVINOModelServerSessionCalculator"
+  output_side_packet: "SESSION:session"
+  node_options {
+    [type.googleapis.com/mediapipe.OpenVINOModelServerSessionCalculatorOptions] { OPTIONS }
+  }
+}
+node {
+  calculator: "OpenVINOInferenceCalculator"
+  input_side_packet: "SESSION:session"
+  input_stream: "X:x"
+  output_stream: "Y:y"
+}
+"""
+NEEDY = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  calculator: "Needy"
+  input_side_packet: "TOLD:told"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
+NEEDY_NODE = """\
+from calculators.http_payload import HttpPayload
+from graph_runtime import Calculator, In, Out, SideIn, calculator
+
+@calculator
+class Needy(Calculator):
+    told = SideIn[list]("TOLD")
+    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
+    response = Out[str]("HTTP_RESPONSE_PAYLOAD")
+"""
+
+
+@pytest.mark.parametrize(
+    ("graph", "finding"),
+    [
+        (
+            LLM.replace("OPTIONS", 'models_path: "nowhere"'),
+            'g/graph.pbtxt:3:1: error: node "LLMExecutor": models_path: "nowhere" does not exist;',
+        ),
+        (
+            LLM.replace("OPTIONS", 'models_path: "./"'),
+            'error: node "LLMExecutor": models_path: "./" has no openvino_model.xml (the model); ',
+        ),
+        (HANDLER, 'g/graph.pbtxt:3:1: error: node "handler": handler_path "model.py": no such'),
+        (HANDLER.replace('"model.py"', '""'), 'error: node "handler": it has no handler_path'),
+        (
+            SESSION.replace("OPTIONS", 'servable_name: "nn"'),
+            'there is no model "nn": neither nn/1/model.xml nor nn.xml beside the graph',
+        ),
+        (
+            SESSION.replace("OPTIONS", 'servable_name: "m" servable_version: "7"'),
+            'the model "m" has no version 7; it has 1',
+        ),
+        (NEEDY, 'error: the graph needs the input side packet "told", and nothing provides it'),
+    ],
+)
+def test_what_stops_a_graph_from_being_served_is_found(
+    tmp_path: Path, graph: str, finding: str
+) -> None:
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "graph.pbtxt").write_text(graph)
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "nodes.py").write_text(NEEDY_NODE)
+    (tmp_path / "config.json").write_text(
+        '{"mediapipe_config_list": [{"name": "g", "python_path": "nodes.py"}],'
+        ' "model_config_list": [{"config": {"name": "m"}}]}'
+    )
+    done = graphrt("validate", "config.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line, *_) = done.stderr.splitlines()
+    assert line.startswith("g/graph.pbtxt:")
+    assert finding in line
+
+
+def test_a_graph_of_a_real_model_is_well(tmp_path: Path) -> None:
+    listed = {"mediapipe_config_list": [{"name": "demo", "base_path": str(DEMO)}]}
+    (tmp_path / "config.json").write_text(json.dumps(listed))
+    done = graphrt("validate", "config.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_when_it_is_in_memory_is_checked(site: Path) -> None:
+    (site / "config.json").write_text(
+        '{"mediapipe_config_list": [\n'
+        '{"name": "echo", "load": "on-demand"},\n'
+        '{"name": "stream", "idle_unload_seconds": -1, "pinned": "yes"}]}'
+    )
+    done = graphrt(*VALIDATE, "config.json", cwd=site)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        'config.json:2:18: error: mediapipe_config_list[0].load: "at_start" or "on_demand" is '
+        'needed, not "on-demand"',
+        'hint: did you mean "on_demand"?',
+        "config.json:3:20: error: mediapipe_config_list[1].idle_unload_seconds: a number from 0 to "
+        "31622400 is needed, not -1",
+        "config.json:3:47: error: mediapipe_config_list[1].pinned: true or false is needed, not "
+        '"yes"',
+    ]
+
+
+def test_what_is_pinned_is_never_idle(site: Path) -> None:
+    (site / "config.json").write_text(
+        '{"mediapipe_config_list": [{"name": "echo", "pinned": true, "idle_unload_seconds": 60}]}'
+    )
+    done = graphrt(*VALIDATE, "config.json", cwd=site)
+    assert (done.returncode, done.stdout) == (0, "config.json: ok (1 graph)\n")
+    assert "warning: mediapipe_config_list[0].idle_unload_seconds: it has no effect" in done.stderr
+
+
+def test_files_that_do_not_exist_and_subconfigs_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "graph.pbtxt").write_text('input_stream: "x" output_stream: "x"')
+    (tmp_path / "g" / "subconfig.json").write_text('{"model_config_list": [{"confg": {}}]}')
+    (tmp_path / "config.json").write_text(
+        '{"mediapipe_config_list": [{"name": "g"}, {"name": "gone"}],'
+        ' "model_config_list": [{"config": {"name": "m", "base_path": "none"}}]}'
+    )
+    done = graphrt("validate", "config.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    for text in (
+        "g/subconfig.json:1:25: error: model_config_list[0].confg: unknown key",
+        'hint: did you mean "config"?',
+        "gone/graph.pbtxt: error: no such file",
+        'config.json: error: the model "m": there is no directory "none", its base_path',
+    ):
+        assert text in done.stderr

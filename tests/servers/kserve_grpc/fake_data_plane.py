@@ -95,7 +95,7 @@ class FakeDataPlane:
         self._check(model, version)
         return model not in self.unready
 
-    def metadata(self, model: str, version: str = "") -> ModelMetadata:
+    async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         self._check(model, version)
         return ModelMetadata(
             model,
@@ -104,6 +104,9 @@ class FakeDataPlane:
             (TensorMetadata("x", "FP32", (-1, 3)),),
             (TensorMetadata("y"),),
         )
+
+    async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
+        return (await self.metadata(model, version)).inputs
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         self._check(request.model, request.version)
@@ -144,6 +147,9 @@ class FakeDataPlane:
             IndexEntry("echo", "1", "READY"),
             IndexEntry("bad", "1", "UNAVAILABLE", "no such file"),
         ]
+
+    async def reload(self) -> bool:
+        return False
 
     async def load(self, model: str) -> None:
         self._check(model, "")

@@ -38,7 +38,7 @@ def test_a_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError, match='The model "m" is not served any more'):
             await numbers(repository, request("m", X=[0, 0]))
         assert repository.index()[0] == IndexEntry("m", "1", "UNAVAILABLE", "unloaded")
-        assert status(repository, "m") == [("1", "END", "OK", "OK")]
+        assert status(repository, "m") == [("1", "END", "OK", "unloaded")]
         assert await numbers(repository, request("n", X=[0, 0])) == [5, 5]
         assert repository.is_ready
         await repository.unload("m")  # again
@@ -131,7 +131,7 @@ def test_a_load_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> No
         await repository.load("g")
         assert status(repository, "g") == [("1", "AVAILABLE", "OK", "OK")]
         await repository.unload("g")
-        assert status(repository, "g") == [("1", "END", "OK", "OK")]
+        assert status(repository, "g") == [("1", "END", "OK", "unloaded")]
 
     serving([entry(tmp_path, "m")], scenario, [graph])
 
@@ -188,22 +188,33 @@ def test_requests_in_flight_go_on_while_a_model_is_unloaded(
 
     core = Calling()
     monkeypatch.setattr("calculators.openvino.model_loading._core", lambda: core)
+    monkeypatch.setattr("servers.model_repository.UNLOAD_SECONDS", 0)
 
     async def scenario(repository: ModelRepository) -> None:
         asked = asyncio.create_task(numbers(repository, request("m", X=[3, 4])))
         await asyncio.to_thread(began.wait, 30)
         await repository.unload("m")
         assert not asked.done()
-        assert status(repository, "m") == [("1", "UNLOADING", "OK", "OK")]
+        assert status(repository, "m") == [
+            (
+                "1",
+                "UNLOADING",
+                "OK",
+                "unloading: no new requests; those in flight go on to their end",
+            )
+        ]
         assert repository.index() == [IndexEntry("m", "1", "UNAVAILABLE", "unloading")]
         with pytest.raises(UnavailableError, match="not served any more"):
             await numbers(repository, request("m", X=[3, 4]))
         with pytest.raises(UnavailableError, match="still being unloaded: requests in flight"):
             await repository.load("m")
+        monkeypatch.setattr("servers.model_repository.UNLOAD_SECONDS", 30)
+        loading = asyncio.create_task(repository.load("m"))
+        await repository.unload("m")  # again
+        assert not loading.done()
         go_on.set()
         assert await asked == [3, 4]
-        assert status(repository, "m") == [("1", "END", "OK", "OK")]
-        await repository.load("m")
+        await loading
         assert await numbers(repository, request("m", X=[5, 6])) == [5, 6]
 
     serving([entry(tmp_path, "m")], scenario)

@@ -50,7 +50,7 @@ def test_graphs_and_clients_share_a_model(tmp_path: Path) -> None:
         assert await numbers(repository, request("first", x=[0, 0])) == [1, 1]
         assert await numbers(repository, request("m", X=[0, 0])) == [2, 2]
         # What the model is made for is what the graph's clients are told.
-        assert repository.metadata("latest").inputs == (TensorMetadata("x", "FP32", (2,)),)
+        assert (await repository.metadata("latest")).inputs == (TensorMetadata("x", "FP32", (2,)),)
         assert [model.name for model in repository.models()] == ["latest", "first", "m"]
 
     serving([entry(tmp_path, "m", model_version_policy=ALL)], scenario, graphs)

@@ -87,7 +87,7 @@ def test_every_datatype_goes_in_and_out(tmp_path: Path, dtype: Any, datatype: st
     data.flags.writeable = False  # as what comes from a client is
 
     async def scenario(repository: ModelRepository) -> None:
-        assert repository.metadata("m").inputs == (TensorMetadata("X", datatype, (3,)),)
+        assert (await repository.metadata("m")).inputs == (TensorMetadata("X", datatype, (3,)),)
         (output,) = (await infer(repository, request("m", X=data))).outputs
         assert isinstance(output, Tensor)
         assert (output.datatype, output.data.tolist()) == (datatype, data.tolist())
@@ -170,8 +170,8 @@ def test_lengths_may_vary_where_the_model_lets_them(tmp_path: Path) -> None:
     save(matmul_model(), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:
-        assert repository.metadata("m").inputs == (TensorMetadata("X", "FP32", (-1, 2)),)
-        assert repository.metadata("m").outputs == (TensorMetadata("Y", "FP32", (-1, 3)),)
+        assert (await repository.metadata("m")).inputs == (TensorMetadata("X", "FP32", (-1, 2)),)
+        assert (await repository.metadata("m")).outputs == (TensorMetadata("Y", "FP32", (-1, 3)),)
         for rows in (1, 4, 0):
             (output,) = (await infer(repository, request("m", X=np.ones((rows, 2), "f4")))).outputs
             assert output.shape == (rows, 3)
@@ -225,7 +225,7 @@ def test_metadata_says_what_the_file_says(tmp_path: Path) -> None:
     save(image_model(), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:
-        metadata = repository.metadata("m")
+        metadata = await repository.metadata("m")
         assert (metadata.name, metadata.platform, metadata.versions) == ("m", "OpenVINO", ("1",))
         assert metadata.rt_info == {"model_info": {"labels": "cat dog"}}
 

@@ -108,7 +108,7 @@ def test_a_stream_to_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_an_unloaded_model_answers_its_streams_so(tmp_path: Path) -> None:
+def test_a_stream_goes_on_with_a_model_that_is_unloaded(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -120,7 +120,9 @@ def test_an_unloaded_model_answers_its_streams_so(tmp_path: Path) -> None:
             await stream.send(first)
             stream.close_inputs()
             await stream.wait()
-        assert shown(answers[-1]) == ("7", Code.UNAVAILABLE)
+        assert shown(answers[-1]) == ("7", [1, 1])
+        with pytest.raises(UnavailableError, match="not served any more"):
+            await numbers(repository, first)
 
     serving([entry(tmp_path, "m")], scenario)
 

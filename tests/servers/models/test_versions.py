@@ -40,7 +40,7 @@ def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
         assert status(repository, "two") == [("2", *OK), ("10", *OK)]
         assert status(repository, "all") == [("1", *OK), ("2", *OK), ("10", *OK)]
         assert status(repository, "1") == [("1", *OK)]
-        assert repository.metadata("all").versions == ("1", "2", "10")
+        assert (await repository.metadata("all")).versions == ("1", "2", "10")
         assert [model.name for model in repository.models()] == ["latest", "two", "all", "1"]
         assert repository.is_ready
 
@@ -62,7 +62,7 @@ def test_a_request_names_a_version_or_gets_the_highest(tmp_path: Path) -> None:
             with pytest.raises(NotFoundError):
                 repository.is_model_ready("m", version)
             with pytest.raises(NotFoundError):
-                repository.metadata("m", version)
+                await repository.metadata("m", version)
         with pytest.raises(NotFoundError, match='"M" does not exist'):
             repository.is_model_ready("M")
 
@@ -158,19 +158,19 @@ def test_before_and_while_it_loads_it_says_so(tmp_path: Path) -> None:
 
     async def run() -> None:
         repository = ModelRepository([], registry(), None, [entry(tmp_path, "m")])
-        assert status(repository, "m") == [("1", "START", "OK", "OK")]
+        assert status(repository, "m") == [("1", "START", "OK", "not loaded yet")]
         assert repository.index() == [IndexEntry("m", "", "LOADING")]
         with pytest.raises(UnavailableError, match='The model "m" is still loading'):
             await numbers(repository, request("m", X=[0, 0]))
         loading = asyncio.create_task(repository.load_all())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert status(repository, "m") == [("1", "LOADING", "OK", "OK")]
+        assert status(repository, "m") == [("1", "LOADING", "OK", "loading")]
         assert not repository.is_ready
         await loading
         assert repository.is_ready
         await repository.close()
-        assert status(repository, "m") == [("1", "END", "OK", "OK")]
+        assert status(repository, "m") == [("1", "END", "OK", "unloaded")]
 
     asyncio.run(run())
 

@@ -44,6 +44,8 @@ class FakeModels:
         self.loaded: list[str] = []
         self.unloaded: list[str] = []
         self.load_error: Exception | None = None
+        self.has_changed = False
+        self.reload_error: Exception | None = None
         self.running = 0
         self.cancelled = 0
         self.begun = asyncio.Event()
@@ -53,9 +55,12 @@ class FakeModels:
         self._find(model, version)
         return model not in self.not_ready
 
-    def metadata(self, model: str, version: str = "") -> ModelMetadata:
+    async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         self._find(model, version)
         return ModelMetadata(model, ("1", "2"), "graphrt", self.inputs, self.outputs, self.rt_info)
+
+    async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
+        return (await self.metadata(model, version)).inputs
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         answers: list[InferAnswer] = []
@@ -74,6 +79,11 @@ class FakeModels:
 
     def index(self) -> Sequence[IndexEntry]:
         return self.lines
+
+    async def reload(self) -> bool:
+        if self.reload_error is not None:
+            raise self.reload_error
+        return self.has_changed
 
     async def load(self, model: str) -> None:
         self._find(model, "")

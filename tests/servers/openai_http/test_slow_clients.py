@@ -260,6 +260,27 @@ def test_an_idle_connection_is_closed_in_the_end(run: Run) -> None:
     run(scenario())
 
 
+def test_a_body_that_trickles_is_a_408(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane(hang=hang)
+        async with (
+            serving(plane, body_idle_seconds=0.3, min_body_rate=1_000_000) as front,
+            connected(front) as client,
+        ):
+            head, body = chat_bytes(text="x" * 10_000).split(b"\r\n\r\n", 1)
+            client.send(head + b"\r\n\r\n")
+            answer = asyncio.ensure_future(client.head())
+            for place in range(len(body)):
+                client.send(body[place : place + 1])
+                await asyncio.wait([answer], timeout=0.01)  # one byte now, another a while later
+                if answer.done():
+                    break
+            assert (await answer)[0] == 408
+        assert plane.payloads == []
+
+    run(scenario())
+
+
 def test_a_body_that_stops_coming_is_a_408(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang)

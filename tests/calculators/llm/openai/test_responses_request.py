@@ -205,6 +205,7 @@ def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
         ({"conversation": "conv_1"}, "conversation", "stored"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt", "stored"),
         ({"background": True}, "background", "use stream"),
+        ({"background": 0}, "background", "use stream"),
         ({"n": 2}, "n", "one answer"),
         ({"instructions": 3}, "instructions", "a string"),
         ({"text": "json"}, "text", "an object"),

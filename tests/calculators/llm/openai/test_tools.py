@@ -99,6 +99,7 @@ def test_a_choice_that_names_no_tool_is_refused(choice: Any, param: str) -> None
         (tool("f", parameters="x"), "tools[1].function.parameters"),
         (tool("f", parameters=[]), "tools[1].function.parameters"),
         (tool("f", description=1), "tools[1].function.description"),
+        (tool("f", strict={}), "tools[1].function.strict"),
     ],
 )
 def test_a_malformed_tool_is_named(item: Any, param: str) -> None:

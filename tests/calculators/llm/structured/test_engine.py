@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 
 from calculators.llm.engine import grammar_cache

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 
 from calculators.llm.structured import formats

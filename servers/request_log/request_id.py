@@ -1,4 +1,4 @@
-"""The name of a request in answers and logs."""
+"""The name of a request in answers, logs and metadata."""
 
 from __future__ import annotations
 

@@ -1,0 +1,95 @@
+"""What a child writes to standard error, in the log: libraries and handlers that print."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import Final
+
+_log: Final = logging.getLogger("graphrt.child.output")
+_LEVEL: Final = logging.INFO
+
+#: A longer line is logged in pieces.
+MAX_LINE: Final = 4096
+_AT_ONCE: Final = 64 * 1024
+#: Read at most when the child is gone: a process that it left behind may go on writing.
+_LAST_READS: Final = 16
+
+
+def is_wanted() -> bool:
+    """Does anybody read what would be logged? Else children share our standard error."""
+    return _log.isEnabledFor(_LEVEL) and _log.hasHandlers()
+
+
+class ChildOutput:
+    """A pipe whose lines go to the log, on the running event loop.
+
+    Attributes:
+        descriptor: the end to write to, for the child; `begin` or `abandon` closes ours.
+    """
+
+    def __init__(self, name: str) -> None:
+        """``name``: of the child, before each line.
+
+        Raises:
+            OSError: the system has no descriptor left.
+        """
+        self._name = name
+        self._reader, self.descriptor = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._rest = b""
+        self._loop = asyncio.get_running_loop()
+        self._is_open = True
+
+    def begin(self) -> None:
+        """The child has its end."""
+        os.close(self.descriptor)
+        self._loop.add_reader(self._reader, self._read)
+
+    def abandon(self) -> None:
+        """There is no child; instead of `begin`."""
+        os.close(self.descriptor)
+        os.close(self._reader)
+
+    def finish(self) -> None:
+        """The child is gone: log what it has left, and close."""
+        for _ in range(_LAST_READS):
+            if not self._is_open or not self._read():
+                break
+        self._close()
+
+    def _read(self) -> bool:
+        """Log what has come; was there anything?"""
+        try:
+            data = os.read(self._reader, _AT_ONCE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._tell(line)
+        while len(self._rest) >= MAX_LINE:
+            self._tell(self._rest[:MAX_LINE])
+            self._rest = self._rest[MAX_LINE:]
+        return True
+
+    def _tell(self, line: bytes) -> None:
+        for begin in range(0, len(line), MAX_LINE):
+            text = line[begin : begin + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
+            if text:
+                _log.log(_LEVEL, "%s: %s", self._name, text)
+
+    def _close(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._tell(self._rest)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.remove_reader(self._reader)
+        os.close(self._reader)

@@ -1,0 +1,43 @@
+"""What an engine tells all the time: queue, cache, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calculators.llm.engine.engine import Engine
+from graph_runtime import NodeMetrics
+
+
+def watch_engine(metrics: NodeMetrics, engine: Engine) -> Callable[[], None]:
+    """Publish it; what this returns ends that, when the engine is closed.
+
+    openvino-genai 2026.4 tells no preemptions, and no prompt tokens that came out of its cache.
+    """
+    ends = (
+        metrics.gauge(
+            "graphrt_llm_requests_running", "Requests in the engine that have begun to get tokens."
+        ).follow(lambda: engine.running),
+        metrics.gauge(
+            "graphrt_llm_requests_waiting",
+            "Requests in the engine without a token yet: in its queue, or at their prompt's pass.",
+        ).follow(lambda: engine.unfinished - engine.running),
+        metrics.gauge(
+            "graphrt_llm_kv_cache_usage_ratio", "Part of the KV cache that is in use, 0 to 1."
+        ).follow(lambda: engine.metrics.cache_usage),
+        metrics.gauge("graphrt_llm_kv_cache_bytes", "Size of the KV cache.").follow(
+            lambda: engine.metrics.cache_bytes
+        ),
+        metrics.gauge("graphrt_llm_engine_up", "Can the engine work now? 1 or 0.").follow(
+            lambda: not engine.unavailable_reason
+        ),
+        metrics.counter(
+            "graphrt_llm_engine_restarts",
+            "How often the engine's process had to be started again.",
+        ).follow(lambda: engine.restarts),
+    )
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end

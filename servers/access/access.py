@@ -1,0 +1,85 @@
+"""`Access`: what is answered to whom, the same over HTTP and gRPC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from calculators.http_payload import RequestError
+from graph_runtime import Code
+from servers.access.api_keys import ApiKeys
+
+#: What needs no key: health, which those ask who have none. A gRPC method is a path too.
+HEALTH_ROUTES: Final = (
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerReady",
+    "/grpc.health.v1.Health/*",
+)
+
+#: Headers, and gRPC's metadata, that carry keys; in lower case.
+KEY_HEADERS: Final = ("authorization", "x-api-key")
+
+_SEND: Final = "send `Authorization: Bearer KEY`, or `x-api-key: KEY`"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a server lets its clients do.
+
+    Attributes:
+        keys: None: nobody needs one.
+        open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key
+            besides `HEALTH_ROUTES`; one that ends in ``*`` is all paths that begin so.
+        allows_control: may clients load and unload what is served?
+    """
+
+    keys: ApiKeys | None = None
+    open_routes: tuple[str, ...] = ()
+    allows_control: bool = True
+
+    def check(self, path: str, authorization: str | None, api_key: str | None) -> None:
+        """See that whoever asks for ``path`` may; with the values of both `KEY_HEADERS`.
+
+        Raises:
+            RequestError: UNAUTHENTICATED.
+        """
+        keys = self.keys
+        if keys is None or self.is_open(path):
+            return
+        shown = [key for key in (_bearer(authorization), api_key) if key]
+        if not shown:
+            raise _unauthenticated(f"no API key: {_SEND}")
+        if not any(keys.accepts(key) for key in shown):
+            raise _unauthenticated("the API key is not valid")
+
+    def check_control(self) -> None:
+        """See that what is served may be loaded, unloaded or read anew by clients.
+
+        Raises:
+            RequestError: PERMISSION_DENIED.
+        """
+        if not self.allows_control:
+            raise RequestError(
+                "what is loaded cannot be changed over the network here: the server has no API "
+                "keys; set some, or allow it in the server's settings",
+                code=Code.PERMISSION_DENIED,
+            )
+
+    def is_open(self, path: str) -> bool:
+        """Is it answered without a key, where there are keys?"""
+        return any(_matches(path, route) for route in (*HEALTH_ROUTES, *self.open_routes))
+
+
+def _matches(path: str, route: str) -> bool:
+    return path.startswith(route[:-1]) if route.endswith("*") else path == route
+
+
+def _bearer(authorization: str | None) -> str:
+    scheme, _, key = (authorization or "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _unauthenticated(text: str) -> RequestError:
+    return RequestError(text, code=Code.UNAUTHENTICATED, reason="invalid_api_key")

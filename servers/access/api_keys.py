@@ -1,0 +1,124 @@
+"""The keys that clients must show: a file of them, read again when it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+from servers.access.changing_files import ChangingFiles, is_open_to_others
+
+_log: Final = logging.getLogger(__name__)
+
+#: Characters of a key.
+MAX_KEY: Final = 512
+#: Of a file of keys.
+MAX_BYTES: Final = 1024 * 1024
+
+# What a header can carry without loss.
+_KEY: Final = re.compile(rf"[!-~]{{1,{MAX_KEY}}}", re.ASCII)
+
+
+class KeyFileError(Exception):
+    """A file of keys cannot be used. The text names the file and the line, never a key."""
+
+
+class ApiKeys:
+    """Knows keys only by their digests, so that none can get into a log or a message."""
+
+    def __init__(
+        self,
+        digests: tuple[bytes, ...],
+        path: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._digests = digests
+        self._path = path
+        self._files = None if path is None else ChangingFiles([path], clock=clock)
+
+    @classmethod
+    def of_file(cls, path: Path, clock: Callable[[], float] = time.monotonic) -> Self:
+        """One key per line; empty lines, and those that begin with ``#``, are none.
+
+        Raises:
+            KeyFileError: it cannot be read, has no key, or something that is none.
+        """
+        return cls(_read(path), path, clock)
+
+    @classmethod
+    def of_text(cls, text: str, source: str) -> Self:
+        """The keys of a text such as an environment variable's.
+
+        Raises:
+            KeyFileError: as `of_file`; ``source`` is named.
+        """
+        return cls(_digests(text, source))
+
+    @property
+    def is_open_to_others(self) -> bool:
+        """May every user of this machine read the keys?"""
+        return self._path is not None and is_open_to_others(self._path)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def accepts(self, shown: str) -> bool:
+        """Is it one of the keys? Takes the same time whatever is shown, and whichever it is."""
+        self._read_again()
+        digest = _digest(shown)
+        found = False
+        for known in self._digests:
+            found |= hmac.compare_digest(known, digest)
+        return found
+
+    def _read_again(self) -> None:
+        if self._path is None or self._files is None or not self._files.have_changed():
+            return
+        try:
+            self._digests = _read(self._path)
+        except KeyFileError as error:
+            # Neither opened nor locked by a file that is being written, or was deleted by mistake.
+            _log.error("%s; the keys that were read before stay", error)
+        else:
+            _log.info("%s: read again: %d keys", self._path, len(self))
+
+
+def _read(path: Path) -> tuple[bytes, ...]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise KeyFileError(f"{path}: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise KeyFileError(f"{path}: more than {MAX_BYTES} bytes, too large for a file of keys")
+    try:
+        return _digests(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{path}: this is no text, so it has no keys") from None
+
+
+def _digests(text: str, source: str) -> tuple[bytes, ...]:
+    digests: list[bytes] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        key = line.strip()
+        if not key or key.startswith("#"):
+            continue
+        if _KEY.fullmatch(key) is None:
+            raise KeyFileError(
+                f"{source}: line {number} is no key: a key has 1 to {MAX_KEY} letters, digits and "
+                f"signs of ASCII, and no space"
+            )
+        digests.append(_digest(key))
+    if not digests:
+        raise KeyFileError(f"{source}: there is no key in it: write one per line")
+    return tuple(digests)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,41 @@
+"""A log file that others may move or remove: what comes then goes to a new one of its name."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from logging.handlers import WatchedFileHandler
+from typing import Final
+
+_CANNOT_WRITE: Final = "graphrt: the log file cannot be written: {}; trying again with each line\n"
+
+
+class FollowedFile(WatchedFileHandler):
+    """Follows its name, so that logrotate needs to tell nobody. A full disk stops no request."""
+
+    def __init__(self, path: str) -> None:
+        """Raises: OSError: it cannot be written."""
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self._is_failing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.reopenIfNeeded()
+            if self.stream is None:
+                self.stream = self._open()
+                self._statstream()
+            # Not by `logging.StreamHandler.emit`, which hides a failure from us.
+            self.stream.write(self.format(record) + self.terminator)
+            self.stream.flush()
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._is_failing = False
+
+    def _fail(self, error: Exception) -> None:
+        # Once: logging's own way is a traceback for every line.
+        if self._is_failing:
+            return
+        self._is_failing = True
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        sys.stderr.write(_CANNOT_WRITE.format(reason))

@@ -1,0 +1,98 @@
+"""What is counted of the runs of one loaded graph, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from graph_runtime import GraphMetrics, NodeTotal, RunTotals, ValidatedGraph
+from servers.metrics.families import Families
+
+#: Counters of one graph that calculators make with ``cc.get_counter``; more are not shown.
+_MOST_COUNTERS = 1000
+
+
+class NodeFamilies:
+    """Calls, time, queues and drops of nodes."""
+
+    def __init__(self, families: Families) -> None:
+        self.calls = families.counter(
+            "graphrt_node_calls_total", "Calls of a node: open, process and close, of ended runs."
+        )
+        self.seconds = families.counter(
+            "graphrt_node_seconds_total",
+            "Time in the calls of a node, waiting of coroutines included, of ended runs.",
+        )
+        self.dropped = families.counter(
+            "graphrt_node_dropped_packets_total",
+            "Packets that the input handler of a node dropped because its queue was full.",
+        )
+        self.queued = families.gauge(
+            "graphrt_node_queued_packets", "Packets that wait in the inputs of a node, of all runs."
+        )
+        self.counters = families.counter(
+            "graphrt_graph_counter_total", "What calculators count with get_counter, of ended runs."
+        )
+
+
+class GraphRuns:
+    """Of one loaded graph, until `close`; a reload makes another, and both count.
+
+    Attributes:
+        service: `graph_runtime.METRICS` of its runs, and of its resources.
+        totals: for its runs; see `CalculatorGraph.count_into`.
+    """
+
+    def __init__(
+        self, name: str, plan: ValidatedGraph, families: NodeFamilies, service: GraphMetrics
+    ) -> None:
+        self.service = service
+        self.totals = RunTotals(plan)
+        self.name = name
+        self._families = families
+        self._queued = [0] * len(self.totals.nodes)
+        self._known: set[str] = set()
+        self._is_forgotten = False
+        self._ends: list[Callable[[], None]] = []
+        for place, total in enumerate(self.totals.nodes):
+            labels = {"graph": name, "node": total.name}
+            self._ends += (
+                families.calls.of(labels).follow(partial(_calls, total)),
+                families.seconds.of(labels).follow(partial(_seconds, total)),
+                families.dropped.of(labels).follow(partial(_dropped, total)),
+                families.queued.of(labels).follow(partial(self._queued.__getitem__, place)),
+            )
+
+    def look(self) -> None:
+        """Take up what is not told by itself; before somebody reads the metrics."""
+        if self._is_forgotten:
+            return
+        self._queued[:] = self.totals.queued()
+        for name in self.totals.counters:
+            if name not in self._known and len(self._known) < _MOST_COUNTERS:
+                self._known.add(name)
+                series = self._families.counters.of({"graph": self.name, "counter": name})
+                self._ends.append(series.follow(partial(self.totals.counters.__getitem__, name)))
+
+    def forget(self) -> None:
+        """Its series are dropped, though the last of its runs may go on: make no others."""
+        self._is_forgotten = True
+
+    def close(self) -> None:
+        """What was counted stays."""
+        self.look()
+        for end in self._ends:
+            end()
+        self._ends.clear()
+
+
+def _calls(total: NodeTotal) -> float:
+    return total.calls
+
+
+def _seconds(total: NodeTotal) -> float:
+    return total.time_ns / 1e9
+
+
+def _dropped(total: NodeTotal) -> float:
+    return total.dropped

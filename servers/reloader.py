@@ -1,0 +1,192 @@
+"""`Reloader`: sees that the configuration and what it names have changed, and takes the change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from servers.config import ConfigError, ServerConfig
+from servers.config.entry import GRAPH_FILE
+from servers.data_plane import ReloadError
+from servers.error_text import clean
+from servers.finding import Finding
+from servers.graph_definition import without_directories
+from servers.model_repository import ModelRepository
+from servers.servable_states import ServableState
+from servers.shared_modules import SharedModules
+from servers.slot import Entry
+from servers.watched_files import WatchedFiles
+
+_log: Final = logging.getLogger(__name__)
+
+#: Of a config that is not in use, the errors that clients are told.
+_TOLD: Final = 3
+
+
+class Reloader:
+    """Belongs to the event loop of its repository. One reload at a time.
+
+    What cannot be used changes nothing: it is logged, told by ``/v1/config``, and looked at again
+    when its file is another one.
+    """
+
+    def __init__(
+        self,
+        repository: ModelRepository,
+        shared: SharedModules,
+        config: ServerConfig,
+        reread: Callable[[], ServerConfig],
+    ) -> None:
+        """
+        Args:
+            shared: of the configuration.
+            config: what the repository serves.
+            reread: reads the configuration again, in a thread; raises `ConfigError`.
+        """
+        self._repository = repository
+        self._shared = shared
+        self._config = config
+        self._reread = reread
+        self._digest = ""
+        #: Of the last reading; those of the first were told when the server started.
+        self._findings: tuple[Finding, ...] | None = None
+        self._lock = asyncio.Lock()
+        self._reloads: set[asyncio.Task[bool]] = set()
+        self._finishing: set[asyncio.Task[None]] = set()
+        repository.reloads_by = self.reload
+
+    async def watch(self, seconds: float) -> None:
+        """Look again and again, with so much time between; never returns.
+
+        What takes long to load does not hold up what changes meanwhile.
+        """
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.look()
+            except Exception:
+                _log.exception("looking for changed files failed; it is done again")
+
+    async def step(self) -> bool:
+        """Look once, and take what has changed; was there anything? Returns when it is loaded."""
+        touched = await self.look()
+        await self._finished()
+        return bool(touched)
+
+    async def reload(self) -> bool:
+        """`step`, which tries again what could not be loaded, too. Whoever leaves does not end it.
+
+        Raises:
+            ReloadError: the configuration cannot be used, or something in it cannot be loaded.
+        """
+        task = asyncio.create_task(self._reload(), name="reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End reloads that are under way."""
+        tasks = [*self._reloads, *self._finishing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _reload(self) -> bool:
+        touched = await self.look(retries=True)
+        await self._finished()
+        if self._repository.problem:
+            raise ReloadError(f"Reloading config file failed: {self._repository.problem}")
+        failed = [
+            f"{slot.name}: {failure.reason}"
+            for slot in self._repository.slots()
+            if (failure := slot.rejected or slot.servable).state is ServableState.FAILED
+        ]
+        if failed:
+            raise ReloadError(f"Reloading config file failed: {'; '.join(failed)}")
+        return bool(touched)
+
+    async def look(self, *, retries: bool = False) -> Sequence[str]:
+        """Look once, and begin to take what has changed; the names of all that is touched.
+
+        Args:
+            retries: what could not be loaded is tried again, changed or not.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._read)
+            changed = set(await asyncio.to_thread(self._outdated))
+            if await asyncio.to_thread(self._shared.import_again, self._config.python_path):
+                self._repository.registry = self._shared.registry
+                self._repository.shared = self._shared.paths
+                changed.update(entry.name for entry in self._config.graphs)
+            if retries:
+                changed.update(
+                    slot.name
+                    for slot in self._repository.slots()
+                    if slot.rejected is not None or slot.servable.state is ServableState.FAILED
+                )
+            entries: list[Entry] = [*self._config.graphs, *self._config.models]
+            names, work = self._repository.update(entries, changed)
+            finishing = asyncio.create_task(_finish(names, work), name="finish reload")
+            self._finishing.add(finishing)
+            finishing.add_done_callback(self._finishing.discard)
+            return names
+
+    async def _finished(self) -> None:
+        """All that has been begun is loaded, or has failed."""
+        if self._finishing:
+            await asyncio.wait(self._finishing)
+
+    # In a thread ----------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        digest = _deciding(self._config).digest()
+        if digest == self._digest:
+            return
+        self._digest = digest  # before it is read: a change meanwhile is seen by the next look
+        try:
+            config = self._reread()
+        except ConfigError as error:
+            self._refuse(error.findings)
+            return
+        if any(finding.severity == "error" for finding in config.findings):
+            self._refuse(config.findings)
+            return
+        for finding in config.findings:
+            if self._findings is not None and finding not in self._findings:
+                _log.warning("%s", finding.to_text())
+        self._findings = config.findings
+        if self._repository.problem:
+            _log.info("the configuration can be used again")
+            self._repository.problem = ""
+        if _deciding(config) != _deciding(self._config):
+            self._digest = ""  # other files decide now; they are read once more
+        self._config = config
+
+    def _refuse(self, findings: Collection[Finding]) -> None:
+        texts = [finding.to_text() for finding in findings if finding.severity == "error"]
+        told = "; ".join(texts[:_TOLD])
+        problem = clean(without_directories(told, str(self._config.path.absolute().parent)))
+        if problem != self._repository.problem:
+            self._repository.problem = problem
+            _log.error("the changed configuration is not in use:\n%s", "\n".join(texts))
+
+    def _outdated(self) -> list[str]:
+        return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
+
+
+async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> None:
+    if work:
+        await asyncio.wait(work)
+    if names:
+        _log.info("reloaded: %s", ", ".join(names))
+
+
+def _deciding(config: ServerConfig) -> WatchedFiles:
+    """The files whose content says what is served: which graphs there are, and which models."""
+    files = [config.path]
+    for graph in config.graphs:
+        files += (graph.subconfig_path, graph.graph_path)
+    files += (model.base_path / GRAPH_FILE for model in config.models)
+    return WatchedFiles(tuple(files))

@@ -1,0 +1,158 @@
+"""The spans of one request: itself, its graphs, their nodes, and what language models did.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for HTTP, RPC and generative
+models where they have one, else ``graphrt.*``. No text of a client but the model's name is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+
+from calculators.request_record import GenerationRecord, RequestRecord
+from servers.request_log import RequestEnd
+
+Value: TypeAlias = str | int | float | list[str]
+
+# Of a name that a client chose.
+_LONGEST_NAME: Final = 256
+#: By the last part of the endpoint; others are called as they are.
+_OPERATIONS: Final = {
+    "chat/completions": "chat",
+    "responses": "chat",
+    "messages": "chat",
+    "completions": "text_completion",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestTrace:
+    """The span of a request that is sampled, while it runs.
+
+    ``epoch``: what makes Unix time of ``time.perf_counter_ns``, in nanoseconds; of one request, so
+    that its spans fit together although the clock is set.
+    """
+
+    tracer: Tracer
+    span: Span
+    epoch: int
+
+    def child(
+        self, parent: Span, name: str, began: int, ended: int, attributes: Mapping[str, Value]
+    ) -> Span:
+        """A span that is over."""
+        span = self.tracer.start_span(
+            name,
+            set_span_in_context(parent),
+            SpanKind.INTERNAL,
+            attributes,
+            start_time=began + self.epoch,
+        )
+        span.end(ended + self.epoch)
+        return span
+
+
+def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
+    """Make all of them, and end the request's own."""
+    span = trace.span
+    span.update_name(_name(end))
+    span.set_attributes(_attributes(record, end))
+    failure = record.error or (str(end.status) if end.is_failure else "")
+    if failure:
+        span.set_attribute("error.type", failure)
+        span.set_status(Status(StatusCode.ERROR))
+    nodes = _add_runs(trace, record)
+    for generation in record.generations:
+        parent = nodes.get(generation.node, span)
+        _add_generation(trace, parent, record.model, generation, ended)
+    span.end(ended + trace.epoch)
+
+
+def _name(end: RequestEnd) -> str:
+    if end.protocol == "grpc":
+        return end.method
+    return f"{end.method} {end.route}".rstrip()
+
+
+def _attributes(record: RequestRecord, end: RequestEnd) -> dict[str, Value]:
+    attributes: dict[str, Value] = {"graphrt.request_id": record.request_id}
+    if record.model:
+        attributes["gen_ai.request.model"] = record.model[:_LONGEST_NAME]
+    if end.protocol == "grpc":
+        service, _, method = end.method.rpartition("/")
+        attributes |= {
+            "rpc.system": "grpc",
+            "rpc.service": service,
+            "rpc.method": method,
+            "rpc.response.status_code": end.status,
+        }
+        return attributes
+    attributes |= {
+        "http.request.method": end.method,
+        "http.response.status_code": end.status,
+        "url.scheme": end.scheme,
+        "url.path": end.path[:_LONGEST_NAME],
+    }
+    if end.route:
+        attributes["http.route"] = end.route
+    if end.request_bytes is not None:
+        attributes["http.request.body.size"] = end.request_bytes
+    return attributes
+
+
+def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, Span]:
+    """A span per run of a graph and per node; those of nodes by their names."""
+    spans: dict[str, Span] = {}
+    for graph, times in record.runs:
+        if not times.started:
+            continue
+        attributes: dict[str, Value] = {"graphrt.graph": graph}
+        run = trace.child(trace.span, f"graph {graph}", times.started, times.last_end, attributes)
+        for node in times.nodes:
+            if not node.calls:
+                continue
+            attributes = {
+                "graphrt.node": node.name,
+                "graphrt.calculator": node.calculator,
+                "graphrt.calls": node.calls,
+                "graphrt.busy_ms": node.busy_ns / 1e6,
+            }
+            spans[node.name] = trace.child(
+                run, f"node {node.name}", node.first_start, node.last_end, attributes
+            )
+    return spans
+
+
+def _add_generation(
+    trace: RequestTrace, parent: Span, model: str, generation: GenerationRecord, ended: int
+) -> None:
+    """One generation, and its phases as far as they were reached."""
+    last = generation.ended or ended
+    operation = _OPERATIONS.get(generation.operation, generation.operation)
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "openvino",
+        "gen_ai.request.model": model[:_LONGEST_NAME],
+        "gen_ai.usage.input_tokens": generation.prompt_tokens,
+        "gen_ai.usage.output_tokens": generation.completion_tokens,
+    }
+    if generation.finish_reasons:
+        attributes["gen_ai.response.finish_reasons"] = generation.finish_reasons
+    if generation.max_tokens is not None:
+        attributes["gen_ai.request.max_tokens"] = generation.max_tokens
+    if generation.first_token:
+        seconds = (generation.first_token - generation.began) / 1e9
+        attributes["gen_ai.latency.time_to_first_token"] = seconds
+    name = f"{operation} {model[:_LONGEST_NAME]}".rstrip()
+    span = trace.child(parent, name, generation.began, last, attributes)
+    phases = (
+        ("make prompt", generation.began, generation.submitted),
+        ("prefill", generation.submitted, generation.first_token),
+        ("decode", generation.first_token, generation.ended),
+    )
+    for phase, began, until in phases:
+        if began:
+            trace.child(span, phase, began, max(began, until or last), {})

@@ -1,0 +1,33 @@
+"""Requests of every kind against a real server, by its own OpenAPI document.
+
+``python -m tests.api_fuzz`` takes some minutes; words behind it go to ``schemathesis run``, such as
+``--max-examples 1000``. Exits with 1 where an answer is not as the document says, or the server
+failed; ``--log FILE`` keeps what the server wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.api_fuzz.fuzzing import fuzz
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.api_fuzz", description=__doc__)
+    parser.add_argument("--log", type=Path, help="where the server's log goes")
+    arguments, words = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = fuzz(Path(folder), *words)
+    if arguments.log is not None:
+        arguments.log.write_text(found.log)
+    print(found.output)
+    if not found.is_alive:
+        print("the server does not answer any more", file=sys.stderr)
+    return 0 if found.exit_code == 0 and found.is_alive else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The wall clock is only shown, never compared: what is waited for or limited asks a clock that
+does not step back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.architecture.test_imports import ROOT
+
+ROOMS: Final = ("graph_runtime", "calculators", "servers")
+#: Functions of the modules time and datetime that ask the wall clock.
+WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"})
+
+#: Who may ask, and what for.
+SHOWN: Final = {
+    "calculators/llm/chat_template/functions.py": "the date, for templates that write it",
+    "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
+    "calculators/llm/openai/response.py": "created",
+    "calculators/llm/openai/responses_object.py": "created_at, completed_at",
+    "servers/graph_definition.py": "created",
+    "servers/hold_ups.py": "when it was",
+    "servers/models/model_definition.py": "created",
+    "servers/models/model_version.py": "created",
+    "servers/openai_http/response_head.py": "the header Date",
+    "servers/tracing/open_telemetry.py": "the times of spans",
+}
+
+
+def wall_clock_calls(path: Path) -> Iterator[int]:
+    """The lines in which a file asks."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    named = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "time"
+        for alias in node.names
+        if alias.name in WALL
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in named:
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if (
+                module in ("time", "datetime", "date") and name in WALL
+            ):
+                yield node.lineno
+
+
+def test_only_what_is_shown_asks_the_wall_clock() -> None:
+    asking = {
+        str(path.relative_to(ROOT))
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        if any(wall_clock_calls(path))
+    }
+    assert asking == set(SHOWN)

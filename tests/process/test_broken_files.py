@@ -1,0 +1,107 @@
+"""Files of models that break off, as a copy in progress leaves them: each is told, others serve."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.server_process import DEMO, ServerProcess
+from tests.servers.cli.process import ROOT
+
+Break = Callable[[Path], object]
+
+
+def half(name: str) -> Break:
+    """Only the first half of a file is there."""
+
+    def cut(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+
+    return cut
+
+
+def without(name: str) -> Break:
+    return lambda folder: (folder / name).unlink()
+
+
+def zeros(name: str) -> Break:
+    """As long as it should be: the file system has made room, and the content has not come."""
+    return lambda folder: (folder / name).write_bytes(b"\0" * (folder / name).stat().st_size)
+
+
+def part_of_gguf(folder: Path) -> None:
+    path = folder / "model.gguf"
+    path.write_bytes(b"GGUF\x03\0\0\0" + (16).to_bytes(8, "little") * 2 + b"\x05\0\0\0\0\0\0\0gen")
+    graph = folder / "graph.pbtxt"
+    graph.write_text(graph.read_text().replace('"./"', '"model.gguf"'))
+
+
+#: How it is broken, and a word of what is said of it.
+LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
+    "weights": (half("openvino_model.bin"), "openvino_model.bin"),
+    "layers": (half("openvino_model.xml"), "openvino_model.xml"),
+    "no_layers": (zeros("openvino_model.xml"), "openvino_model.xml"),
+    "tokenizer": (half("openvino_tokenizer.bin"), "openvino_tokenizer.bin"),
+    "no_tokenizer": (without("openvino_tokenizer.xml"), "has no openvino_tokenizer.xml"),
+    "sizes": (half("config.json"), "config.json is not JSON, or only a part of it"),
+    "defaults": (half("generation_config.json"), "generation_config.json: is not JSON"),
+    "graph": (half("graph.pbtxt"), "graph.pbtxt:13:5: parse error"),
+    "gguf": (part_of_gguf, '"model.gguf" is no GGUF file, or only a part of one'),
+}
+PLAIN_MODELS: Final[dict[str, tuple[Break, str]]] = {
+    "plain_weights": (half("1/standardize.bin"), "Incorrect weights in bin file"),
+    "plain_layers": (half("1/standardize.xml"), "mismatch"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """All of them beside a whole one."""
+    place = tmp_path_factory.mktemp("broken")
+    for name, (damage, _) in LANGUAGE_MODELS.items():
+        shutil.copytree(DEMO, place / name)
+        damage(place / name)
+    for name, (damage, _) in PLAIN_MODELS.items():
+        shutil.copytree(ROOT / "examples/graphs/flowers/models/standardize", place / name)
+        damage(place / name)
+    graphs = [{"name": "demo", "base_path": str(DEMO)}]
+    graphs += [{"name": name, "base_path": name} for name in LANGUAGE_MODELS]
+    models = [{"config": {"name": name, "base_path": name}} for name in PLAIN_MODELS]
+    config = place / "config.json"
+    config.write_text(json.dumps({"mediapipe_config_list": graphs, "model_config_list": models}))
+    with ServerProcess(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def told(server: ServerProcess) -> dict[str, Any]:
+    """What is said of each in ``/v1/config``."""
+    statuses = server.client.get("/v1/config").json
+    return {name: status["model_version_status"][0]["status"] for name, status in statuses.items()}
+
+
+BROKEN: Final = {**LANGUAGE_MODELS, **PLAIN_MODELS}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_is_told_with_its_reason(told: dict[str, Any], name: str) -> None:
+    assert told[name]["error_code"] == "FAILED_PRECONDITION"
+    assert BROKEN[name][1] in told[name]["error_message"]
+    assert "/tmp" not in told[name]["error_message"]
+
+
+@pytest.mark.timeout(120)
+def test_what_is_whole_is_served(server: ServerProcess) -> None:
+    assert server.is_ready()
+    assert server.client.post(CHAT, messages=HELLO, max_tokens=3).status == 200
+    refused = server.client.post(CHAT, model="weights", messages=HELLO)
+    assert refused.status == 503
+    assert "Traceback" not in "".join(server.log)

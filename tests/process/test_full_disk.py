@@ -1,0 +1,50 @@
+"""A disk that is full stops neither the server nor a request."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
+
+
+def assert_answers(server: ServerProcess) -> None:
+    reply = server.client.post(CHAT, messages=HELLO, max_tokens=3)
+    assert reply.status == 200, reply.body
+
+
+def test_a_log_that_cannot_grow_is_said_once(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with ServerProcess(DEMO, "--log_path", log) as server:
+        assert_answers(server)
+        size = log.stat().st_size
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        for _ in range(3):
+            assert_answers(server)
+        assert log.stat().st_size == size
+        said = [line for line in server.log if "the log file cannot be written" in line]
+        assert len(said) == 1, server.log
+        assert "Traceback" not in "".join(server.log)
+        # There is room again.
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert_answers(server)
+        assert log.stat().st_size > size
+        assert server.is_ready()
+
+
+def test_a_cache_that_cannot_be_written_is_as_good_as_none(tmp_path: Path) -> None:
+    with ServerProcess(DEMO, "--cache_dir", tmp_path / "cache") as server:
+        # The next engine inherits it, and has to compile its model anew.
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        shutil.rmtree(tmp_path / "cache")
+        engine = server.child(ENGINE)
+        os.kill(engine, signal.SIGKILL)
+        wait_until(lambda: not server.is_ready(), "unready")
+        wait_until(server.is_ready, "ready again")
+        assert_answers(server)
+        assert server.child(ENGINE) != engine

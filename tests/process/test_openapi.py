@@ -1,0 +1,127 @@
+"""The document that a server publishes is true: its examples work, and answers are as it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from servers.openai_http import HttpSettings
+from servers.openapi import openapi_document
+from tests.process.http_client import HELLO, HttpClient, Reply
+from tests.servers.openapi.described import Described
+
+DESCRIBED: Final = Described()
+#: Of every kind of answer that has a form of its own.
+_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}},
+    },
+}
+_CHAT: Final[dict[str, Any]] = {"model": "demo", "messages": list(HELLO), "max_tokens": 12}
+_TEXT: Final[dict[str, Any]] = {"model": "demo", "prompt": "Hello", "max_tokens": 4}
+_INPUT: Final[dict[str, Any]] = {"model": "demo", "input": "Hello", "max_output_tokens": 12}
+_FORCED: Final = {"tools": [_TOOL], "tool_choice": "required", "max_tokens": 60}
+_FLAT: Final = {
+    "tools": [{"type": "function", **_TOOL["function"]}],  # type: ignore[dict-item]
+    "tool_choice": "required",
+    "max_output_tokens": 60,
+}
+_MESSAGES_TOOL: Final = {
+    "name": "weather",
+    "input_schema": {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}},
+}
+REQUESTS: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("/v3/chat/completions", {**_CHAT, "logprobs": True, "n": 2}),
+    ("/v3/chat/completions", {**_CHAT, **_FORCED}),
+    ("/v3/chat/completions", {**_CHAT, "response_format": {"type": "json_object"}}),
+    ("/v3/completions", {**_TEXT, "logprobs": 1, "echo": True}),
+    ("/v3/completions", {**_TEXT, "prompt": [[1, 2], [3]], "stop": ["a", "b"]}),
+    ("/v3/responses", {**_INPUT, "include": ["message.output_text.logprobs"]}),
+    ("/v3/responses", {**_INPUT, **_FLAT, "metadata": {"a": "b"}}),
+    ("/v3/messages", _CHAT),
+    (
+        "/v3/messages",
+        {**_CHAT, "max_tokens": 60, "tools": [_MESSAGES_TOOL], "tool_choice": {"type": "any"}},
+    ),
+]
+#: What each form of error is told for.
+REFUSED: Final[list[tuple[str, dict[str, Any], int]]] = [
+    ("/v3/chat/completions", {"model": "demo"}, 400),
+    ("/v3/chat/completions", {"model": "nobody", "messages": []}, 404),
+    ("/v3/messages", {"model": "demo"}, 400),
+    ("/v3/messages", {"model": "demo", "thread": 1, "messages": [], "max_tokens": 1}, 400),
+    ("/v2/models/{model}/infer", {}, 400),
+    ("/v2/repository/models/{model}/load", {"parameters": {"a": 1}}, 400),
+]
+
+
+def check(path: str, method: str, reply: Reply) -> None:
+    content_type = reply.headers.get("content-type", "")
+    DESCRIBED.check_answer(path, method, reply.status, content_type, reply.body)
+    for name in DESCRIBED.answer(path, method, reply.status)["headers"]:
+        if name == "X-Request-Id":
+            assert reply.headers[name.lower()]
+
+
+def test_the_document_is_published_and_can_be_kept(client: HttpClient) -> None:
+    reply = client.get("/openapi.json")
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.json == json.loads(openapi_document(HttpSettings()))
+    known = client.ask("GET", "/openapi.json", headers={"If-None-Match": reply.headers["etag"]})
+    assert (known.status, known.body) == (304, b"")
+    assert known.headers["etag"] == reply.headers["etag"]
+    other = client.ask("GET", "/openapi.json", headers={"If-None-Match": '"other"'})
+    assert other.status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "body"),
+    [pytest.param(*each, id=f"{each[0]}-{n}") for n, each in enumerate(DESCRIBED.examples())],
+)
+def test_the_examples_work(client: HttpClient, path: str, method: str, body: Any) -> None:
+    reply = client.ask(method.upper(), path.format(model="demo", version="1"), body)
+    assert reply.status == 200, reply.body
+    check(path, method, reply)
+
+
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_are_as_they_are_described(
+    client: HttpClient, path: str, body: dict[str, Any], stream: bool
+) -> None:
+    asked = {**body, "stream": stream}
+    assert DESCRIBED.request_errors(path, asked) == []
+    reply = client.ask("POST", path, asked)
+    assert reply.status == 200, reply.body
+    check(path, "post", reply)
+
+
+@pytest.mark.parametrize(("path", "body", "status"), REFUSED)
+def test_errors_are_as_they_are_described(
+    client: HttpClient, path: str, body: dict[str, Any], status: int
+) -> None:
+    reply = client.ask("POST", path.format(model="demo"), body)
+    assert reply.status == status, reply.body
+    check(path, "post", reply)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path, method, _ in DESCRIBED.operations() if method == "get"],
+)
+def test_what_is_looked_up_is_as_it_is_described(client: HttpClient, path: str) -> None:
+    reply = client.get(path.format(model="demo", version="1"))
+    assert reply.status == 200, reply.body
+    check(path, "get", reply)
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/openmetrics-text"])
+def test_metrics_have_two_forms(client: HttpClient, media: str) -> None:
+    reply = client.ask("GET", "/metrics", headers={"Accept": media})
+    assert (reply.status, reply.headers["content-type"].split(";")[0]) == (200, media)
+    check("/metrics", "get", reply)

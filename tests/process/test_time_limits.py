@@ -1,0 +1,28 @@
+"""A request whose time is over takes its generation with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.long_streams import ENDLESS
+from tests.process.processes import cpu_seconds
+from tests.process.server_process import ENGINE, ServerProcess, wait_until
+from tests.process.test_clients_that_go import Idle
+
+TEXT = "the request was not answered within 0.3 s, its time-out"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool) -> None:
+    engine = demo.child(ENGINE)
+    asked = {"model": "demo", "messages": HELLO, "ignore_eos": True, "max_tokens": ENDLESS}
+    with demo.client.open("POST", CHAT, {**asked, "stream": stream, "timeout": 0.3}) as response:
+        body = response.read().decode()
+        assert response.status == (200 if stream else 504)
+    assert body.count(TEXT) == 1
+    assert body.endswith("data: [DONE]\n\n") is stream
+    left = cpu_seconds(engine)
+    assert demo.client.post(CHAT, messages=HELLO, max_tokens=1).status == 200
+    wait_until(Idle(engine), "the engine is idle", seconds=5.0)
+    assert cpu_seconds(engine) - left < 0.5

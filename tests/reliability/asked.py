@@ -1,0 +1,123 @@
+"""What clients ask over HTTP, and whether an answer is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from tests.process.http_client import CHAT, COMPLETIONS, HELLO
+
+#: Refusals that a server under load may give.
+BUSY: Final = frozenset({429, 503})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request. ``check`` gets a whole body of status 200; it raises what is wrong with it."""
+
+    kind: str
+    path: str
+    body: dict[str, Any]
+    check: Callable[[bytes], object]
+
+
+def any_request(random: Random) -> Asked:
+    return random.choice(_KINDS)(random)
+
+
+def _chat(random: Random) -> Asked:
+    body = {"model": "demo", "messages": HELLO, **_length(random)}
+    return Asked("chat", CHAT, body, _has("choices"))
+
+
+def _chat_stream(random: Random) -> Asked:
+    body = {"model": "demo", "messages": HELLO, "stream": True, **_length(random)}
+    return Asked("chat, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
+
+
+def _completion_stream(random: Random) -> Asked:
+    body = {"model": "demo", "prompt": "The graph", "stream": True, **_length(random)}
+    return Asked("completion, streamed", COMPLETIONS, body, _ends_with(b"data: [DONE]\n\n"))
+
+
+def _response_stream(random: Random) -> Asked:
+    body = {
+        "model": "demo",
+        "input": "Hello",
+        "stream": True,
+        "max_output_tokens": random.randint(4, 60),
+    }
+    return Asked("response, streamed", "/v3/responses", body, _completed)
+
+
+def _python_chat_stream(random: Random) -> Asked:
+    messages = [{"role": "user", "content": "one two three " * random.randint(1, 20)}]
+    body = {"model": "python_chat", "messages": messages, "stream": True}
+    return Asked("Python chat, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
+
+
+def _flowers(random: Random) -> Asked:
+    rows = random.randint(1, 64)
+    data = [round(random.uniform(0.1, 7.0), 2) for _ in range(4 * rows)]
+    return _infer("flowers", {"name": "measurements", "shape": [rows, 4], "data": data})
+
+
+def _python_handler(random: Random) -> Asked:
+    rows = random.randint(1, 16)
+    data = [round(random.uniform(-3.0, 3.0), 2) for _ in range(3 * rows)]
+    return _infer("python_handler", {"name": "scores", "shape": [rows, 3], "data": data})
+
+
+def _generate_stream(random: Random) -> Asked:
+    body = {"text_input": "Hello", "chat": True, "max_tokens": random.randint(4, 60)}
+    path = "/v2/models/demo/generate_stream"
+    return Asked("generate_stream", path, body, _ends_with(b"\n\n"))
+
+
+_KINDS: Final = (
+    _chat,
+    _chat_stream,
+    _chat_stream,
+    _completion_stream,
+    _response_stream,
+    _python_chat_stream,
+    _flowers,
+    _flowers,
+    _python_handler,
+    _generate_stream,
+)
+
+
+def _length(random: Random) -> dict[str, Any]:
+    """Mostly short, some long ones."""
+    return {
+        "max_tokens": random.choice((4, 16, 16, 40, 40, 120, 400)),
+        "ignore_eos": random.random() < 0.5,
+    }
+
+
+def _infer(model: str, tensor: dict[str, Any]) -> Asked:
+    body = {"inputs": [{"datatype": "FP32", **tensor}]}
+    return Asked(f"infer {model}", f"/v2/models/{model}/infer", body, _has("outputs"))
+
+
+def _has(member: str) -> Callable[[bytes], object]:
+    return lambda body: json.loads(body)[member]
+
+
+def _ends_with(end: bytes) -> Callable[[bytes], object]:
+    def check(body: bytes) -> None:
+        assert b'"error"' not in body, body[-300:]
+        assert body.endswith(end), body[-300:]
+
+    return check
+
+
+def _completed(body: bytes) -> None:
+    last = body.rstrip(b"\n").rpartition(b"event: ")[2]
+    names = (b"response.completed", b"response.incomplete", b"data: [DONE]")
+    assert last.startswith(names) or body.endswith(b"data: [DONE]\n\n"), body[-300:]
+    assert b"event: response.failed" not in body, body[-300:]

@@ -1,0 +1,32 @@
+"""One config with a model of each kind: language model, tensors, Python handlers, a stream."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from tests.process.server_process import DEMO
+from tests.servers.cli.process import ROOT
+
+_EXAMPLES: Final = ROOT / "examples" / "graphs"
+
+
+def make_site(folder: Path) -> Path:
+    """Writes ``config.json``; its path. All that it names lies in the examples."""
+    graphs: list[dict[str, Any]] = [
+        {"name": "demo", "base_path": str(DEMO)},
+        _example("flowers", subconfig="subconfig.json"),
+        _example("python_handler"),
+        _example("python_chat"),
+        _example("sensor", python_path="sensor.py"),
+    ]
+    config = folder / "config.json"
+    config.write_text(json.dumps({"mediapipe_config_list": graphs}), "utf-8")
+    return config
+
+
+def _example(name: str, **files: str) -> dict[str, Any]:
+    folder = _EXAMPLES / name
+    paths = {key: str(folder / value) for key, value in files.items()}
+    return {"name": name, "base_path": str(folder), **paths}
