@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
-import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from graph_runtime import CalculatorGraph
-from servers.process_state import logged_on_signal, process_state
+from servers.process_state import process_state
 
+ROOT = Path(__file__).parents[2]
 _GRAPH = 'input_stream: "in"'
 
 
@@ -50,17 +50,37 @@ def test_tasks_have_the_names_of_what_they_run() -> None:
     assert name.endswith("waits")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the rest")
-def test_a_signal_writes_it_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        with logged_on_signal():
-            os.kill(os.getpid(), signal.SIGUSR1)
-            while not caplog.messages:  # noqa: ASYNC110 - the handler runs in some later turn
-                await asyncio.sleep(0)
+#: In a process of its own, as a server is: the tests' own has handlers of others.
+_SERVER = """
+import asyncio, logging, os, signal, sys
+from servers.process_state import logged_on_signal
 
-    with caplog.at_level(logging.INFO, "servers.process_state"):
-        asyncio.run(asyncio.wait_for(run(), 10.0))
-    (line,) = caplog.messages
+class Told(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage(), flush=True)
+        told.set()
+
+async def run():
+    global told
+    told = asyncio.Event()
+    logger = logging.getLogger("servers.process_state")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Told())
+    with logged_on_signal():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.wait_for(told.wait(), 10)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the rest")
+def test_a_signal_writes_it_to_the_log() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SERVER], cwd=ROOT, capture_output=True, text=True, timeout=40
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
     state = json.loads(line.removeprefix("state of the process: "))
     assert state["memory_mib"] > 10
     assert state["descriptors"] > 2
