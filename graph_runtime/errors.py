@@ -193,6 +193,10 @@ def common_code(errors: Iterable[GraphError]) -> Code:
     return codes.pop() if len(codes) == 1 else Code.UNKNOWN
 
 
+#: Of a name that may be near to another: clients send any, and comparing takes longer with length.
+_LONGEST_NAME = 256
+
+
 def did_you_mean(
     name: str,
     candidates: Iterable[str],
@@ -202,8 +206,10 @@ def did_you_mean(
 ) -> str:
     """`` Did you mean "a" or "b"?`` with a leading space, or the empty string.
 
-    ``key`` says what of a name is compared.
+    ``key`` says what of a name is compared. Nothing is near to a name of more than 256 characters.
     """
+    if len(name) > _LONGEST_NAME:
+        return ""
     by_key = {key(candidate).lower(): candidate for candidate in sorted(candidates, reverse=True)}
     near = difflib.get_close_matches(key(name).lower(), by_key, n=limit, cutoff=0.6)
     if not near:

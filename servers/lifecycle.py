@@ -17,6 +17,7 @@ from graph_runtime import REGISTRY, Registry
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts import Fronts
 from servers.graph_definition import GraphDefinition
+from servers.heap import settle
 from servers.hold_ups import HoldUps
 from servers.kserve_grpc.settings import GrpcSettings
 from servers.loaded_graph import GraphSettings
@@ -36,8 +37,8 @@ _log: Final = logging.getLogger(__name__)
 
 #: How long resources may take to close once nothing answers any more.
 CLOSE_SECONDS: Final = 15.0
-#: Between two looks for what is idle.
-IDLE_STEP_SECONDS: Final = 1.0
+#: Between two looks for what is idle, and for what has changed.
+TEND_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Server:
     async def load(self) -> None:
         """Load everything; what fails is logged, and the rest served. From now on changed files are
         looked for."""
-        self._watch(self._unload_idle(), "unload what is idle")
+        self._watch(self._tend(), "tend what is loaded")
         if self._reloader is not None and self.settings.poll_seconds:
             self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
         await self.repository.load_all()
@@ -134,10 +135,15 @@ class Server:
     def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
         self._watching.append(asyncio.create_task(work, name=name))
 
-    async def _unload_idle(self) -> None:
+    async def _tend(self) -> None:
+        known: object = None
         while True:
-            await asyncio.sleep(IDLE_STEP_SECONDS)
+            await asyncio.sleep(TEND_SECONDS)
             self.repository.unload_idle()
+            found = self.repository.holdings()
+            if found != known:
+                known = found
+                settle()
 
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
         """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""

@@ -302,6 +302,11 @@ class ModelRepository:
         """Their places, in the same order."""
         return tuple(self._slots.values())
 
+    def holdings(self) -> object:
+        """Equal to what it was before unless something has been loaded or unloaded since."""
+        slots = (*self._slots.values(), *self._leaving.values())
+        return [(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
+
     def _slot(self, entry: Entry) -> Slot:
         return Slot(entry, self._make, self._settings)
 

@@ -61,6 +61,11 @@ class Slot:
         return self._job is not None
 
     @property
+    def leaving(self) -> int:
+        """How many that were replaced still have requests."""
+        return len(self._leaving)
+
+    @property
     def loads_on_demand(self) -> bool:
         """May a request find it unloaded, and load it?"""
         return self.entry.residence.is_on_demand or self._idle_limit > 0

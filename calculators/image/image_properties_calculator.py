@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import require_no_gpu
+from calculators.image.packet_types import take_images
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-
-_TAGS = ("IMAGE", "IMAGE_CPU")
 
 
 class ImagePropertiesCalculator(Calculator):
@@ -30,13 +28,7 @@ class ImagePropertiesCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
-        contract.require(
-            sum(map(contract.inputs.has_tag, _TAGS)) == 1,
-            "exactly one of the input streams IMAGE and IMAGE_CPU is needed",
-        )
-        for tag in _TAGS:
-            contract.inputs[tag].set(ImageFrame).optional()
+        take_images(contract)
         contract.outputs["SIZE"].set(tuple)
         contract.timestamp_offset = 0
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from calculators.image.image_frame import ImageFrame
 from graph_runtime import CalculatorContract
 from protos.pool import message_class
 
@@ -25,6 +26,18 @@ def message(name: str) -> Any:
 def list_of(name: str) -> Any:
     """The type of lists of ``mediapipe.NAME`` messages."""
     return GenericAlias(list, (message(name),))
+
+
+def take_images(contract: CalculatorContract) -> None:
+    """One input with images, under the tag IMAGE or IMAGE_CPU."""
+    require_no_gpu(contract)
+    tags = ("IMAGE", "IMAGE_CPU")
+    contract.require(
+        sum(map(contract.inputs.has_tag, tags)) == 1,
+        "exactly one of the input streams IMAGE and IMAGE_CPU is needed",
+    )
+    for tag in tags:
+        contract.inputs[tag].set(ImageFrame).optional()
 
 
 def require_no_gpu(contract: CalculatorContract) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import require_no_gpu
+from calculators.image.packet_types import take_images
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
-
-_TAGS = ("IMAGE", "IMAGE_CPU")
 
 
 class ToImageCalculator(Calculator):
@@ -29,13 +27,7 @@ class ToImageCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
-        contract.require(
-            sum(map(contract.inputs.has_tag, _TAGS)) == 1,
-            "exactly one of the input streams IMAGE and IMAGE_CPU is needed",
-        )
-        for tag in _TAGS:
-            contract.inputs[tag].set(ImageFrame).optional()
+        take_images(contract)
         contract.outputs["IMAGE"].set(ImageFrame)
         contract.timestamp_offset = 0
 

@@ -27,9 +27,6 @@ from servers.graph_inference.stream_kinds import (
 VERSION: Final = "1"
 VERSIONS: Final = frozenset(("", "0", VERSION))
 
-#: Names longer than this are of nothing, and looking for near ones would take long.
-_LONGEST_NAME: Final = 256
-
 
 class GraphInterface:
     """The inputs and outputs of a graph as tensors. Made once, when it is loaded.
@@ -155,7 +152,7 @@ class GraphInterface:
         return InferResponse(self._name, VERSION, request_id, parameters, tuple(tensors))
 
     def _unknown(self, kind: str, name: str, known: Mapping[str, object]) -> RequestError:
-        near = did_you_mean(name, known) if len(name) <= _LONGEST_NAME else ""
+        near = did_you_mean(name, known)
         return RequestError(
             f"the model {quoted(self._name)} has no {kind} {quoted(name)}; it has "
             f"{', '.join(map(quoted, known)) or 'none'}.{near}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn, Protocol
 
@@ -12,11 +11,10 @@ import grpc.aio
 
 from calculators.http_payload import RequestError
 from graph_runtime import Code
+from servers.disconnection import Disconnection
 from servers.kserve_grpc.call_entry import CallEntry
 from servers.kserve_grpc.errors import told
 from servers.request_log import RequestJournal
-
-_log: Final = logging.getLogger(__name__)
 
 # What was sent before the status must be taken first; a client that does not is given up.
 _STATUS_SECONDS: Final = 2.0
@@ -26,10 +24,11 @@ class ClientGone(Exception):
     """Nobody is there to take what was to be sent."""
 
 
-class Call:
+class Call(Disconnection):
     """A call in hand, and its client as a `calculators.http_payload.ClientConnection`.
 
-    The client of a unary call gets one answer, so it is always writable.
+    The client of a unary call gets one answer, so it is always writable. One that cancels its call
+    has gone.
 
     Attributes:
         ending: why it is being ended from here; None while it is not.
@@ -37,14 +36,13 @@ class Call:
             for it.
     """
 
-    __slots__ = ("_callbacks", "_deadline", "ending", "is_disconnected", "is_idle", "task")
+    __slots__ = ("_deadline", "ending", "is_idle", "task")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
+        super().__init__()
         self.task = task
         self.ending: Exception | None = None
-        self.is_disconnected = False
         self.is_idle = False
-        self._callbacks: list[Callable[[], None]] = []
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
@@ -53,22 +51,6 @@ class Call:
 
     async def writable(self) -> None:
         await asyncio.sleep(0)
-
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        if self.is_disconnected:
-            callback()
-        else:
-            self._callbacks.append(callback)
-
-    def disconnect(self) -> None:
-        """The peer has gone, or has cancelled the call: tell everybody, once."""
-        self.is_disconnected = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                _log.exception("a disconnect callback failed")
 
     def cut_off(self, error: Exception | None = None) -> None:
         """End it with this error; without one with UNAVAILABLE: the server stops."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -190,35 +190,27 @@ class ObservedDataPlane:
             counts.current.level -= 1
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
-        counts = self._lookup(READY, model, version)
-        try:
-            is_ready = self._plane.is_model_ready(model, version)
-        except Exception:
-            if counts is not None:
-                counts.fail.counted += 1
-            raise
-        if counts is not None:
-            counts.success.counted += 1
-        return is_ready
+        with self._lookup(READY, model, version):
+            return self._plane.is_model_ready(model, version)
 
     async def metadata(self, model: str, version: str = "") -> ModelMetadata:
-        counts = self._lookup(METADATA, model, version)
-        try:
-            metadata = await self._plane.metadata(model, version)
-        except Exception:
-            if counts is not None:
-                counts.fail.counted += 1
-            raise
-        if counts is not None:
-            counts.success.counted += 1
-        return metadata
+        with self._lookup(METADATA, model, version):
+            return await self._plane.metadata(model, version)
 
-    def _lookup(self, method: str, name: str, version: str) -> LookupCounts | None:
+    @contextmanager
+    def _lookup(self, method: str, name: str, version: str) -> Iterator[None]:
         found: Any = self._metrics.graph(name) or self._metrics.model(name)
         counts: LookupCounts | None = None
         if found is not None:
             counts = found.lookup(method, self._interface, version)
-        return counts
+        try:
+            yield
+        except Exception:
+            if counts is not None:
+                counts.fail.counted += 1
+            raise
+        if counts is not None:
+            counts.success.counted += 1
 
     # What is not ----------------------------------------------------------------------------------
 

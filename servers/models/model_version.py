@@ -20,6 +20,7 @@ from graph_runtime import Code, GraphError
 from graph_runtime.errors import reason_of
 from graph_runtime.states import next_state
 from servers.config import ModelEntry
+from servers.in_flight import InFlight
 from servers.loaded_graph import GraphSettings
 from servers.models.request_tensors import arrays_of, response_of, wanted_outputs
 from servers.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
@@ -46,7 +47,7 @@ class ModelVersion:
         self._entry = entry
         self._settings = settings
         self._state = ServableState.START
-        self._in_flight = 0
+        self._in_flight = InFlight(entry.name, settings.request_limit)
         self._users = Users()
         self._end_watching: Callable[[], None] | None = None
 
@@ -117,18 +118,10 @@ class ModelVersion:
                 (RESOURCE_EXHAUSTED); or the inference failed (INTERNAL).
         """
         model = model or self._loaded()
-        if self._in_flight >= self._settings.request_limit:
-            raise RequestError(
-                f'The model "{model.name}" has {self._in_flight} requests in flight, as many as it '
-                f"takes; try again later",
-                code=Code.RESOURCE_EXHAUSTED,
-                retry_after=1,
-            )
-        wanted = wanted_outputs(request, model)
-        has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
-        self._in_flight += 1
         try:
-            with self._users:
+            with self._in_flight, self._users:
+                wanted = wanted_outputs(request, model)
+                has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
                 if has_bytes:  # images, to be decoded
                     arrays = await asyncio.to_thread(arrays_of, request, model)
                 else:
@@ -138,8 +131,6 @@ class ModelVersion:
             raise
         except GraphError as error:
             raise RequestError(str(error), code=error.code) from error
-        finally:
-            self._in_flight -= 1
         return response_of(request, model, wanted, outputs)
 
     def begin_retiring(self) -> bool:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from servers.disconnection import Disconnection
 
 if TYPE_CHECKING:
     from servers.openai_http.connection import HttpConnection
 
-_log = logging.getLogger(__name__)
 
-
-class Client:
+class Client(Disconnection):
     """A `calculators.http_payload.ClientConnection` over an HTTP connection."""
 
-    __slots__ = ("_callbacks", "_connection", "is_disconnected")
+    __slots__ = ("_connection",)
 
     def __init__(self, connection: HttpConnection) -> None:
+        super().__init__()
         self._connection = connection
-        self._callbacks: list[Callable[[], None]] = []
-        self.is_disconnected = False
-
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        if self.is_disconnected:
-            callback()
-        else:
-            self._callbacks.append(callback)
 
     @property
     def is_writable(self) -> bool:
@@ -39,17 +30,3 @@ class Client:
         await asyncio.sleep(0)
         while not self.is_writable:
             await self._connection.room.wait()
-
-    def disconnect(self) -> None:
-        """The peer has gone: tell everybody, once."""
-        self.is_disconnected = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:
-                _log.exception("a disconnect callback failed")
-
-    def forget(self) -> None:
-        """The request is over: what the connection does from now on is no longer told."""
-        self._callbacks.clear()

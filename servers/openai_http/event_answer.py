@@ -41,7 +41,7 @@ async def answer_in_events(
         stream.fail(error)
     else:
         stream.end()
-    return SentResponse(exchange)
+    return SentResponse()
 
 
 def log_cause(error: HttpError, request_id: str) -> None:

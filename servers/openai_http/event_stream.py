@@ -127,15 +127,14 @@ class EventStream:
 
 
 class SentResponse(web.StreamResponse):
-    """What aiohttp is told after an `EventStream`: everything has been written already."""
+    """What aiohttp is told of an answer that is written already.
 
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__()
-        self._exchange = exchange
+    It knows nothing of the request: its task holds it as its result, and would be in a cycle.
+    """
 
     @property
     def keep_alive(self) -> bool:
-        return self._exchange.keeps_alive
+        return super().keep_alive is not False  # what `force_close` makes of it
 
     async def prepare(self, request: web.BaseRequest) -> None:
         return None

@@ -36,7 +36,7 @@ async def send_whole(
     head = response_head(exchange, {**fields, "Content-Length": str(size)})
     if size <= _IN_ONE_PIECE:
         connection.send(b"".join((head, *pieces)))
-        return SentResponse(exchange)
+        return SentResponse()
     connection.send(head)
     try:
         for piece in pieces:
@@ -46,4 +46,4 @@ async def send_whole(
     except asyncio.CancelledError:
         connection.abort()  # nothing else may stand where the rest should
         raise
-    return SentResponse(exchange)
+    return SentResponse()

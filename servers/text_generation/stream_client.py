@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from calculators.http_payload import ClientConnection
+from servers.disconnection import Disconnection
 
 
 class StreamClients:
@@ -35,22 +34,12 @@ class StreamClients:
         self._clients.clear()
 
 
-class StreamClient:
+class StreamClient(Disconnection):
     """A `ClientConnection` for one request."""
 
     def __init__(self, connection: ClientConnection) -> None:
+        super().__init__(is_disconnected=connection.is_disconnected)
         self._connection = connection
-        self._callbacks: list[Callable[[], None]] = []
-
-    @property
-    def is_disconnected(self) -> bool:
-        return self._connection.is_disconnected
-
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        if self.is_disconnected:
-            callback()
-        else:
-            self._callbacks.append(callback)
 
     @property
     def is_writable(self) -> bool:
@@ -58,9 +47,3 @@ class StreamClient:
 
     async def writable(self) -> None:
         await self._connection.writable()
-
-    def disconnect(self) -> None:
-        """Tell those who want to know; called once."""
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
