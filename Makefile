@@ -34,8 +34,9 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(PIP) install --no-deps -e .
 	touch $(READY) $(SERVE_READY)
 
+# A file of tests shares servers and engines, so it stays with one process.
 test: $(READY)
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --cov --cov-report=term
 
 lint: $(READY)
 	$(BIN)/ruff check .

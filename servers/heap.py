@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-#: Objects of requests before the young are looked at; CPython's own 700 are those of three requests.
+#: New objects before the young are looked at; CPython's own 700 are those of three requests.
 _THRESHOLDS: Final = (10_000, 20, 100)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -40,6 +41,10 @@ def test_what_is_kept_counts_in_the_state_of_the_process() -> None:
     InACycle.__module__ = "servers.test_heap"  # objects of others are not counted
     kept = [InACycle() for _ in range(100)]
     settle()
-    counted = process_state()["objects"]["servers.test_heap.InACycle"]
+
+    async def look() -> int:
+        return int(process_state()["objects"]["servers.test_heap.InACycle"])
+
+    counted = asyncio.run(look())
     assert counted == len(kept)
     assert gc.get_freeze_count() > 0  # as it was
