@@ -27,9 +27,9 @@ from bench.load_generator import add_load_arguments, publish, workload_of
 from bench.serving_metrics import Outcome, Summary, summarize
 from bench.workload import words
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.genai_pipeline import generation_config, scheduler_config
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.node_options import NodeOptions, read_node_options
+from calculators.llm.engine.library_config import generation_config, scheduler_config
+from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.maker import PromptMaker
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.llm.node_options import read_plugin_config
+from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import GraphConfigError, ResourceError
 from graph_runtime.errors import did_you_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calculators.llm.engine_metrics import watch_engine
-from calculators.llm.node_options import read_node_options
+from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from graph_runtime import NodePlan, ResourceError, ResourceSettings

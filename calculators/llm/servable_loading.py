@@ -10,10 +10,10 @@ from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.gguf import read_gguf_length
-from calculators.llm.node_options import NodeOptions
 from calculators.llm.openai.model_defaults import read_generation_defaults
 from calculators.llm.openai.model_length import read_model_length
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.output.output_parsers import OutputParsers
 from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.prompt.client import PromptProcess

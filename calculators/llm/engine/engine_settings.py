@@ -8,6 +8,10 @@ import msgspec
 
 PluginValue = str | bool | int | float
 
+#: Of a node, as ``LLMCalculatorOptions`` names them: text, or text and images; one request at a
+#: time, or continuous batching (``_CB``).
+PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB"]
+
 
 class CacheEviction(msgspec.Struct, frozen=True, kw_only=True):
     """``cache_eviction_config``; sizes in tokens."""
@@ -36,9 +40,10 @@ class SparseAttention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to load a model for continuous batching.
+    """How to load a model.
 
     Attributes:
+        pipeline_type: what runs it.
         model_path: a directory with an IR model and its tokenizer, or a GGUF file.
         device: as OpenVINO names it; "" lets the engine choose.
         cache_size: GB of key-value cache; 0 grows as needed.
@@ -46,6 +51,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model_path: str
+    pipeline_type: PipelineType = "LM_CB"
     device: str = ""
     cache_size: int = 0
     max_num_batched_tokens: int = 256

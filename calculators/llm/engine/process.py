@@ -55,9 +55,9 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         return None
     try:
         # Imported here: the library takes long to load, and may itself be what is broken.
-        from calculators.llm.engine.genai_pipeline import GenaiPipeline
+        from calculators.llm.engine.pipelines import open_pipeline
 
-        pipeline = GenaiPipeline(load.settings)
+        pipeline = open_pipeline(load.settings)
     except Exception as error:
         connection.send(encode(LoadFailed(load_failure(load.settings.model_path, error))))
         return None

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from calculators.llm.engine.engine_settings import CacheEviction, SparseAttention
-from calculators.llm.engine.genai_pipeline import scheduler_config
-from calculators.llm.node_options import NodeOptions, read_node_options
+from calculators.llm.engine.library_config import scheduler_config
+from calculators.llm.options.node_options import NodeOptions, read_node_options
 from graph_runtime import Code, ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo
 from tests.calculators.llm.graph_texts import plan_of, with_options
@@ -168,6 +168,7 @@ def test_the_servers_cache_directory_is_used_unless_the_node_has_its_own() -> No
         ("pipeline_type: VLM", ["pipeline_type: ", "VLM", "LM_CB"]),
         ("pipeline_type: VLM_CB", ["pipeline_type: "]),
         ("pipeline_type: OMNI", ["pipeline_type: "]),
+        ('pipeline_type: LM_CB device: "NPU"', ["pipeline_type: ", "NPU"]),
         ("draft_cache_size: 1", ["draft_cache_size: ", "draft_models_path"]),
         ('draft_device: "CPU"', ["draft_device: "]),
         ('models_path: "no/such/model"', ["models_path: ", '"no/such/model"', "does not exist"]),
@@ -181,16 +182,21 @@ def test_a_wrong_option_is_refused_by_its_name(options: str, words: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("options", "field"),
+    ("options", "kind"),
     [
-        ("pipeline_type: LM", "pipeline_type"),
-        ('device: "NPU"', "device"),
-        ("chat_template_mode: MINJA", "chat_template_mode"),
+        ("", "LM_CB"),
+        ("pipeline_type: LM", "LM"),
+        ('device: "NPU"', "LM"),
+        ('device: "AUTO:NPU"', "LM_CB"),
     ],
 )
-def test_what_has_no_effect_is_said(options: str, field: str) -> None:
-    (warning,) = read(options).warnings
-    assert warning.startswith(f"{field}: ")
+def test_what_runs_the_model_follows_from_its_files_and_the_device(options: str, kind: str) -> None:
+    assert read(options).engine.pipeline_type == kind
+
+
+def test_what_has_no_effect_is_said() -> None:
+    (warning,) = read("chat_template_mode: MINJA").warnings
+    assert warning.startswith("chat_template_mode: ")
 
 
 def test_a_node_without_options_is_told_what_it_needs() -> None:

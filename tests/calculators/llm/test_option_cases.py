@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.genai_pipeline import recommended_device, scheduler_config
-from calculators.llm.node_options import read_node_options, read_plugin_config
+from calculators.llm.engine.library_config import recommended_device, scheduler_config
+from calculators.llm.options.node_options import read_node_options
+from calculators.llm.options.plugin_config import read_plugin_config
 from graph_runtime import ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options

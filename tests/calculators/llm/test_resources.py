@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.node_options import OPTIONS_TYPE
+from calculators.llm.options.node_options import OPTIONS_TYPE
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options

@@ -10,8 +10,9 @@ import pytest
 from calculators.llm.engine import genai_pipeline
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.genai_pipeline import GenaiPipeline, generation_config
+from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.messages import Tokens
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import ENDLESS, PROMPT, part

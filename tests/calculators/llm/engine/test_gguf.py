@@ -14,7 +14,7 @@ from bench.random_model import TINY, make_model, metadata, vocabulary, weights
 from calculators.llm import register
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.node_options import read_node_options
+from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from graph_runtime import (

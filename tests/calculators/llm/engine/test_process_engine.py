@@ -13,7 +13,7 @@ import pytest
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown, Generation
-from calculators.llm.engine.genai_pipeline import generation_config
+from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.process_engine import ProcessEngine
 from graph_runtime import Code
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until

@@ -91,7 +91,7 @@ _DEFAULTS = st.builds(
 def test_the_engine_accepts_what_was_accepted(
     members: dict[str, Any], defaults: ModelDefaults, limits: RequestLimits, is_chat: bool
 ) -> None:
-    from calculators.llm.engine.genai_pipeline import generation_config
+    from calculators.llm.engine.library_config import generation_config
 
     try:
         if is_chat:

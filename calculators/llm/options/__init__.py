@@ -1,0 +1,1 @@
+"""An LLM node's options, checked before anything is loaded."""

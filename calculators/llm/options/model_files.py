@@ -1,0 +1,95 @@
+"""Where a model is: the path in an option, and the files that must be there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from graph_runtime import ResourceError
+
+_IR: Final = "optimum-cli export openvino makes it"
+_TOKENIZER: Final = (
+    (
+        "openvino_tokenizer.xml",
+        "the tokenizer",
+        "convert_tokenizer --with-detokenizer makes it",
+    ),
+    (
+        "openvino_detokenizer.xml",
+        "the detokenizer",
+        "convert_tokenizer --with-detokenizer makes it",
+    ),
+)
+#: Files, what each is, and what makes it.
+TEXT_FILES: Final = (
+    ("openvino_model.xml", "the model", _IR),
+    ("openvino_model.bin", "the model's weights", _IR),
+    *_TOKENIZER,
+)
+VISION_FILES: Final = (
+    ("openvino_language_model.xml", "the language model", _IR),
+    ("openvino_language_model.bin", "the language model's weights", _IR),
+    ("openvino_text_embeddings_model.xml", "the embedding of text", _IR),
+    ("openvino_vision_embeddings_model.xml", "the embedding of images", _IR),
+    ("openvino_vision_embeddings_model.bin", "the embedding of images' weights", _IR),
+    *_TOKENIZER,
+)
+_JSON_FILES: Final = ("config.json", "tokenizer_config.json")
+
+
+def find_model(models_path: str, directory: Path, field: str = "models_path") -> Path:
+    """The directory or GGUF file of a model; absolute.
+
+    Args:
+        models_path: absolute, or relative to ``directory``, the graph's.
+        field: the option that it comes from, for errors.
+
+    Raises:
+        ResourceError: it is not there, or a file that it needs is missing, empty or broken.
+    """
+    # Not resolved further than need be: a link may be how models are switched.
+    path = Path(directory, models_path).absolute()
+    if not path.exists():
+        raise ResourceError(
+            f'{field}: "{models_path}" does not exist; it is relative to the directory of the '
+            "graph, or absolute"
+        )
+    if path.is_file() and path.suffix != ".gguf":
+        raise ResourceError(
+            f'{field}: "{models_path}" is a file and does not end in .gguf; give the directory of '
+            "an OpenVINO model, or a GGUF file"
+        )
+    if path.is_dir():
+        _check_files(path, f'{field}: "{models_path}"')
+    return path
+
+
+def sees_images(model: Path) -> bool:
+    """Is it a model of text and images?
+
+    As OpenVINO Model Server tells it (``llm/servable_initializer.cpp``): by the embeddings.
+    """
+    return any(
+        (model / f"openvino_{kind}_embeddings_model.xml").is_file() for kind in ("text", "vision")
+    )
+
+
+def _check_files(path: Path, shown: str) -> None:
+    """Say which file is missing, before the library says less."""
+    for name, purpose, source in VISION_FILES if sees_images(path) else TEXT_FILES:
+        file = path / name
+        if not file.is_file():
+            raise ResourceError(f"{shown} has no {name} ({purpose}); {source}")
+        if file.stat().st_size == 0:
+            raise ResourceError(f"{shown}: {name} is empty")
+    for name in _JSON_FILES:
+        # The library says where it breaks off, and not in which file.
+        try:
+            json.loads((path / name).read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            raise ResourceError(
+                f"{shown}: {name} is not JSON, or only a part of it: {error}"
+            ) from None

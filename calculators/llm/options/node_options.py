@@ -1,0 +1,140 @@
+"""An LLM node's options, checked: `LLMCalculatorOptions` to what engine, prompts and requests need.
+
+Names, defaults and what is refused are OpenVINO Model Server's (``llm/servable_initializer.cpp``,
+``json_parser.cpp``); the words are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.options.cache_options import read_cache_eviction, read_sparse_attention
+from calculators.llm.options.model_files import find_model
+from calculators.llm.options.pipeline_type import find_pipeline_type
+from calculators.llm.options.plugin_config import read_plugin_config
+from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
+from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
+
+OPTIONS_TYPE: Final = "mediapipe.LLMCalculatorOptions"
+
+_NO_PARSER: Final = "none"
+
+#: Options of the draft model that only mean something with ``draft_models_path``.
+_DRAFT: Final = (
+    "draft_device",
+    "draft_max_num_batched_tokens",
+    "draft_cache_size",
+    "draft_block_size",
+    "draft_max_num_seqs",
+    "draft_dynamic_split_fuse",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What the options of one node say.
+
+    Attributes:
+        model_path: an existing directory or GGUF file, absolute.
+        model_directory: where the model's other files are: ``model_path``, or its folder.
+        tool_parser, reasoning_parser: "" is decided by the chat template.
+        max_tokens_limit: None is none.
+        warnings: what is accepted and has no effect yet, in words.
+    """
+
+    model_path: Path
+    model_directory: Path
+    engine: EngineSettings
+    best_of_limit: int
+    max_tokens_limit: int | None
+    tool_parser: str
+    reasoning_parser: str
+    enable_tool_guided_generation: bool
+    warnings: tuple[str, ...]
+
+
+def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
+    """Check the options of an LLM node.
+
+    Raises:
+        ResourceError: with the node's name, the field, what is wrong, and what would be right.
+    """
+    try:
+        return _read(node, settings)
+    except ResourceError as error:
+        raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
+
+
+def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
+    if not has_options(node.config, OPTIONS_TYPE):
+        raise ResourceError(
+            "it has no options; it needs at least node_options: { "
+            '[type.googleapis.com/mediapipe.LLMCalculatorOptions]: { models_path: "./" } }'
+        )
+    options = find_options(node.config, OPTIONS_TYPE)
+    path = find_model(options.models_path, settings.directory)
+    _check_parser("tool_parser", options.tool_parser, tool_parser_names())
+    _check_parser("reasoning_parser", options.reasoning_parser, reasoning_parser_names())
+    for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
+        if getattr(options, name) == 0:
+            raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
+    return NodeOptions(
+        model_path=path,
+        model_directory=path if path.is_dir() else path.parent,
+        engine=_engine_settings(options, path, settings.cache_dir),
+        best_of_limit=options.best_of_limit,
+        max_tokens_limit=options.max_tokens_limit if options.HasField("max_tokens_limit") else None,
+        tool_parser=options.tool_parser,
+        reasoning_parser=options.reasoning_parser,
+        enable_tool_guided_generation=options.enable_tool_guided_generation,
+        warnings=_warnings(options),
+    )
+
+
+def _check_parser(field: str, name: str, known: Sequence[str]) -> None:
+    if name not in ("", _NO_PARSER, *known):
+        raise ResourceError(f'{field}: "{name}" is not known; known are: {", ".join(known)}, none')
+
+
+def _engine_settings(options: Any, path: Path, cache_dir: str) -> EngineSettings:
+    plugin_config = read_plugin_config(options.plugin_config)
+    if cache_dir:
+        plugin_config.setdefault("CACHE_DIR", cache_dir)
+    asked = type(options).PipelineType.Name(options.pipeline_type)
+    pipeline_type = find_pipeline_type(asked, path, options.device)
+    return EngineSettings(
+        model_path=str(path),
+        pipeline_type=pipeline_type,
+        device=options.device,
+        cache_size=options.cache_size,
+        max_num_batched_tokens=options.max_num_batched_tokens,
+        max_num_seqs=options.max_num_seqs,
+        dynamic_split_fuse=options.dynamic_split_fuse,
+        enable_prefix_caching=options.enable_prefix_caching,
+        cache_interval_multiplier=options.cache_interval_multiplier
+        if options.HasField("cache_interval_multiplier")
+        else None,
+        cache_eviction=read_cache_eviction(options),
+        sparse_attention=read_sparse_attention(options),
+        plugin_config=plugin_config,
+    )
+
+
+def _warnings(options: Any) -> tuple[str, ...]:
+    found: list[str] = []
+    if options.draft_models_path:
+        found.append(
+            "draft_models_path: speculative decoding is not served by this version; the model "
+            "answers without it"
+        )
+    else:
+        given = [name for name in _DRAFT if options.HasField(name)]
+        if given:
+            raise ResourceError(f"{given[0]}: options of a draft model need draft_models_path")
+    if options.HasField("chat_template_mode") and not options.chat_template_mode:
+        found.append("chat_template_mode: MINJA is rendered by Jinja")
+    return tuple(found)
