@@ -38,6 +38,8 @@ class ResourceSettings:
         request_queue_limit: how many requests a resource may have at a time, waiting ones included.
         verbose_response: answers show what a model was given, and the raw text it wrote.
         metrics: of the graph; what is counted there outlives the resource.
+        allowed_media_domains: hosts that images in requests may come from; "all" alone is all.
+        allowed_local_media_path: the directory of files that requests may name; "" is none.
     """
 
     directory: Path
@@ -46,6 +48,8 @@ class ResourceSettings:
     request_queue_limit: int = 2048
     verbose_response: bool = False
     metrics: GraphMetrics = NO_METRICS
+    allowed_media_domains: tuple[str, ...] = ()
+    allowed_local_media_path: str = ""
 
 
 @runtime_checkable

@@ -14,10 +14,16 @@ from graph_runtime import Code, GraphError
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """A model as clients see it. ``created``: when it was loaded, Unix time in seconds."""
+    """A model as clients see it.
+
+    Attributes:
+        created: when it was loaded, Unix time in seconds.
+        parent: of an adapter, the model that it belongs to; "" of a model itself.
+    """
 
     name: str
     created: int
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,8 @@ class ReloadError(GraphError):
 
 
 class DataPlane(Protocol):
-    """The served models, by name.
+    """The served models, by name. Adapters of a model have names of their own, by which requests
+    find it; what is loaded and unloaded is the model.
 
     What takes a model's name raises `NotFoundError` (no such model, or no such version) and
     `UnavailableError` (it is loading, draining, or could not be loaded).

@@ -10,14 +10,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
 from calculators.openvino.model_provider import ModelProvider
-from graph_runtime import GraphError, NodePlan, Registry, ValidationError
+from graph_runtime import GraphError, NodePlan, Registry, ResourceError, ValidationError
 from graph_runtime.errors import reason_of
 from graph_runtime.states import next_state
+from servers.adapter_names import adapter_names_of
 from servers.config import GraphEntry
 from servers.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
 from servers.graph_inference.graph_interface import VERSION, VERSIONS
@@ -28,6 +29,9 @@ from servers.users import Users
 from servers.watched_files import WatchedFiles, files_around, files_of
 
 _log: Final = logging.getLogger(__name__)
+
+#: Files, and their digest.
+_Watched: TypeAlias = tuple[WatchedFiles, str]
 
 #: The directories of an absolute path; no URL, and no ``type.googleapis.com/...``.
 _DIRECTORIES: Final = re.compile(r"""(?<![\w.:/~-])(?:/[^\s/'"`,;:()]+)+/(?=[^\s/])""")
@@ -40,6 +44,8 @@ class GraphDefinition:
         entry: its name and files.
         graph: what answers; None unless it is AVAILABLE.
         reason: why it could not be loaded, for clients: no paths of this machine; "" otherwise.
+        adapters: further names under which it answers, as its files said when it was made or last
+            loaded.
         created: when it was loaded, or could be, Unix time in seconds.
         users: requests and streams, those included that wait for their client.
         hold_up: how a node of it held up the event loop, in words; "" when none has since it was
@@ -53,11 +59,13 @@ class GraphDefinition:
         settings: GraphSettings | None = None,
         models: ModelProvider | None = None,
         shared: tuple[Path, ...] = (),
+        owner_of: Callable[[str], str] = lambda name: "",
     ) -> None:
         """
         Args:
             models: of its session nodes; without, those beside the graph.
             shared: modules whose calculators ``registry`` has, which are watched like its own.
+            owner_of: who else answers under a name, in words; "" is nobody.
         """
         self.entry = entry
         self._registry = registry
@@ -66,6 +74,8 @@ class GraphDefinition:
         self._shared = shared
         #: What it was made from, with the digest; of a failure also what lies around.
         self._files = self._around = (WatchedFiles(), "")
+        self._owner_of = owner_of
+        self.adapters = adapter_names_of(entry, registry)
         self.users = Users()
         self.graph: LoadedGraph | None = None
         self.reason = ""
@@ -96,7 +106,8 @@ class GraphDefinition:
         start = time.monotonic()
         try:
             # Before: what changes while it loads is seen as a change afterwards.
-            self._files, self._around = await asyncio.to_thread(self._look)
+            self._files, self._around, self.adapters = await asyncio.to_thread(self._look)
+            self._check_names()
             self.graph = await load_graph(self.entry, self._registry, self._settings, self._models)
         except Exception as error:
             self._fail(error)
@@ -127,10 +138,25 @@ class GraphDefinition:
             return False
         return files.digest() != digest
 
-    def _look(self) -> tuple[tuple[WatchedFiles, str], tuple[WatchedFiles, str]]:
+    def _look(self) -> tuple[_Watched, _Watched, tuple[str, ...]]:
         files = files_of(self.entry, self._registry, self._shared)
         around = files_around(self.entry, files)
-        return (files, files.digest()), (around, around.digest())
+        adapters = adapter_names_of(self.entry, self._registry)
+        return (files, files.digest()), (around, around.digest()), adapters
+
+    def _check_names(self) -> None:
+        """See that nobody else answers under its names.
+
+        Raises:
+            ResourceError: somebody does.
+        """
+        if owner := self._owner_of(self.name):
+            raise ResourceError(f'the name "{self.name}" is that of {owner}; choose another')
+        for adapter in self.adapters:
+            if owner := self._owner_of(adapter):
+                raise ResourceError(
+                    f'the adapter "{adapter}" has the name of {owner}; name it otherwise'
+                )
 
     def _fail(self, error: Exception) -> None:
         text = _text_of(error)

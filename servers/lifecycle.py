@@ -118,7 +118,7 @@ class Server:
             versions = None
             if not isinstance(each, GraphDefinition):
                 versions = tuple(entry.version for entry in each.index())
-            yield Served(each.name, is_ready, versions)
+            yield Served(each.name, is_ready, versions, each.adapters)
 
     def _example_model(self) -> str:
         """The name that examples in the document have."""

@@ -83,6 +83,7 @@ class GraphSettings:
         idle_unload_seconds: what nobody asks for so long is unloaded, and loaded again when it is
             asked; 0 is never.
         metrics: what they count; None: nothing.
+        allowed_media_domains, allowed_local_media_path: see `ResourceSettings`.
     """
 
     cache_dir: str = ""
@@ -90,6 +91,8 @@ class GraphSettings:
     verbose_response: bool = False
     idle_unload_seconds: float = 0.0
     metrics: ServerMetrics | None = None
+    allowed_media_domains: tuple[str, ...] = ()
+    allowed_local_media_path: str = ""
 
 
 async def load_graph(
@@ -116,6 +119,8 @@ async def load_graph(
         settings.request_limit,
         settings.verbose_response,
         NO_METRICS if settings.metrics is None else settings.metrics.service_of(entry.name),
+        settings.allowed_media_domains,
+        settings.allowed_local_media_path,
     )
     resources = await make_resources(plan, resource_settings, source.registry)
     models = models or DirectoryModels(entry.directory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,8 +146,12 @@ class ModelRepository:
 
     def models(self) -> Sequence[ModelDescription]:
         """What answers now, or once it is loaded for a request: graphs first, each in the order of
-        the configuration."""
-        return [ModelDescription(each.name, each.created) for each in self._answering()]
+        the configuration, with its adapters behind it."""
+        found: list[ModelDescription] = []
+        for each in self._answering():
+            found.append(ModelDescription(each.name, each.created))
+            found += (ModelDescription(name, each.created, each.name) for name in each.adapters)
+        return found
 
     def statuses(self) -> dict[str, object]:
         """Everything, what failed included, with the reason; what the configuration does not name
@@ -187,11 +193,12 @@ class ModelRepository:
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
         """See `servers.data_plane.DataPlane.is_model_ready`."""
-        return self._named(model).servable.is_ready(version) and not self._is_draining
+        return self._asked_for(model).servable.is_ready(version) and not self._is_draining
 
     async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         """See `servers.data_plane.DataPlane.metadata`."""
-        return (await self._asked(model)).metadata(version)
+        metadata = (await self._asked(model)).metadata(version)
+        return replace(metadata, name=model)
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         """See `servers.data_plane.DataPlane.inputs_of`."""
@@ -314,7 +321,8 @@ class ModelRepository:
         if isinstance(entry, ModelEntry):
             return ModelDefinition(entry, self._settings)
         models = GraphModels(self, entry.directory)
-        return GraphDefinition(entry, self.registry, self._settings, models, self.shared)
+        owner_of = partial(self._owner_of, asker=entry.name)
+        return GraphDefinition(entry, self.registry, self._settings, models, self.shared, owner_of)
 
     def _let_go(self, slot: Slot) -> None:
         """Retire what is not named any more; nobody waits for it."""
@@ -326,14 +334,45 @@ class ModelRepository:
         return [each for each in self.servables() if each.state in _ANSWERING]
 
     def _named(self, model: str) -> Slot:
-        slot = self._slots.get(model)
-        if slot is None:
-            raise self._unknown(model)
+        """By its own name, which is what is loaded and unloaded."""
+        slot = self._asked_for(model)
+        if slot.name != model:
+            raise NotFoundError(
+                f'"{model}" is an adapter of the model "{slot.name}", which is what is loaded'
+            )
         return slot
+
+    def _asked_for(self, model: str) -> Slot:
+        """By its own name, or that of one of its adapters."""
+        slot = self._slots.get(model)
+        if slot is not None:
+            return slot
+        for slot in self._slots.values():
+            if model in slot.servable.adapters:
+                return slot
+        raise self._unknown(model)
+
+    def _owner_of(self, name: str, *, asker: str) -> str:
+        """Who but ``asker`` answers under a name, in words; "" is nobody.
+
+        Of two with the same adapter, neither of them loaded, it is the one that the configuration
+        names first.
+        """
+        if name in self._slots and name != asker:
+            return f'the model "{name}"'
+        is_before = True
+        for slot in self._slots.values():
+            if slot.name == asker:
+                is_before = False
+            elif name in slot.servable.adapters:
+                has_it = slot.servable.state in _ANSWERING
+                if has_it or (is_before and name != asker):
+                    return f'an adapter of the model "{slot.name}"'
+        return ""
 
     async def _asked(self, model: str) -> Servable:
         """One that answers."""
-        slot = self._named(model)
+        slot = self._asked_for(model)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
         return await slot.awake()
@@ -343,5 +382,6 @@ class ModelRepository:
             return NotFoundError(
                 f"The model does not exist: no name is longer than {_LONGEST_NAME} characters"
             )
-        near = did_you_mean(model, self._slots)
+        adapters = (name for each in self._answering() for name in each.adapters)
+        near = did_you_mean(model, [*self._slots, *adapters])
         return NotFoundError(f'The model "{model}" does not exist.{near}')

@@ -30,6 +30,10 @@ class Servable(Protocol):
         """What clients call it."""
 
     @property
+    def adapters(self) -> Sequence[str]:
+        """Further names under which it answers: those of its adapters."""
+
+    @property
     def state(self) -> ServableState:
         """Where it stands; of a model with several versions, where the one stands that got
         furthest."""

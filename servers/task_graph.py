@@ -17,8 +17,12 @@ from calculators.llm.output.registry import reasoning_parser_names, tool_parser_
 from graph_runtime import GraphConfigError, ResourceError
 from graph_runtime.errors import did_you_mean
 
-#: What tells a directory with a model for text generation, beside what the user says.
-_MODEL_FILES: Final = ("config.json", "openvino_model.xml")
+_MAX_NUM_SEQS: Final = 256
+
+#: What tells a directory with a model for text generation, beside what the user says: the first
+#: and one of the others.
+_CONFIG_FILE: Final = "config.json"
+_MODEL_FILES: Final = ("openvino_model.xml", "openvino_language_model.xml")
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -67,7 +71,7 @@ class TextGeneration:
         target_device: as OpenVINO names it; "" lets the engine choose.
     """
 
-    max_num_seqs: int = 256
+    max_num_seqs: int = _MAX_NUM_SEQS
     pipeline_type: str = ""
     enable_prefix_caching: bool = True
     max_num_batched_tokens: int | None = None
@@ -92,15 +96,19 @@ class TextGeneration:
         """
         _check_parser("reasoning_parser", self.reasoning_parser, reasoning_parser_names())
         _check_parser("tool_parser", self.tool_parser, tool_parser_names())
-        options: dict[str, str] = {"max_num_seqs": str(self.max_num_seqs)}
+        options: dict[str, str] = {}
+        if not self._is_stateful or self.max_num_seqs != _MAX_NUM_SEQS:
+            options["max_num_seqs"] = str(self.max_num_seqs)
         if self.target_device:
             options["device"] = _quoted("target_device", self.target_device)
         options["models_path"] = '"./"'
         properties = self._properties()
         if properties:
             options["plugin_config"] = _quoted("plugin_config", json.dumps(properties))
-        options["enable_prefix_caching"] = _word(self.enable_prefix_caching)
-        options["cache_size"] = str(self.cache_size)
+        if not self._is_stateful:
+            options["enable_prefix_caching"] = _word(self.enable_prefix_caching)
+        if not self._is_stateful or self.cache_size:
+            options["cache_size"] = str(self.cache_size)
         if self.pipeline_type:
             options["pipeline_type"] = self.pipeline_type
         if self.max_num_batched_tokens is not None:
@@ -118,6 +126,13 @@ class TextGeneration:
         if self.draft_source_model:
             options["draft_models_path"] = _quoted("draft_source_model", self.draft_source_model)
         return _GRAPH % "\n".join(f"      {name}: {value}" for name, value in options.items())
+
+    @property
+    def _is_stateful(self) -> bool:
+        """Will one request be generated at a time? Then the scheduler's defaults mean nothing."""
+        if self.pipeline_type in ("", "AUTO"):
+            return self.target_device == "NPU"
+        return not self.pipeline_type.endswith("_CB")
 
     def _properties(self) -> dict[str, Any]:
         """``plugin_config`` with the properties that have options of their own."""
@@ -146,7 +161,9 @@ class TextGeneration:
 
 def holds_model(directory: Path) -> bool:
     """Does a directory hold a model that `TextGeneration` can be served from?"""
-    return all((directory / name).is_file() for name in _MODEL_FILES)
+    return (directory / _CONFIG_FILE).is_file() and any(
+        (directory / name).is_file() for name in _MODEL_FILES
+    )
 
 
 def _check_parser(option: str, name: str, known: Sequence[str]) -> None:

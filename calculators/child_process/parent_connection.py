@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import socket
 import sys
@@ -24,7 +25,10 @@ class ParentGone(Exception):
 
 
 class ParentConnection:
-    """Frames from and to the parent, on an inherited descriptor. One thread, blocking writes."""
+    """Frames from and to the parent, on an inherited descriptor. One thread, blocking writes.
+
+    Only `wake` may be called by other threads.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -33,16 +37,37 @@ class ParentConnection:
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._buffer = FrameBuffer()
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self._poll = select.poll()
+        self._poll.register(self._woken, select.POLLIN)
+        self._poll.register(self._socket, select.POLLIN)
 
-    def receive(self, *, wait: bool) -> Iterator[Frame]:
-        """The frames that have arrived; with ``wait`` it blocks until there are bytes.
+    def wake(self) -> None:
+        """Let `receive` return that waits, or the next one that would."""
+        with contextlib.suppress(BlockingIOError):  # it is full of signs
+            os.write(self._waker, b"!")
+
+    def close(self) -> None:
+        """Nobody receives or sends any more; a process that ends need not say so."""
+        self._socket.close()
+        os.close(self._woken)
+        os.close(self._waker)
+
+    def receive(self, *, wait: bool, seconds: float | None = None) -> Iterator[Frame]:
+        """The frames that have arrived.
+
+        With ``wait`` it blocks until there are bytes, until `wake`, or for so many seconds.
 
         Raises:
             ParentGone: there will be no more.
         """
-        flags = 0 if wait else socket.MSG_DONTWAIT
+        if wait:
+            ready = self._poll.poll(None if seconds is None else seconds * 1000)
+            if any(descriptor == self._woken for descriptor, _ in ready):
+                os.read(self._woken, 4096)
         try:
-            count = self._socket.recv_into(self._buffer.room(), 0, flags)
+            count = self._socket.recv_into(self._buffer.room(), 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError as error:

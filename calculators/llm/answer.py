@@ -11,7 +11,6 @@ from calculators.http_payload import RequestError
 from calculators.llm.answer_writer import AnswerWriter
 from calculators.llm.choice_output import ChoiceOutput, Gain
 from calculators.llm.engine.engine import Generation, Part
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.openai.finish_reason import FinishReason, finish_reason
 from calculators.llm.openai.generation_request import GenerationRequest
@@ -148,6 +147,8 @@ class Answer:
         if record is not None and not record.first_token:
             record.first_token = perf_counter_ns()
         output = self._outputs[number]
+        # With images only the engine knows, and only at the end.
+        self._prompt_tokens = max(self._prompt_tokens, tokens.prompt_tokens)
         scores = tokens.logprobs if self._writer.wants_logprobs else ()
         gain = await output.feed(tokens.token_ids, scores)
         ended: str | None = tokens.finish_reason
@@ -176,7 +177,9 @@ class Answer:
         if record is None or record.ended:
             return
         record.ended = perf_counter_ns()
-        record.completion_tokens = self._usage().completion_tokens
+        usage = self._usage()
+        record.prompt_tokens = usage.prompt_tokens
+        record.completion_tokens = usage.completion_tokens
         record.answers = [text.content for text in self._written]
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
@@ -199,26 +202,26 @@ class Answer:
         return Usage(self._prompt_tokens, made, reasoning_tokens=thought if thinks else None)
 
 
-def parts_of(input_ids: bytes, settings: GenerationSettings) -> list[Part]:
-    """What the engine is given for one prompt.
+def parts_of(prompt: Part) -> list[Part]:
+    """What the engine is given for one prompt: a request, or one per sample.
 
     Its own parallel sampling would share the prompt's cache, but shows nothing before all are done
     (openvino-genai 2026.4). So each sample is a request, with a seed of its own. It does not get
     the stop strings either: it stops before one that ends in a space is complete, and text is cut
     here in any case. Only beam search, which shows nothing before its end, has to know them.
     """
+    settings = prompt.settings
     if settings.num_beams > 1:
-        return [Part(input_ids, settings)]
+        return [prompt]
     seed = settings.rng_seed
     return [
-        Part(
-            input_ids,
-            msgspec.structs.replace(
+        prompt._replace(
+            settings=msgspec.structs.replace(
                 settings,
                 num_return_sequences=1,
                 stop_strings=(),
                 rng_seed=None if seed is None else (seed + number) % _SEED_RANGE,
-            ),
+            )
         )
         for number in range(settings.num_return_sequences)
     ]

@@ -27,6 +27,17 @@ def watch_engine(metrics: NodeMetrics, engine: Engine) -> Callable[[], None]:
         metrics.gauge("graphrt_llm_kv_cache_bytes", "Size of the KV cache.").follow(
             lambda: engine.metrics.cache_bytes
         ),
+        metrics.counter(
+            "graphrt_llm_cache_full",
+            "Answers that ended because the KV cache had no room for more.",
+        ).follow(lambda: engine.cache_full),
+        metrics.counter(
+            "graphrt_llm_candidate_passes",
+            "Passes of the model over tokens that a draft model or the prompt proposed.",
+        ).follow(lambda: engine.metrics.candidate_passes),
+        metrics.counter(
+            "graphrt_llm_accepted_candidates", "Proposed tokens that the model accepted."
+        ).follow(lambda: engine.metrics.accepted_candidates),
         metrics.gauge("graphrt_llm_engine_up", "Can the engine work now? 1 or 0.").follow(
             lambda: not engine.unavailable_reason
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from calculators.llm.anthropic.messages_request import (
 from calculators.llm.choice_output import ChoiceOutput
 from calculators.llm.endpoints import GENERATING, GeneratingEndpoint
 from calculators.llm.engine.engine import Part
+from calculators.llm.engine.messages import Image
+from calculators.llm.images.limits import MAX_REQUEST_PIXELS
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.completion_request import CompletionRequest
 from calculators.llm.openai.endpoint import Endpoint, endpoint_of
@@ -133,8 +136,8 @@ class HttpLLMCalculator(Calculator):
         limits = servable.limits.request
         if endpoint is Endpoint.COUNT_TOKENS:
             asked = parse_count_tokens_request(body, limits)
-            prompt = await servable.prompts.chat(
-                asked.messages, asked.tools.items or None, asked.template.all_values
+            prompt = await servable.chat_prompt(
+                asked.messages, asked.images, asked.tools, asked.template.all_values
             )
             return count_tokens_response(prompt.token_count)
         request = parse_tokenize_request(body, limits)
@@ -172,11 +175,17 @@ class HttpLLMCalculator(Calculator):
         for prompt in prompts:
             count = servable.check_prompt(prompt.input_ids, param=prompt.param)
             settings = fit_to_model(
-                request.settings, count, limits.max_model_length, param=prompt.param
+                request.settings,
+                count,
+                limits.max_model_length,
+                param=prompt.param,
+                has_images=bool(prompt.images),
             )
+            settings = servable.with_adapter(settings, request.model)
             settings = await servable.with_grammar(settings, request, prompt.text)
             prompt_tokens += count
-            parts += parts_of(prompt.input_ids, settings)
+            text = prompt.text if servable.sees_images else ""
+            parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
             for _ in range(settings.num_return_sequences):
                 if keeps_texts:
                     verbose = verbose or Verbose(prompt.text)
@@ -192,6 +201,7 @@ class HttpLLMCalculator(Calculator):
                     )
                 )
                 verbose = None
+        _check_pixels(parts)
         if payload.client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)
@@ -217,11 +227,16 @@ class HttpLLMCalculator(Calculator):
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
         if isinstance(request, ChatRequest):
-            prompt = await servable.prompts.chat(
-                request.messages, request.tools.items or None, request.template.all_values
+            prompt = await servable.chat_prompt(
+                request.messages, request.images, request.tools, request.template.all_values
             )
-            return [_Prompt(prompt.input_ids, prompt.text, field)]
+            return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
         assert isinstance(request, CompletionRequest)
+        if servable.sees_images:
+            raise RequestError(
+                "this model sees images and answers chats only: use /v3/chat/completions, "
+                "/v3/responses or /v3/messages"
+            )
         made: list[_Prompt] = []
         for number, text in enumerate(request.prompts):
             param = field if len(request.prompts) == 1 else f"{field}[{number}]"
@@ -236,9 +251,21 @@ class HttpLLMCalculator(Calculator):
         return made
 
 
+def _check_pixels(parts: Sequence[Part]) -> None:
+    """Each part takes its images to the engine."""
+    pixels = sum(image.width * image.height for part in parts for image in part.images)
+    if pixels > MAX_REQUEST_PIXELS:
+        raise RequestError(
+            f"{len(parts)} answers are too many for these images: once for each answer they have "
+            f"{pixels} pixels, and {MAX_REQUEST_PIXELS} are the maximum",
+            param="n",
+        )
+
+
 class _Prompt(NamedTuple):
     """A prompt, and the member of the request that it came from."""
 
     input_ids: bytes
     text: str
     param: str
+    images: tuple[Image, ...] = ()

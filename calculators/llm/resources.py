@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from calculators.llm.engine_metrics import watch_engine
+from calculators.llm.images.media_rules import MediaRules
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
@@ -30,13 +32,15 @@ class LlmResourceInitializer:
         return read_node_options(node, settings).warnings
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
-        options = read_node_options(node, settings)
+        # In a thread: with adapters it reads the whole model file.
+        options = await asyncio.to_thread(read_node_options, node, settings)
         try:
             servable = await load_servable(
                 options,
                 name=settings.model_name or node.config.name,
                 queue=settings.request_queue_limit,
                 verbose_response=settings.verbose_response,
+                media=MediaRules(settings.allowed_media_domains, settings.allowed_local_media_path),
             )
         except ResourceError as error:
             raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None

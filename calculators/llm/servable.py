@@ -15,6 +15,9 @@ from calculators.http_payload import RequestError
 from calculators.llm.choice_output import ChoiceOutput, Parser, RawText
 from calculators.llm.engine.engine import Engine
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.images.encoded_image import EncodedImage, ImageReference
+from calculators.llm.images.reader import ImageReader
+from calculators.llm.images.tags import with_tags
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.generation_request import GenerationRequest
 from calculators.llm.openai.model_defaults import ModelDefaults
@@ -50,6 +53,7 @@ class Prompts(Protocol):
         messages: list[dict[str, Any]],
         tools: list[dict[str, Any]] | None = None,
         template_kwargs: dict[str, Any] | None = None,
+        images: list[EncodedImage] | None = None,
     ) -> Prompt: ...
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt: ...
@@ -70,11 +74,15 @@ class ServingLimits:
         queue: requests in the engine, running and waiting; more are refused with 429.
         batch_without_split: tokens of a prompt where prompts may not be split
             (``dynamic_split_fuse: false``), else None.
+        prompt: tokens that the device takes (``MAX_PROMPT_LEN``); None is no limit.
+        cache: tokens that the key-value cache holds; None where it grows.
     """
 
     request: RequestLimits
     queue: int
     batch_without_split: int | None = None
+    prompt: int | None = None
+    cache: int | None = None
 
 
 class _VisibleTokens(NamedTuple):
@@ -96,9 +104,12 @@ class LlmServable:
         grammars: Grammars,
         parsers: OutputParsers | None = None,
         guides_tools: bool = False,
+        adapters: Sequence[str] = (),
         fingerprint: str | None = None,
         verbose_response: bool = False,
+        images: ImageReader | None = None,
     ) -> None:
+        """``images``: gets those of requests; None where the model reads text only."""
         self.engine = engine
         self.prompts = prompts
         self.tokens = tokens
@@ -108,10 +119,12 @@ class LlmServable:
         self.fingerprint = fingerprint
         self.grammars = grammars
         self.guides_tools = guides_tools
+        self._adapters = frozenset(adapters)
         self.parsers = parsers or _NO_PARSERS
         self._turning = _turning_tokens(tokens, self.parsers.reasoning)
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.verbose_response = verbose_response
+        self._images = images
         #: Called before it is closed.
         self.on_close: Callable[[], None] = lambda: None
         #: Tokens by the special ones that are shown, None is all: the ids hidden, the bytes of all.
@@ -138,24 +151,54 @@ class LlmServable:
                 retry_after=1.0,
             )
 
+    @property
+    def sees_images(self) -> bool:
+        """Does the engine take text and images, and chats only?"""
+        return self._images is not None
+
+    async def chat_prompt(
+        self,
+        messages: list[dict[str, Any]],
+        images: Sequence[ImageReference],
+        tools: Tools,
+        template_kwargs: dict[str, Any],
+    ) -> Prompt:
+        """The prompt that a chat becomes, with its images.
+
+        Raises:
+            RequestError: an image cannot be had or read; the template refuses it.
+        """
+        encoded: list[EncodedImage] = []
+        if images:
+            assert self._images is not None
+            encoded = await self._images.read(images)
+            messages = with_tags(messages)
+        return await self.prompts.chat(messages, tools.items or None, template_kwargs, encoded)
+
     def check_prompt(self, input_ids: bytes, *, param: str) -> int:
         """The number of tokens of a prompt that the engine can take.
 
         Raises:
-            RequestError: an empty prompt, or one longer than the engine takes in one piece.
+            RequestError: an empty prompt, or one longer than engine or device take.
         """
         count = len(input_ids) // np.dtype(np.int64).itemsize
         if count == 0:
             raise RequestError("the prompt has no tokens", param=param)
-        batch = self.limits.batch_without_split
-        if batch is not None and count > batch:
-            raise RequestError(
-                f"the prompt has {count} tokens; this model takes at most {batch} at once "
-                "(max_num_batched_tokens)",
-                param=param,
-                code=Code.OUT_OF_RANGE,
-                reason=TOO_LONG,
-            )
+        for most, what in (
+            (
+                self.limits.batch_without_split,
+                "this model takes at most {} at once (max_num_batched_tokens)",
+            ),
+            (self.limits.prompt, "this model takes at most {} at once (MAX_PROMPT_LEN)"),
+            (self.limits.cache, "the key-value cache of this model holds {} (cache_size)"),
+        ):
+            if most is not None and count > most:
+                raise RequestError(
+                    f"the prompt has {count} tokens; {what.format(most)}",
+                    param=param,
+                    code=Code.OUT_OF_RANGE,
+                    reason=TOO_LONG,
+                )
         return count
 
     def token_ids(self, ids: tuple[int, ...], *, param: str) -> bytes:
@@ -216,6 +259,12 @@ class LlmServable:
             else RawText(self.text_stream(skip_special_tokens=False), verbose),
             reasoning=ReasoningCount(self._turning) if thinks else None,
         )
+
+    def with_adapter(self, settings: GenerationSettings, model: str) -> GenerationSettings:
+        """The settings for a request to ``model``: an adapter's name, or any other."""
+        if model not in self._adapters:
+            return settings
+        return msgspec.structs.replace(settings, adapter=model)
 
     async def with_grammar(
         self, settings: GenerationSettings, request: GenerationRequest, prompt: str

@@ -10,9 +10,13 @@ from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.gguf import read_gguf_length
+from calculators.llm.images.limits import MAX_IMAGES
+from calculators.llm.images.media_rules import NO_MEDIA, MediaRules
+from calculators.llm.images.reader import ImageReader
 from calculators.llm.openai.model_defaults import read_generation_defaults
 from calculators.llm.openai.model_length import read_model_length
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.options.cache_precision import precision_hint
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.output.output_parsers import OutputParsers
 from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
@@ -26,9 +30,14 @@ log = logging.getLogger("graphrt.llm")
 
 
 async def load_servable(
-    options: NodeOptions, *, name: str, queue: int, verbose_response: bool = False
+    options: NodeOptions,
+    *,
+    name: str,
+    queue: int,
+    verbose_response: bool = False,
+    media: MediaRules = NO_MEDIA,
 ) -> LlmServable:
-    """Start the processes of a node and load its model.
+    """Start the processes of a node and load its model. ``media``: where images may come from.
 
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
@@ -40,7 +49,10 @@ async def load_servable(
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     engine = ProcessEngine(options.engine, name=name)
-    prompts = PromptProcess(str(options.model_path), name=name, max_tokens=length)
+    sees_images = options.engine.sees_images
+    prompts = PromptProcess(
+        str(options.model_path), name=name, max_tokens=length, sees_images=sees_images
+    )
     try:
         ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
         parsers = _parsers(options, prompts_ready, name)
@@ -49,6 +61,7 @@ async def load_servable(
         if isinstance(error, LoadError):
             size = options.engine.cache_size
             hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(error) else ""
+            hint = hint or precision_hint(str(error), options.engine.plugin_config)
             raise ResourceError(f"the model cannot be loaded: {error}{hint}") from None
         raise
     if prompts_ready.template_problem:
@@ -66,17 +79,28 @@ async def load_servable(
                 max_tokens_limit=options.max_tokens_limit,
                 best_of_limit=options.best_of_limit,
                 max_model_length=length,
+                max_images=MAX_IMAGES if sees_images else 0,
+                has_logprobs=not options.engine.is_stateful,
+                has_beams=options.engine.decoding_mode == "standard"
+                and options.engine.cache_eviction is None
+                and options.engine.pipeline_type != "VLM"
+                and options.engine.device != "NPU",
+                decoding_mode=options.engine.decoding_mode,
             ),
             queue=queue,
             batch_without_split=None
-            if options.engine.dynamic_split_fuse
+            if options.engine.dynamic_split_fuse or options.engine.is_stateful
             else options.engine.max_num_batched_tokens,
+            prompt=options.max_prompt_tokens,
+            cache=ready.cache_tokens or None,
         ),
         grammars=GrammarChecker(str(options.model_path), name=name),
         parsers=parsers,
         guides_tools=options.enable_tool_guided_generation,
+        adapters=[adapter.name for adapter in options.engine.adapters],
         fingerprint=_fingerprint(ready, options),
         verbose_response=verbose_response,
+        images=ImageReader(media) if sees_images else None,
     )
 
 
@@ -100,7 +124,10 @@ def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputPa
 
 def _fingerprint(ready: Ready, options: NodeOptions) -> str:
     """The same as long as the same seed may be expected to give the same answer."""
-    weights = options.model_path / "openvino_model.bin" if options.model_path.is_dir() else None
-    status = (weights or options.model_path).stat()
+    weights = options.model_path
+    if weights.is_dir():
+        name = "language_model" if options.engine.sees_images else "model"
+        weights = weights / f"openvino_{name}.bin"
+    status = weights.stat()
     parts = (ready.engine, ready.device, options.engine, status.st_size, status.st_mtime_ns)
     return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

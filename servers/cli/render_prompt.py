@@ -15,6 +15,7 @@ from calculators.llm.chat_template import (
     check_template_kwargs,
     prepare_history,
 )
+from calculators.llm.images.tags import with_tags
 from calculators.llm.openai.messages import normalise_messages
 from graph_runtime import GraphError
 from servers.cli.messages import CommandFailed
@@ -30,7 +31,7 @@ def execute(args: argparse.Namespace) -> int:
         messages = normalise_messages(request.get("messages"))
         template = ChatTemplate.load(_model_directory(Path(args.model_dir)))
         prompt = template.render(
-            prepare_history(messages, analyze(template)),
+            prepare_history(with_tags(messages), analyze(template)),
             tools=_tools(request),
             template_kwargs=check_template_kwargs(request.get("chat_template_kwargs")),
         )

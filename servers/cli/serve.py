@@ -18,6 +18,7 @@ from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_source import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.log_lines import JSON
+from servers.cli.media_arguments import local_media_path
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_arguments import given_model_options
 from servers.cli.open_files import allow_open_files
@@ -83,6 +84,8 @@ def execute(args: argparse.Namespace) -> int:
             request_limit=args.request_queue_limit,
             verbose_response=args.verbose_response,
             idle_unload_seconds=args.idle_unload_seconds,
+            allowed_media_domains=args.allowed_media_domains,
+            allowed_local_media_path=local_media_path(args),
         ),
         drain_seconds=args.drain_seconds,
         metrics=metrics_of(args, served.metrics),

@@ -11,11 +11,10 @@ from typing import Final
 
 from servers.cli import argument_types
 from servers.cli.access_arguments import add_access_arguments
+from servers.cli.media_arguments import add_media_arguments
 from servers.cli.model_arguments import add_model_arguments
 from servers.cli.task_arguments import add_task_arguments
 from servers.cli.telemetry_arguments import add_telemetry_arguments
-
-_MEDIA: Final = "images and sound in requests come with a later version"
 
 #: Flags of existing start scripts that do nothing here yet, and what to say of each.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
@@ -26,8 +25,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "custom_node_resources_cleaner_interval_seconds": "there are no custom nodes",
     "cpu_extension": "libraries of custom operations are not loaded yet",
     "trace_path": "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
-    "allowed_media_domains": _MEDIA,
-    "allowed_local_media_path": _MEDIA,
 }
 
 #: Values besides 0 that say what is so anyway.
@@ -126,6 +123,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="gRPC's own settings, NAME=VALUE with commas: grpc.max_concurrent_streams=100",
     )
     add_access_arguments(command)
+    add_media_arguments(command)
     running = command.add_argument_group("running")
     running.add_argument(
         "--file_system_poll_wait_seconds",

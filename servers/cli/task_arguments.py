@@ -20,9 +20,9 @@ _LATER_TASKS: Final = ("embeddings", "rerank", "image_generation", "text2speech"
 _OPTIONS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "max_num_seqs": (count, "N", "requests that are generated at a time; default 256"),
     "pipeline_type": (
-        one_of(("AUTO", "LM_CB", "LM"), ("VLM_CB", "VLM", "OMNI")),
+        one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM"), ("OMNI",)),
         "TYPE",
-        "AUTO, LM_CB or LM; default AUTO",
+        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images); default AUTO",
     ),
     "enable_prefix_caching": (switch, "BOOL", "keep the beginnings of prompts; default true"),
     "max_num_batched_tokens": (count, "N", "tokens in one step of the engine; default 256"),

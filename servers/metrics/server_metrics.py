@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -31,11 +31,17 @@ _CANCELLED = frozenset({499, 504, "CANCELLED", "DEADLINE_EXCEEDED"})
 
 
 class Served(NamedTuple):
-    """A name that clients may call. ``versions``: of a plain model; None of a graph."""
+    """A name that clients may call.
+
+    Attributes:
+        versions: of a plain model; None of a graph.
+        adapters: further names of it, which count as this one.
+    """
 
     name: str
     is_ready: bool
     versions: tuple[str, ...] | None = None
+    adapters: Sequence[str] = ()
 
 
 class ServerMetrics:
@@ -64,6 +70,8 @@ class ServerMetrics:
         self._kept = frozenset(family.name for family in self.families)
         self._graphs: dict[str, GraphRequests] = {}
         self._models: dict[str, ModelRequests] = {}
+        #: The graph of each adapter.
+        self._adapted: dict[str, str] = {}
         self._services: dict[str, GraphNodeMetrics] = {}
         #: Of which there are series.
         self._names: set[str] = set()
@@ -107,12 +115,16 @@ class ServerMetrics:
     # Requests -------------------------------------------------------------------------------------
 
     def graph(self, name: str) -> GraphRequests | None:
-        """None: no graph of that name is served."""
-        found = self._graphs.get(name)
+        """None: no graph of that name is served, nor one with an adapter of that name."""
+        found = self._graphs.get(self.graph_name(name))
         if found is None and name not in self._models:
             self._take_served(name)
-            found = self._graphs.get(name)
+            found = self._graphs.get(self.graph_name(name))
         return found
+
+    def graph_name(self, name: str) -> str:
+        """The name of the graph that answers under ``name``, which may be an adapter's."""
+        return self._adapted.get(name, name)
 
     def model(self, name: str) -> ModelRequests | None:
         """None: no plain model of that name is served."""
@@ -133,13 +145,14 @@ class ServerMetrics:
             # Of a stream of requests the status only says how the call ended.
             if generation.finish_reasons and (is_stream or end.status in _GOOD):
                 outcome = FINISHED
-            self._generations.end(record.model, generation, outcome, ended)
+            self._generations.end(self.graph_name(record.model), generation, outcome, ended)
 
     def forget_generation(self, record: RequestRecord, generation: GenerationRecord) -> None:
         """One of a long stream, which its record will not tell of at its end."""
         if self.graph(record.model) is not None:
             outcome = FINISHED if generation.finish_reasons else CANCELLED
-            self._generations.end(record.model, generation, outcome, perf_counter_ns())
+            graph = self.graph_name(record.model)
+            self._generations.end(graph, generation, outcome, perf_counter_ns())
 
     # What is not told by itself -------------------------------------------------------------------
 
@@ -153,7 +166,7 @@ class ServerMetrics:
 
     def _take_served(self, name: str) -> None:
         served = list(self.served())
-        if any(each.name == name for each in served):
+        if any(each.name == name or name in each.adapters for each in served):
             self._take_up(served)
 
     def _take_up(self, served: Iterable[Served]) -> None:
@@ -168,6 +181,9 @@ class ServerMetrics:
         for name in changed | (self._names - served_as.keys()):
             self._forget(name)
         self._names.update(served_as)
+        # A model's own name is before an adapter's.
+        adapted = {name: each.name for each in served for name in each.adapters}
+        self._adapted = {name: adapted[name] for name in adapted.keys() - served_as.keys()}
         for name in graphs - self._graphs.keys():
             self._graphs[name] = GraphRequests(name, self._ovms, self._cancelled)
         for name, versions in models.items():

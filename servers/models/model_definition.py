@@ -67,6 +67,10 @@ class ModelDefinition:
         return self.entry.name
 
     @property
+    def adapters(self) -> Sequence[str]:
+        return ()
+
+    @property
     def state(self) -> ServableState:
         # A copy: another thread may look while versions come and go.
         states = {version.state for version in [*self.versions.values()]} or {self._state}

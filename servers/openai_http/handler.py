@@ -251,9 +251,13 @@ def _error_response(exchange: Exchange, path: str, error: HttpError) -> web.Resp
 
 
 def _model_object(model: ModelDescription) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         "id": model.name,
         "object": "model",
         "created": model.created,
         "owned_by": "graphrt",
     }
+    if model.parent:
+        # An adapter, as vLLM tells of one; its root is a path there.
+        found |= {"root": model.parent, "parent": model.parent}
+    return found

@@ -20,6 +20,8 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
             "object": const("model"),
             "created": integer("When it was loaded: Unix time in seconds."),
             "owned_by": string(),
+            "root": string("Of an adapter: as `parent`."),
+            "parent": string("Of an adapter: the model that it belongs to."),
         },
         required=("id", "object", "created", "owned_by"),
     ),

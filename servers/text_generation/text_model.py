@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 from calculators.http_payload import ClientConnection, HttpPayload, RequestError
@@ -49,7 +50,7 @@ class TextModel:
             RunError, GraphError: the graph failed, or its answer is no completion.
         """
         answers: list[InferResponse] = []
-        asked = read_request(request, self._name, self._version, in_stream=False)
+        asked = self._read(request, request.model, in_stream=False)
         await self._generate(asked, client, answers.append)
         return answers[0]
 
@@ -61,14 +62,16 @@ class TextModel:
 
         Nothing of ``first`` holds for others.
         """
-        stream = TextStream(self._read, self._generate, client, emit)
+        # Later requests may leave the name out, which can be that of one of the graph's adapters.
+        read = partial(self._read, model=first.model, in_stream=True)
+        stream = TextStream(read, self._generate, client, emit)
         try:
             yield stream
         finally:
             await stream.cancel()
 
-    def _read(self, request: InferRequest) -> GenerationRequest:
-        return read_request(request, self._name, self._version, in_stream=True)
+    def _read(self, request: InferRequest, model: str, *, in_stream: bool) -> GenerationRequest:
+        return read_request(request, model or self._name, self._version, in_stream=in_stream)
 
     async def _generate(
         self, request: GenerationRequest, client: ClientConnection, emit: Emit

@@ -17,6 +17,9 @@ from calculators.image.encoded_image import ImageLimits
 from calculators.llm.chat_template.limits import RenderLimits
 from calculators.llm.engine.outbox import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
+from calculators.llm.images import limits as images
+from calculators.llm.images.download import MAX_REDIRECTIONS
+from calculators.llm.images.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.llm.openai import structured_output
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.prompt import client
@@ -105,6 +108,9 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
         f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
+        f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
+        f"{images.MAX_PIXELS // 10**6} million; {images.MAX_REQUEST_PIXELS // 10**6} million; "
+        f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
         f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}",
         f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
         f"{structured_output.MAX_SIZE >> 10} Ki characters; {structured_output.MAX_REGEX}; "

@@ -78,6 +78,33 @@ def test_options_that_are_not_given_have_the_defaults_of_the_command_line(tmp_pa
     }
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        TextGeneration(pipeline_type="LM"),
+        TextGeneration(pipeline_type="VLM", enable_prefix_caching=False),
+        TextGeneration(target_device="NPU"),
+        TextGeneration(target_device="NPU", pipeline_type="AUTO"),
+    ],
+)
+def test_the_schedulers_defaults_are_left_out_where_one_request_runs_at_a_time(
+    tmp_path: Path, task: TextGeneration
+) -> None:
+    expected = {"models_path": "./"}
+    if task.pipeline_type:
+        expected["pipeline_type"] = task.pipeline_type
+    if task.target_device:
+        expected["device"] = task.target_device
+    given = options_of(tmp_path, task)
+    assert {name: given[name] for name in given if name != "plugin_config"} == expected
+
+
+def test_options_of_the_scheduler_that_were_given_are_kept(tmp_path: Path) -> None:
+    given = options_of(tmp_path, TextGeneration(pipeline_type="LM", max_num_seqs=8, cache_size=1))
+    assert given["max_num_seqs"] == 8
+    assert given["cache_size"] == 1
+
+
 def test_every_option_reaches_the_node(tmp_path: Path) -> None:
     draft = 'drafts/"odd" \\ name\nß'
     task = TextGeneration(
@@ -166,4 +193,11 @@ def test_a_model_is_told_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
     assert not holds_model(tmp_path)
     (tmp_path / "openvino_model.xml").touch()
+    assert holds_model(tmp_path)
+
+
+def test_a_model_that_sees_images_is_told_by_its_files(tmp_path: Path) -> None:
+    (tmp_path / "openvino_language_model.xml").touch()
+    assert not holds_model(tmp_path)
+    (tmp_path / "config.json").touch()
     assert holds_model(tmp_path)

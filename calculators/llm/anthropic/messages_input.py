@@ -11,8 +11,12 @@ from calculators.llm.openai.media import MediaCheck
 from calculators.llm.openai.request_limits import RequestLimits
 
 
-def read_messages(body: Mapping[str, Any], limits: RequestLimits) -> list[dict[str, Any]]:
+def read_messages(
+    body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck
+) -> list[dict[str, Any]]:
     """The conversation. A turn of the user with results of tools becomes several messages.
+
+    ``media`` is told of images.
 
     Raises:
         RequestError: ``param`` is the place, such as ``messages[2].content[0].text``.
@@ -28,7 +32,7 @@ def read_messages(body: Mapping[str, Any], limits: RequestLimits) -> list[dict[s
         raise fields.invalid(
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
-    conversation = _Conversation(MediaCheck(limits))
+    conversation = _Conversation(media)
     if body.get("system") is not None:
         conversation.add_text("system", body["system"], "system")
     for place, message in enumerate(value):
@@ -147,7 +151,7 @@ class _Conversation:
                 return _text(_string(block, "text", path))
             case "image":
                 url = _image_url(block, path)
-                self._media.image(path)
+                self._media.image(path, url, "source")
                 return {"type": "image_url", "image_url": {"url": url}}
             case _:
                 raise _unknown(kind, path, *known)

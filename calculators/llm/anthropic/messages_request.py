@@ -9,10 +9,12 @@ from typing import Any, Final
 from calculators.http_payload import RequestError
 from calculators.llm.anthropic.messages_input import read_messages
 from calculators.llm.anthropic.tools import read_messages_tools
+from calculators.llm.images.encoded_image import ImageReference
 from calculators.llm.openai import fields
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import read_body, read_generation, read_model
+from calculators.llm.openai.media import MediaCheck
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.structured_output import StructuredOutput, only_one, read_text_format
@@ -42,6 +44,7 @@ class CountTokensRequest:
     messages: list[dict[str, Any]]
     tools: Tools
     template: TemplateArguments
+    images: tuple[ImageReference, ...]
 
 
 def parse_messages_request(
@@ -62,11 +65,13 @@ def parse_messages_request(
     generation["structured"] = only_one(generation["structured"], _read_format(body))
     tools, is_parallel = read_messages_tools(body, limits)
     thinking = fields.json_object(body, "thinking") or {}
+    media = MediaCheck(limits)
     return MessagesRequest(
         **generation,
         tools=tools,
         parallel_tool_calls=is_parallel,
-        messages=read_messages(body, limits),
+        messages=read_messages(body, limits, media),
+        images=tuple(media.images),
         template=_read_template(body, thinking),
         shows_thinking=thinking.get("display") != "omitted",
     )
@@ -79,10 +84,12 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value)
+    media = MediaCheck(limits)
     return CountTokensRequest(
         model=read_model(body),
         tools=read_messages_tools(body, limits)[0],
-        messages=read_messages(body, limits),
+        messages=read_messages(body, limits, media),
+        images=tuple(media.images),
         template=_read_template(body, fields.json_object(body, "thinking") or {}),
     )
 

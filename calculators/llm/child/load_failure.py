@@ -7,7 +7,14 @@ from typing import Final
 
 from calculators.llm.child.library_errors import library_reason
 
-_NAMES: Final = ("openvino_model", "openvino_tokenizer", "openvino_detokenizer")
+_NAMES: Final = (
+    "openvino_model",
+    "openvino_language_model",
+    "openvino_text_embeddings_model",
+    "openvino_vision_embeddings_model",
+    "openvino_tokenizer",
+    "openvino_detokenizer",
+)
 
 
 def load_failure(model_path: str, error: BaseException) -> str:
@@ -16,7 +23,8 @@ def load_failure(model_path: str, error: BaseException) -> str:
     directory = Path(model_path)
     if not directory.is_dir() or any(name in reason for name in _NAMES):
         return reason
-    return next(filter(None, (_problem(directory / name) for name in _NAMES)), reason)
+    there = [name for name in _NAMES if (directory / f"{name}.xml").exists()]
+    return next(filter(None, (_problem(directory / name) for name in there)), reason)
 
 
 def _problem(file: Path) -> str:

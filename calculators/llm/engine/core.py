@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from calculators.llm.engine.generation_settings import GenerationSettings
+import msgspec
+
 from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
 from calculators.llm.engine.outbox import Outbox
@@ -14,6 +15,8 @@ from calculators.llm.structured.grammar import Grammar
 
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
+SIGN_SECONDS: Final = 2.0
+"""A pipeline with work is asked for news at least so often; the server worries after 5."""
 _COMPILING_SECONDS: Final = 0.02
 """For a look at what has arrived, while there is nothing to do but to wait for a grammar."""
 
@@ -29,8 +32,12 @@ class Pipeline(Protocol):
     def has_work(self) -> bool:
         """Is any request unfinished?"""
 
-    def add(self, request_id: int, input_ids: bytes, settings: GenerationSettings) -> None:
-        """Take a request (``input_ids``: int64, native byte order).
+    @property
+    def has_news(self) -> bool:
+        """Would a step do or tell anything now?"""
+
+    def add(self, request: Add) -> None:
+        """Take a request.
 
         Raises:
             Refused: it does not; nothing else is disturbed.
@@ -39,8 +46,11 @@ class Pipeline(Protocol):
     def cancel(self, request_id: int) -> None:
         """Forget a request, its cache at the latest with the next step."""
 
-    def step(self) -> list[Tokens]:
-        """Advance all running requests. Any exception means that the pipeline is broken."""
+    def step(self) -> Sequence[Tokens | Failed]:
+        """Advance all running requests; what they gained, and those that failed alone.
+
+        Any exception means that the pipeline is broken.
+        """
 
     def metrics(self) -> Metrics:
         """How it fares now; ``steps`` is filled in by the core."""
@@ -76,9 +86,14 @@ class EngineCore:
         return (
             bool(self._refused)
             or self._owes_metrics
-            or self._pipeline.has_work
+            or self._pipeline.has_news
             or self._guided.is_waiting
         )
+
+    @property
+    def is_busy(self) -> bool:
+        """Is any request unfinished?"""
+        return self._pipeline.has_work or self._guided.is_waiting
 
     def handle(self, message: Add | Cancel) -> None:
         """Apply a message; what comes of it is in the next step."""
@@ -96,7 +111,7 @@ class EngineCore:
 
     def _add(self, message: Add) -> None:
         try:
-            self._pipeline.add(message.request_id, message.input_ids, message.settings)
+            self._pipeline.add(message)
         except Refused as error:
             self._guided.forget(message.request_id)
             self._refused.append(Failed(message.request_id, str(error)))
@@ -105,7 +120,14 @@ class EngineCore:
         """One step, if there is something to tell, and metrics when they are due."""
         self._begin_guided()
         refused, self._refused = self._refused, []
-        gained = self._pipeline.step() if self._pipeline.has_work else []
+        gained: list[Tokens] = []
+        for each in self._pipeline.step() if self._pipeline.has_news else ():
+            if isinstance(each, Failed):
+                self._guided.forget(each.request_id)
+                self._outbox.forget(each.request_id)
+                refused.append(each)
+            else:
+                gained.append(each)
         self._guided.note(gained)
         self._steps += 1
         tokens = self._outbox.take(gained)
@@ -116,13 +138,7 @@ class EngineCore:
             self._next_metrics = now + METRICS_PERIOD
             self._owes_metrics = False
             metrics = self._pipeline.metrics()
-            yield Metrics(
-                running=metrics.running,
-                waiting=metrics.waiting,
-                cache_usage=metrics.cache_usage,
-                cache_bytes=metrics.cache_bytes,
-                steps=self._steps,
-            )
+            yield msgspec.structs.replace(metrics, steps=self._steps)
 
     def _begin_guided(self) -> None:
         ready, failed = self._guided.take()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Metrics, Tokens
+from calculators.llm.engine.messages import Image, Metrics, Tokens
 from graph_runtime import Cancelled, Code, GraphError
 
 
@@ -19,13 +19,15 @@ class EngineDown(RequestError):
 
 
 class Part(NamedTuple):
-    """One prompt to generate from (int64 ids, native byte order), and how.
+    """One prompt to generate from, and how; the members are those of `Add`.
 
     It makes ``settings.num_return_sequences`` choices.
     """
 
     input_ids: bytes
     settings: GenerationSettings
+    text: str = ""
+    images: tuple[Image, ...] = ()
 
 
 class Generation:
@@ -121,6 +123,10 @@ class Engine(Protocol):
     @property
     def running(self) -> int:
         """Those of them that have begun to get tokens."""
+
+    @property
+    def cache_full(self) -> int:
+        """Sequences that have ended because the cache had no room for more."""
 
     @property
     def restarts(self) -> int:

@@ -13,6 +13,11 @@ PluginValue = str | bool | int | float
 PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB"]
 
 
+#: How tokens are found: one at a time, or proposed and then checked several at a time; by a draft
+#: model, by one that reads layers of the main model (EAGLE-3), or by the prompt.
+DecodingMode = Literal["standard", "speculative", "eagle3", "prompt_lookup"]
+
+
 class CacheEviction(msgspec.Struct, frozen=True, kw_only=True):
     """``cache_eviction_config``; sizes in tokens."""
 
@@ -39,6 +44,32 @@ class SparseAttention(msgspec.Struct, frozen=True, kw_only=True):
     xattention_stride: int | None = None
 
 
+class DraftModel(msgspec.Struct, frozen=True, kw_only=True):
+    """``draft_models_path`` and its options.
+
+    Attributes:
+        path: a directory with an IR model and the main model's tokenizer.
+        device: "" is the main model's.
+        cache_size: GB of a cache of its own; 0 grows as needed.
+        is_eagle3: it reads layers of the main model.
+    """
+
+    path: str
+    device: str = ""
+    cache_size: int = 0
+    max_num_seqs: int = 256
+    is_eagle3: bool = False
+
+
+class AdapterFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A LoRA adapter. ``path``: a safetensors file; ``alpha``: what its product is multiplied with,
+    the division by its rank included."""
+
+    name: str
+    path: str
+    alpha: float
+
+
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How to load a model.
 
@@ -62,3 +93,35 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     cache_eviction: CacheEviction | None = None
     sparse_attention: SparseAttention | None = None
     plugin_config: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {}
+    adapters: tuple[AdapterFile, ...] = ()
+    draft: DraftModel | None = None
+
+    @property
+    def sees_images(self) -> bool:
+        """Does it take text and images?"""
+        return self.pipeline_type.startswith("VLM")
+
+    @property
+    def is_stateful(self) -> bool:
+        """Does it generate one request at a time, instead of batching continuously?"""
+        return not self.pipeline_type.endswith("_CB")
+
+    @property
+    def snapkv_window_size(self) -> int:
+        """The window of cache eviction with which openvino-genai 2026.4 does not die.
+
+        It counts the last tokens of a prompt as if all of them were behind ``start_size``, which is
+        not so of a prompt that ends just there. 0, all of the prompt, is not counted so.
+        """
+        eviction = self.cache_eviction
+        if eviction is None:
+            return 0
+        window = eviction.snapkv_window_size
+        return 0 if eviction.aggregation_mode == "NORM_SUM" and window > 1 else window
+
+    @property
+    def decoding_mode(self) -> DecodingMode:
+        """How tokens are found; ``prompt_lookup`` of ``plugin_config`` asks for one of the ways."""
+        if self.draft is not None:
+            return "eagle3" if self.draft.is_eagle3 else "speculative"
+        return "prompt_lookup" if self.plugin_config.get("prompt_lookup") else "standard"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from calculators.llm.structured.grammar import Grammar
+
+#: More candidates for one pass are hardly ever right, and all others wait for them.
+MAX_ASSISTANT_TOKENS: Final = 32
 
 
 class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,6 +21,8 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     Attributes:
         max_new_tokens: None is until the model ends or its length is used up.
+        max_length: of prompt and answer together, where only the engine can count the prompt: with
+            images. Then ``max_new_tokens`` may be None for what is left.
         top_k: None is no limit.
         rng_seed: 32 bits; always given when ``do_sample``.
         logprobs: return the log-probability of each chosen token.
@@ -23,9 +30,15 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
         stop_token_ids: None is the model's own end tokens; else all that end the generation.
         grammar: what the answer has to be; proven, see `calculators.llm.structured`. Not with
             beams, ``ignore_eos`` or ``min_new_tokens``: the engine would leave it.
+        adapter: name of the LoRA adapter that answers; "" is none, the model itself.
+        num_assistant_tokens: proposed for one pass; above 0, or ``assistant_confidence_threshold``
+            is, wherever a draft model or the prompt proposes tokens.
+        assistant_confidence_threshold: a draft model proposes as long as it is so sure, 0..1.
+        max_ngram_size: how many last tokens are looked for in the prompt, at most.
     """
 
     max_new_tokens: int | None = None
+    max_length: int | None = None
     min_new_tokens: int = 0
     ignore_eos: bool = False
     stop_strings: tuple[str, ...] = ()
@@ -45,3 +58,7 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     logprobs: bool = False
     echo: bool = False
     grammar: Grammar | None = None
+    num_assistant_tokens: int = 0
+    assistant_confidence_threshold: float = 0.0
+    max_ngram_size: int = 0
+    adapter: str = ""

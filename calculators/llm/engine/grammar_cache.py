@@ -56,6 +56,18 @@ class GrammarCache:
         self._compiling.run()
 
 
+def open_grammar_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarCache:
+    """For a model with this tokenizer of the library's, and this generation config.
+
+    Raises:
+        RuntimeError: the model does not tell what is needed.
+    """
+    size = vocabulary_size(model_path, tokenizer)
+    if size is None or not config.stop_token_ids:
+        raise RuntimeError("this model does not tell its vocabulary, or how it ends")
+    return GrammarCache(tokenizer, size)
+
+
 def vocabulary_size(model_path: str, tokenizer: Any) -> int | None:
     """How many logits a model has for each token; None: it cannot be told."""
     path = Path(model_path)

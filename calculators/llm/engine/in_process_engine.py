@@ -41,6 +41,10 @@ class InProcessEngine:
     def running(self) -> int:
         return self._requests.running
 
+    @property
+    def cache_full(self) -> int:
+        return self._requests.cache_full
+
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._down:
             raise EngineDown(self._down)

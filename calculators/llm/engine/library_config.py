@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openvino
 import openvino_genai as genai
 
+from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Image
 from calculators.llm.structured.tiny_pipeline import structured_output
 
 _DIRECT = (
@@ -21,6 +25,7 @@ _DIRECT = (
 )
 _IF_GIVEN = (
     "max_new_tokens",
+    "max_length",
     "temperature",
     "top_p",
     "top_k",
@@ -51,9 +56,69 @@ def generation_config(settings: GenerationSettings) -> Any:
         config.stop_token_ids = set(settings.stop_token_ids)
     if settings.logprobs:
         config.logprobs = 1
+    _set_candidates(config, settings)
     if settings.grammar is not None:
         config.structured_output_config = structured_output(settings.grammar)
     return config
+
+
+def _set_candidates(config: Any, settings: GenerationSettings) -> None:
+    """How many tokens are proposed at a time, and by what."""
+    if settings.num_assistant_tokens:
+        config.num_assistant_tokens = settings.num_assistant_tokens
+        # With a draft model it has no other effect than to let the main model's own samples count.
+        # The library's way to accept samples of the draft model's (2026.4) takes the sample after
+        # a refused one from the wrong place, and writes nonsense.
+        config.max_ngram_size = settings.max_ngram_size or 1
+    elif settings.assistant_confidence_threshold:
+        config.assistant_confidence_threshold = settings.assistant_confidence_threshold
+        # Without, the library does not know how sure the draft model is.
+        config.logprobs = 1
+
+
+def draft_model(settings: EngineSettings) -> dict[str, Any]:
+    """The properties that add the draft model, if there is one; the library reads it here."""
+    draft = settings.draft
+    if draft is None:
+        return {}
+    config = scheduler_config(settings)
+    config.cache_size = draft.cache_size
+    config.max_num_seqs = draft.max_num_seqs
+    try:
+        if draft.device:
+            openvino.Core().get_property(draft.device.partition(":")[0], "SUPPORTED_PROPERTIES")
+    except RuntimeError as error:
+        raise RuntimeError(f"draft_device: {library_reason(error)}") from None
+    try:
+        return {"draft_model": genai.draft_model(draft.path, draft.device, scheduler_config=config)}
+    except RuntimeError as error:
+        raise RuntimeError(f"draft_models_path: {library_reason(error)}") from None
+
+
+def model_config(model_path: str, tokenizer: Any) -> Any:
+    """What the model's own ``generation_config.json`` says, and how its answers end in any case."""
+    file = Path(model_path) / "generation_config.json"
+    config = genai.GenerationConfig(str(file)) if file.is_file() else genai.GenerationConfig()
+    if not config.stop_token_ids and tokenizer.get_eos_token_id() >= 0:
+        config.set_eos_token_id(tokenizer.get_eos_token_id())
+    return config
+
+
+def one_token(settings: EngineSettings) -> GenerationSettings:
+    """What a pipeline with these settings takes, to try it."""
+    mode = settings.decoding_mode
+    return GenerationSettings(
+        max_new_tokens=1,
+        ignore_eos=True,
+        num_assistant_tokens=0 if mode == "standard" else 1,
+        max_ngram_size=1 if mode == "prompt_lookup" else 0,
+    )
+
+
+def image_tensor(image: Image) -> Any:
+    """An image as the library's pipelines take it; uint8, (1, height, width, 3)."""
+    pixels = np.frombuffer(image.pixels, dtype=np.uint8)
+    return openvino.Tensor(pixels.reshape(1, image.height, image.width, 3))
 
 
 def scheduler_config(settings: EngineSettings) -> Any:
@@ -67,14 +132,16 @@ def scheduler_config(settings: EngineSettings) -> Any:
         config.cache_interval_multiplier = settings.cache_interval_multiplier
     if settings.cache_eviction is not None:
         config.use_cache_eviction = True
-        config.cache_eviction_config = _cache_eviction(settings.cache_eviction)
+        config.cache_eviction_config = _cache_eviction(
+            settings.cache_eviction, settings.snapkv_window_size
+        )
     if settings.sparse_attention is not None:
         config.use_sparse_attention = True
         config.sparse_attention_config = _sparse_attention(settings.sparse_attention)
     return config
 
 
-def _cache_eviction(settings: CacheEviction) -> Any:
+def _cache_eviction(settings: CacheEviction, snapkv_window_size: int) -> Any:
     crush = genai.KVCrushConfig(
         settings.kv_crush_budget,
         getattr(genai.KVCrushAnchorPointMode, settings.kv_crush_anchor_point_mode),
@@ -86,7 +153,7 @@ def _cache_eviction(settings: CacheEviction) -> Any:
         settings.max_cache_size,
         getattr(genai.AggregationMode, settings.aggregation_mode),
         settings.apply_rotation,
-        settings.snapkv_window_size,
+        snapkv_window_size,
         crush,
     )
 

@@ -18,7 +18,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 
 #: Raised with every change of a message. Both sides come from one installation, so it differs
 #: only when the files under a running server were replaced.
-VERSION: Final = 2
+VERSION: Final = 3
 
 #: Why a sequence ended: "stop" by an end token or stop string, "length" by a limit of tokens,
 #: "cache" because the cache had no room left, "cancelled" on request.
@@ -32,12 +32,30 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     settings: EngineSettings
 
 
+class Image(msgspec.Struct, frozen=True, array_like=True):
+    """A decoded image. ``pixels``: RGB, uint8, of the shape (height, width, 3)."""
+
+    height: int
+    width: int
+    pixels: bytes
+
+
 class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
-    """Generate. ``input_ids``: int64, native byte order; the engine's part of one choice."""
+    """Generate; the engine's part of one choice.
+
+    Attributes:
+        input_ids: the prompt's tokens; int64, native byte order.
+        text: the prompt, for pipelines that see images: they tokenize it themselves.
+        images: what the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text`` mean.
+        group: the same number for all requests of one answer.
+    """
 
     request_id: int
     input_ids: bytes
     settings: GenerationSettings
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    group: int = 0
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
@@ -47,12 +65,19 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The model is loaded. ``device`` is where; ``engine`` names library and version."""
+    """The model is loaded.
+
+    Attributes:
+        device: where.
+        engine: library and version.
+        cache_tokens: that the key-value cache holds; 0: it grows, or does not tell.
+    """
 
     version: int
     device: str
     engine: str
     seconds: float
+    cache_tokens: int = 0
 
 
 class Tokens(msgspec.Struct, frozen=True, array_like=True):
@@ -63,6 +88,8 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
         token_ids: maybe none, when it only ended.
         logprobs: one per token when asked for, else empty. Above 0: the engine has none.
         finish_reason: set in the last one of a sequence.
+        prompt_tokens: those of the prompt with its images; set beside it by pipelines that see
+            images, else 0.
     """
 
     request_id: int
@@ -70,6 +97,7 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
     token_ids: list[int]
     logprobs: list[float] = []
     finish_reason: FinishReason | None = None
+    prompt_tokens: int = 0
 
     def followed_by(self, after: Tokens) -> Tokens:
         """These and the next ones of the same sequence as one."""
@@ -95,13 +123,19 @@ class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
-    """How the engine fares. ``cache_usage``: 0..1 of ``cache_bytes``."""
+    """How the engine fares. ``cache_usage``: 0..1 of ``cache_bytes``.
+
+    Of candidates, which a draft model or the prompt proposes: the passes of the model over some of
+    one request, and how many of them it accepted, since the engine was started.
+    """
 
     running: int = 0
     waiting: int = 0
     cache_usage: float = 0.0
     cache_bytes: int = 0
     steps: int = 0
+    candidate_passes: int = 0
+    accepted_candidates: int = 0
 
 
 ToEngine = Load | Add | Cancel | Stop

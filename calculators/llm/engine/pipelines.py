@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from calculators.llm.engine.adapter_turns import AdapterTurns
+from calculators.llm.engine.cache_capacity import find_cache_capacity
+from calculators.llm.engine.cache_turns import CacheTurns
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
+from calculators.llm.engine.stateful_models import TextModel, VisionModel
+from calculators.llm.engine.stateful_pipeline import StatefulPipeline
 
 
-def open_pipeline(settings: EngineSettings) -> GenaiPipeline:
+def open_pipeline(
+    settings: EngineSettings, wake: Callable[[], None]
+) -> AdapterTurns | CacheTurns | GenaiPipeline | StatefulPipeline:
     """Load the model.
+
+    ``wake``: called, in any thread, when there is something to tell though nobody stepped.
 
     Raises:
         Exception: the library's, in its words.
     """
-    if settings.pipeline_type != "LM_CB":
-        raise RuntimeError(f"pipeline_type {settings.pipeline_type} is not served yet")
-    return GenaiPipeline(settings)
+    match settings.pipeline_type:
+        case "LM":
+            return StatefulPipeline(lambda: TextModel(settings), wake)
+        case "VLM":
+            return StatefulPipeline(lambda: VisionModel(settings), wake)
+        case _:
+            return _open_batching(settings)
+
+
+def _open_batching(settings: EngineSettings) -> AdapterTurns | CacheTurns | GenaiPipeline:
+    library = GenaiPipeline(settings)
+    room = find_cache_capacity(settings, library.cache_usage_of)
+    pipeline = library if room is None else CacheTurns(library, room)
+    return AdapterTurns(pipeline) if settings.adapters else pipeline

@@ -15,7 +15,7 @@ from calculators.child_process.parent_connection import (
 )
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.child.load_failure import load_failure
-from calculators.llm.engine.core import EngineCore
+from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
 from calculators.llm.engine.outbox import SECONDS_PER_STREAM
 
@@ -57,7 +57,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         # Imported here: the library takes long to load, and may itself be what is broken.
         from calculators.llm.engine.pipelines import open_pipeline
 
-        pipeline = open_pipeline(load.settings)
+        pipeline = open_pipeline(load.settings, connection.wake)
     except Exception as error:
         connection.send(encode(LoadFailed(load_failure(load.settings.model_path, error))))
         return None
@@ -70,7 +70,8 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
     decode = to_engine_decoder.decode
     while True:
         # Take in what has come; wait for it when there is nothing to do.
-        for frame in connection.receive(wait=not core.has_work):
+        seconds = SIGN_SECONDS if core.is_busy else None
+        for frame in connection.receive(wait=not core.has_work, seconds=seconds):
             message = decode(frame)
             if isinstance(message, Stop):
                 return

@@ -88,6 +88,10 @@ class ProcessEngine:
     def running(self) -> int:
         return self._requests.running
 
+    @property
+    def cache_full(self) -> int:
+        return self._requests.cache_full
+
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._child.state is not ChildState.READY:
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)

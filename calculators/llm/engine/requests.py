@@ -5,10 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown, Generation, Part
-from calculators.llm.engine.messages import Add, Cancel, Step
+from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
+from graph_runtime import Code
+
+_NO_ROOM: Final = (
+    "the model's key-value cache has no room for the prompt (cache_size); shorten it, or try again "
+    "when fewer requests are running"
+)
+_RETRY_AFTER: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -26,6 +34,8 @@ class Requests:
         self._send = send
         self._ids = itertools.count()
         self._open: dict[int, _Entry] = {}
+        #: Sequences that have ended because the cache had no room for more.
+        self.cache_full = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -53,7 +63,7 @@ class Requests:
             ids[request_id] = first_choice
             self._open[request_id] = _Entry(generation, first_choice, count)
             first_choice += count
-            self._send(Add(request_id, part.input_ids, part.settings))
+            self._send(Add(request_id, *part, group=next(iter(ids))))
         return generation
 
     def take(self, step: Step) -> None:
@@ -62,6 +72,11 @@ class Requests:
             entry = self._open.get(tokens.request_id)
             if entry is None:
                 continue
+            if tokens.finish_reason == "cache":
+                self.cache_full += 1
+                if not entry.has_begun and not tokens.token_ids:
+                    self._refuse(tokens, entry.generation)
+                    continue
             entry.has_begun = True
             if tokens.finish_reason is not None:
                 entry.unfinished -= 1
@@ -72,6 +87,13 @@ class Requests:
             entry = self._open.pop(failed.request_id, None)
             if entry is not None:
                 entry.generation.fail(RequestError(failed.reason))
+
+    def _refuse(self, tokens: Tokens, generation: Generation) -> None:
+        """An empty answer would tell nobody why."""
+        del self._open[tokens.request_id]
+        generation.fail(
+            RequestError(_NO_ROOM, code=Code.RESOURCE_EXHAUSTED, retry_after=_RETRY_AFTER)
+        )
 
     def fail_all(self, reason: str, retry_after: float) -> None:
         """The engine is gone."""

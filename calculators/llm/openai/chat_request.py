@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from calculators.llm.images.encoded_image import ImageReference
 from calculators.llm.openai import fields
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import GenerationRequest, read_body, read_generation
@@ -23,6 +24,7 @@ class ChatRequest(GenerationRequest):
 
     Attributes:
         messages: for the template; content may still be an array of parts.
+        images: where the images in the messages come from, in their order.
         tools: what may be called, see there.
         template: further arguments of the template.
         logprobs: each token of the answer comes with its log-probability.
@@ -34,6 +36,7 @@ class ChatRequest(GenerationRequest):
     template: TemplateArguments
     logprobs: bool = False
     parallel_tool_calls: bool = True
+    images: tuple[ImageReference, ...] = ()
 
 
 def parse_chat_request(
@@ -45,17 +48,19 @@ def parse_chat_request(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value)
+    media = MediaCheck(limits)
     return ChatRequest(
         **read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits),
         tools=read_tools(body, limits),
         parallel_tool_calls=fields.boolean(body, "parallel_tool_calls") is not False,
-        messages=_read_messages(body.get("messages"), limits),
+        messages=_read_messages(body.get("messages"), limits, media),
         template=read_template_arguments(body),
         logprobs=read_chat_logprobs(body),
+        images=tuple(media.images),
     )
 
 
-def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
+def _read_messages(value: object, limits: RequestLimits, media: MediaCheck) -> list[dict[str, Any]]:
     if value is None:
         raise fields.missing("messages", "the conversation, an array of messages")
     if isinstance(value, list) and len(value) > limits.max_messages:
@@ -63,18 +68,17 @@ def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
     messages = normalise_messages(value)
-    _check_media(value, limits)
+    _check_media(messages, media)
     return messages
 
 
-def _check_media(messages: object, limits: RequestLimits) -> None:
+def _check_media(messages: list[dict[str, Any]], media: MediaCheck) -> None:
     """Refuse parts that the model cannot read; the messages have been checked."""
-    check = MediaCheck(limits)
-    for i, message in enumerate(messages if isinstance(messages, list) else ()):
-        content = message.get("content")
+    for i, message in enumerate(messages):
+        content = message["content"]
         for j, part in enumerate(content if isinstance(content, list) else ()):
             path = f"messages[{i}].content[{j}]"
-            if part.get("type") == "image_url":
-                check.image(path)
-            elif part.get("type") == "input_audio":
-                check.audio(path)
+            if part["type"] == "image_url":
+                media.image(path, part["image_url"]["url"], "image_url.url")
+            elif part["type"] == "input_audio":
+                media.audio(path)

@@ -35,4 +35,10 @@ def read_choices(body: Mapping[str, Any], limits: RequestLimits) -> Choices:
             "best_of",
             f"{beams} is beam search, which cannot be streamed; leave out stream or best_of",
         )
+    if beams is not None and beams > 1 and not limits.has_beams:
+        raise fields.invalid(
+            "best_of",
+            f"{beams} is beam search, which this model is not served with; leave it out; n makes "
+            "several answers",
+        )
     return Choices(n, beams or 1)

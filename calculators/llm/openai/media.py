@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from calculators.llm.images.encoded_image import ImageReference
 from calculators.llm.openai import fields
 from calculators.llm.openai.request_limits import RequestLimits
 
 
 class MediaCheck:
-    """Counts the media of one request; ``path`` is where the part stands."""
+    """Gathers the media of one request.
+
+    Attributes:
+        images: in the order of the messages.
+    """
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limit = limits.max_images
-        self._images = 0
+        self.images: list[ImageReference] = []
 
-    def image(self, path: str) -> None:
+    def image(self, path: str, url: str, member: str) -> None:
         """One more image.
+
+        Args:
+            path: where the part stands.
+            url: what it says of the image.
+            member: where in the part it says so, such as ``image_url.url``.
 
         Raises:
             RequestError: the model reads none, or not that many.
         """
         if not self._limit:
             raise fields.invalid(path, "this model does not read images")
-        self._images += 1
-        if self._images > self._limit:
+        self.images.append(ImageReference(url, f"{path}.{member}"))
+        if len(self.images) > self._limit:
             raise fields.invalid(path, f"only {self._limit} images are allowed")
 
     def audio(self, path: str) -> None:

@@ -24,17 +24,22 @@ _NAMES: Final = (
     "n_ctx",
     "sliding_window",
 )
+#: Where models of text and images have what is about text.
+_TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
 
 
 def model_length(config: dict[str, Any]) -> int | None:
     """Tokens of prompt and answer together, from a parsed ``config.json``; None: it does not say.
 
-    Source: OpenVINO Model Server ``llm/servable_initializer.cpp``.
+    Source: OpenVINO Model Server ``llm/servable_initializer.cpp``, which does not look into the
+    part on text of models that see.
     """
-    for name in _NAMES:
-        value = config.get(name)
-        if type(value) is int and 0 <= value < 2**32:
-            return value
+    texts = (config.get(name) for name in _TEXT_PARTS)
+    for part in (config, *(text for text in texts if isinstance(text, dict))):
+        for name in _NAMES:
+            value = part.get(name)
+            if type(value) is int and 0 <= value < 2**32:
+                return value
     return None
 
 
@@ -48,11 +53,17 @@ def read_model_length(directory: Path) -> int | None:
 
 
 def fit_to_model(
-    settings: GenerationSettings, prompt_tokens: int, length: int | None, *, param: str
+    settings: GenerationSettings,
+    prompt_tokens: int,
+    length: int | None,
+    *,
+    param: str,
+    has_images: bool = False,
 ) -> GenerationSettings:
     """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
 
-    A request that names no number of tokens gets what is left.
+    A request that names no number of tokens gets what is left. With images the engine counts once
+    more: ``prompt_tokens`` are those of the text then.
 
     Raises:
         RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is where the
@@ -71,6 +82,8 @@ def fit_to_model(
             code=Code.OUT_OF_RANGE,
             reason=TOO_LONG,
         )
+    if has_images:
+        return msgspec.structs.replace(settings, max_length=length)
     if asked is not None:
         return settings
     return msgspec.structs.replace(settings, max_new_tokens=room)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calculators.llm.engine.engine_settings import DecodingMode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
@@ -12,6 +14,7 @@ class RequestLimits:
     Attributes:
         max_tokens_limit: of new tokens, and how many a request gets that names no number; the
             option of that name. None is no limit.
+        decoding_mode: whether tokens are proposed, which some members do not go with.
         best_of_limit: beams; the option of that name.
         max_model_length: tokens of prompt and answer together, from the model's ``config.json``;
             None when it does not say.
@@ -23,9 +26,12 @@ class RequestLimits:
         max_messages: messages in a chat request.
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 is a model that reads text only.
+        has_logprobs: does the engine tell log-probabilities?
+        has_beams: does it search with beams?
     """
 
     max_tokens_limit: int | None = None
+    decoding_mode: DecodingMode = "standard"
     best_of_limit: int = 20
     max_model_length: int | None = None
     max_choices: int = 16
@@ -36,3 +42,5 @@ class RequestLimits:
     max_messages: int = 4096
     max_prompts: int = 64
     max_images: int = 0
+    has_logprobs: bool = True
+    has_beams: bool = True

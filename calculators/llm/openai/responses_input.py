@@ -17,8 +17,10 @@ from calculators.llm.openai.request_limits import RequestLimits
 _TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
-def read_input(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
-    """A string, which is what the user says, or an array of items.
+def read_input(
+    value: object, limits: RequestLimits, media: MediaCheck | None = None
+) -> list[dict[str, Any]]:
+    """A string, which is what the user says, or an array of items. ``media`` is told of images.
 
     Raises:
         RequestError: ``param`` is the place, such as ``input[2].content[0].text``.
@@ -37,7 +39,7 @@ def read_input(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
         raise fields.invalid(
             "input", f"{len(value)} items are more than the maximum {limits.max_messages}"
         )
-    conversation = _Conversation(MediaCheck(limits))
+    conversation = _Conversation(media or MediaCheck(limits))
     for place, item in enumerate(value):
         conversation.add(item, f"input[{place}]")
     conversation.flush()
@@ -143,7 +145,7 @@ class _Conversation:
                 return {"type": "text", "text": _string(part, _TEXT_PARTS[kind], path)}
             case "input_image":
                 url = _image_url(part, f"{path}.image_url")
-                self._media.image(path)
+                self._media.image(path, url, "image_url")
                 return {"type": "image_url", "image_url": {"url": url}}
             case "input_audio":
                 audio = fields.json_object(part, "input_audio", f"{path}.input_audio")

@@ -11,6 +11,7 @@ from calculators.llm.openai import fields
 from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import read_body, read_generation
+from calculators.llm.openai.media import MediaCheck
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.responses_input import read_input
@@ -72,7 +73,8 @@ def parse_responses_request(
     generation["structured"] = only_one(
         generation["structured"], read_text_format(text.get("format"), "text.format")
     )
-    messages = read_input(body.get("input"), limits)
+    media = MediaCheck(limits)
+    messages = read_input(body.get("input"), limits, media)
     settings = generation["settings"]
     return ResponsesRequest(
         **generation,
@@ -81,6 +83,7 @@ def parse_responses_request(
         messages=_with_instructions(fields.string(body, "instructions"), messages),
         template=_read_template(body),
         logprobs=settings.logprobs,
+        images=tuple(media.images),
         echo=_read_echo(body, settings, tools),
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
+from calculators.llm.openai.assisted_decoding import read_assisted_decoding, refuse_unassisted
 from calculators.llm.openai.choices import read_choices
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.model_defaults import ModelDefaults
@@ -52,6 +53,8 @@ def read_sampling(
     echo = endpoint is Endpoint.COMPLETIONS and bool(fields.boolean(body, "echo"))
     max_new_tokens = _read_max_new_tokens(body, endpoint, defaults, limits, echo=echo)
     min_new_tokens = _read_min_new_tokens(body, defaults, max_new_tokens)
+    if limits.decoding_mode != "standard" and not body.get("min_tokens"):
+        min_new_tokens = 0  # the model's own default; the library would not keep to it
     ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
     repetition, frequency, presence = _read_penalties(body, defaults, beams=choices.beams)
     length_penalty = _first(fields.number(body, "length_penalty"), defaults.length_penalty)
@@ -63,9 +66,16 @@ def read_sampling(
     min_p = _first(fields.number(body, "min_p", minimum=0, below=1), defaults.min_p)
     top_k = _read_top_k(body, defaults)
     seed = fields.integer(body, "seed")
-    _check_assisted_decoding(body)
+    mode = limits.decoding_mode
+    assisted = read_assisted_decoding(body, mode)
 
     do_sample = temperature is not None and temperature > 0 and choices.beams == 1
+    refuse_unassisted(
+        mode,
+        assisted,
+        min_tokens=fields.integer(body, "min_tokens"),
+        do_sample=do_sample,
+    )
     if do_sample and top_p == 0:
         raise fields.invalid(
             "top_p", "0 leaves no token to sample; use temperature 0 or a larger one"
@@ -90,8 +100,9 @@ def read_sampling(
         length_penalty=length_penalty,
         num_beams=choices.beams,
         num_return_sequences=choices.n if do_sample or choices.beams > 1 else 1,
-        logprobs=_read_wants_logprobs(body, endpoint),
+        logprobs=_read_wants_logprobs(body, endpoint, limits),
         echo=echo,
+        **assisted._asdict(),
     )
 
 
@@ -189,7 +200,20 @@ def _read_top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
     return defaults.top_k or None
 
 
-def _read_wants_logprobs(body: Mapping[str, Any], endpoint: Endpoint) -> bool:
+def _read_wants_logprobs(
+    body: Mapping[str, Any], endpoint: Endpoint, limits: RequestLimits
+) -> bool:
+    wanted = _asks_for_logprobs(body, endpoint)
+    if wanted and not limits.has_logprobs:
+        raise fields.invalid(
+            "logprobs" if body.get("logprobs") is not None else "include",
+            "this model is served one request at a time (pipeline_type LM or VLM), where "
+            "log-probabilities are not known; leave it out",
+        )
+    return wanted
+
+
+def _asks_for_logprobs(body: Mapping[str, Any], endpoint: Endpoint) -> bool:
     match endpoint:
         case Endpoint.CHAT_COMPLETIONS:
             return read_chat_logprobs(body)
@@ -228,14 +252,3 @@ def read_responses_logprobs(body: Mapping[str, Any]) -> bool:
 def read_completion_logprobs(body: Mapping[str, Any]) -> int | None:
     """``logprobs`` of a completion request: None, 0 or 1; 1 repeats the chosen token as the top."""
     return fields.integer(body, "logprobs", maximum=1)
-
-
-def _check_assisted_decoding(body: Mapping[str, Any]) -> None:
-    """Fields for models with a draft model or prompt look-up; they change speed, not answers."""
-    tokens = fields.integer(body, "num_assistant_tokens")
-    threshold = fields.number(body, "assistant_confidence_threshold", minimum=0, maximum=1)
-    fields.integer(body, "max_ngram_size")
-    if tokens and threshold:
-        raise fields.invalid(
-            "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +32,21 @@ VISION_FILES: Final = (
     ("openvino_language_model.xml", "the language model", _IR),
     ("openvino_language_model.bin", "the language model's weights", _IR),
     ("openvino_text_embeddings_model.xml", "the embedding of text", _IR),
+    ("openvino_text_embeddings_model.bin", "the embedding of text's weights", _IR),
     ("openvino_vision_embeddings_model.xml", "the embedding of images", _IR),
     ("openvino_vision_embeddings_model.bin", "the embedding of images' weights", _IR),
     *_TOKENIZER,
 )
+#: What a model that sees needs besides, by the ``model_type`` of its ``config.json``.
+_FURTHER_MODELS: Final[Mapping[object, tuple[str, ...]]] = {
+    "minicpmv": ("resampler",),
+    "phi3_v": ("vision_projection",),
+    "phi4mm": ("vision_projection",),
+    "qwen2_vl": ("vision_embeddings_merger",),
+    "qwen2_5_vl": ("vision_embeddings_merger",),
+    "qwen3_vl": ("vision_embeddings_merger", "vision_embeddings_pos"),
+    "llava_next_video": ("multi_modal_projector", "vision_resampler"),
+}
 _JSON_FILES: Final = ("config.json", "tokenizer_config.json")
 
 
@@ -75,9 +87,22 @@ def sees_images(model: Path) -> bool:
     )
 
 
+def _needed(path: Path) -> Sequence[tuple[str, str, str]]:
+    if not sees_images(path):
+        return TEXT_FILES
+    try:
+        kind = json.loads((path / "config.json").read_bytes()).get("model_type")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        # Told of, or missed, later.
+        return VISION_FILES
+    further = _FURTHER_MODELS.get(kind, ()) if isinstance(kind, str) else ()
+    names = [f"openvino_{name}_model{end}" for name in further for end in (".xml", ".bin")]
+    return (*VISION_FILES, *((name, f"a part of {kind} models", _IR) for name in names))
+
+
 def _check_files(path: Path, shown: str) -> None:
     """Say which file is missing, before the library says less."""
-    for name, purpose, source in VISION_FILES if sees_images(path) else TEXT_FILES:
+    for name, purpose, source in _needed(path):
         file = path / name
         if not file.is_file():
             raise ResourceError(f"{shown} has no {name} ({purpose}); {source}")

@@ -12,26 +12,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.options.adapter_options import with_adapters
+from calculators.llm.options.cache_checks import check_cache
 from calculators.llm.options.cache_options import read_cache_eviction, read_sparse_attention
+from calculators.llm.options.draft_options import draft_warnings, with_draft
 from calculators.llm.options.model_files import find_model
+from calculators.llm.options.npu_properties import read_max_prompt_length, with_npu_at_top
 from calculators.llm.options.pipeline_type import find_pipeline_type
 from calculators.llm.options.plugin_config import read_plugin_config
+from calculators.llm.options.stateful_options import check_stateful
 from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
 
 OPTIONS_TYPE: Final = "mediapipe.LLMCalculatorOptions"
 
 _NO_PARSER: Final = "none"
-
-#: Options of the draft model that only mean something with ``draft_models_path``.
-_DRAFT: Final = (
-    "draft_device",
-    "draft_max_num_batched_tokens",
-    "draft_cache_size",
-    "draft_block_size",
-    "draft_max_num_seqs",
-    "draft_dynamic_split_fuse",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +38,7 @@ class NodeOptions:
         model_directory: where the model's other files are: ``model_path``, or its folder.
         tool_parser, reasoning_parser: "" is decided by the chat template.
         max_tokens_limit: None is none.
+        max_prompt_tokens: what an NPU takes at most; None is no limit of the device.
         warnings: what is accepted and has no effect yet, in words.
     """
 
@@ -51,6 +47,7 @@ class NodeOptions:
     engine: EngineSettings
     best_of_limit: int
     max_tokens_limit: int | None
+    max_prompt_tokens: int | None
     tool_parser: str
     reasoning_parser: str
     enable_tool_guided_generation: bool
@@ -82,16 +79,21 @@ def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
     for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
         if getattr(options, name) == 0:
             raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
+    engine = _engine_settings(options, path, settings.cache_dir)
+    warnings = [*check_stateful(options, engine), *check_cache(options, engine)]
+    engine = with_draft(engine, options, settings.directory)
+    warnings += draft_warnings(engine, options)
     return NodeOptions(
         model_path=path,
         model_directory=path if path.is_dir() else path.parent,
-        engine=_engine_settings(options, path, settings.cache_dir),
+        engine=with_adapters(engine, options, settings),
         best_of_limit=options.best_of_limit,
         max_tokens_limit=options.max_tokens_limit if options.HasField("max_tokens_limit") else None,
+        max_prompt_tokens=read_max_prompt_length(engine.plugin_config, engine.device),
         tool_parser=options.tool_parser,
         reasoning_parser=options.reasoning_parser,
         enable_tool_guided_generation=options.enable_tool_guided_generation,
-        warnings=_warnings(options),
+        warnings=(*warnings, *_warnings(options)),
     )
 
 
@@ -120,21 +122,12 @@ def _engine_settings(options: Any, path: Path, cache_dir: str) -> EngineSettings
         else None,
         cache_eviction=read_cache_eviction(options),
         sparse_attention=read_sparse_attention(options),
-        plugin_config=plugin_config,
+        plugin_config=with_npu_at_top(plugin_config, pipeline_type, options.device),
     )
 
 
 def _warnings(options: Any) -> tuple[str, ...]:
     found: list[str] = []
-    if options.draft_models_path:
-        found.append(
-            "draft_models_path: speculative decoding is not served by this version; the model "
-            "answers without it"
-        )
-    else:
-        given = [name for name in _DRAFT if options.HasField(name)]
-        if given:
-            raise ResourceError(f"{given[0]}: options of a draft model need draft_models_path")
     if options.HasField("chat_template_mode") and not options.chat_template_mode:
         found.append("chat_template_mode: MINJA is rendered by Jinja")
     return tuple(found)

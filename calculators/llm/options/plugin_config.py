@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from calculators.llm.engine.engine_settings import PluginValue
+from calculators.llm.options.cache_precision import check_cache_precision
 from graph_runtime import ResourceError
 
 
@@ -16,7 +17,7 @@ def read_plugin_config(
     ``DEVICE_PROPERTIES`` may hold an object per device.
 
     Raises:
-        ResourceError: anything else.
+        ResourceError: anything else, or a precision of the cache that is none.
     """
     if not text.strip():
         return {}
@@ -42,6 +43,9 @@ def read_plugin_config(
             raise ResourceError(
                 f'plugin_config: the value of "{key}" must be a string, a number or a boolean'
             )
+    check_cache_precision(config)
+    for value in config.get("DEVICE_PROPERTIES", {}).values():
+        check_cache_precision(value)
     if isinstance(config.get("NUM_STREAMS"), int):
         config["NUM_STREAMS"] = str(config["NUM_STREAMS"])
     return config

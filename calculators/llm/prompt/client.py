@@ -11,6 +11,7 @@ import msgspec
 
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.http_payload import RequestError
+from calculators.llm.images.encoded_image import EncodedImage
 from calculators.llm.openai.model_length import TOO_LONG
 from calculators.llm.prompt.messages import (
     Chat,
@@ -52,6 +53,7 @@ class PromptProcess:
         *,
         name: str,
         max_tokens: int | None = None,
+        sees_images: bool = False,
         seconds: float = SECONDS,
     ) -> None:
         """``name``: of the served model, for messages; ``max_tokens``: what it can hold."""
@@ -61,7 +63,7 @@ class PromptProcess:
         self._child = Supervisor(
             name=f'prompt process of "{name}"',
             module="calculators.llm.prompt.process",
-            load=Load(model_path, MEMORY, max_tokens),
+            load=Load(model_path, MEMORY, max_tokens, sees_images),
             decode=from_prompt_decoder.decode,
             ready=Ready,
             on_message=self._take,
@@ -99,13 +101,15 @@ class PromptProcess:
         messages: list[dict[str, Any]],
         tools: list[dict[str, Any]] | None = None,
         template_kwargs: dict[str, Any] | None = None,
+        images: list[EncodedImage] | None = None,
     ) -> Prompt:
-        """The prompt that a chat becomes.
+        """The prompt that a chat becomes. ``messages`` have the tags of ``images``.
 
         Raises:
-            RequestError: the template refuses it, or takes too long; the process is down.
+            RequestError: the template refuses it, or takes too long; an image cannot be read; the
+                process is down.
         """
-        message = Chat(next(self._ids), messages, tools, template_kwargs or {})
+        message = Chat(next(self._ids), messages, tools, template_kwargs or {}, images or [])
         prompt: Prompt = await self._ask(message)
         return prompt
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import openvino_genai as genai
 
+from calculators.http_payload import RequestError
 from calculators.llm.chat_template import (
     ChatTemplate,
     ChatTemplateError,
@@ -18,6 +20,9 @@ from calculators.llm.chat_template import (
     prepare_history,
 )
 from calculators.llm.child.library_errors import library_reason
+from calculators.llm.engine.messages import Image
+from calculators.llm.images.encoded_image import EncodedImage
+from calculators.llm.images.tags import check_tags, check_tokens, media_tokens, without_tags
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -51,10 +56,16 @@ class PromptMaker:
         ChatTemplateError: a file of the template is broken.
     """
 
-    def __init__(self, model_path: str, max_tokens: int | None = None) -> None:
+    def __init__(
+        self, model_path: str, max_tokens: int | None = None, *, sees_images: bool = False
+    ) -> None:
         self._tokenizer = genai.Tokenizer(model_path)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
         self._max_tokens = max_tokens
+        self._sees_images = sees_images
+        self._media_tokens: dict[int, str] = {}
+        if sees_images:
+            self._media_tokens = media_tokens(_read_config(Path(model_path)), self._vocabulary)
         self._max_bytes: int | None = None
         if max_tokens is not None:
             # No token stands for more text than the longest piece has bytes.
@@ -100,8 +111,7 @@ class PromptMaker:
         try:
             match message:
                 case Chat():
-                    text = self.render(message)
-                    return Prompt(message.request_id, self.encode(text, special=False), text)
+                    return self._chat(message)
                 case Encode():
                     ids = self.encode(message.text, special=message.add_special_tokens)
                     return Prompt(message.request_id, ids, message.text)
@@ -111,6 +121,8 @@ class PromptMaker:
                     return Text(
                         message.request_id, self.decode(message.ids, message.skip_special_tokens)
                     )
+        except RequestError as error:
+            return Refused(message.request_id, str(error), error.param or "messages")
         except ChatTemplateError as error:
             is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
             code = error.code if is_clients else Code.INTERNAL
@@ -124,6 +136,15 @@ class PromptMaker:
                 return Refused(message.request_id, _TOO_MUCH_MEMORY)
             reason = f"the tokenizer failed: {library_reason(error)}"
             return Refused(message.request_id, reason, code=Code.INTERNAL.name)
+
+    def _chat(self, chat: Chat) -> Prompt:
+        text = self.render(chat)
+        if not self._sees_images:
+            return Prompt(chat.request_id, self.encode(text, special=False), text)
+        check_tags(text, len(chat.images))
+        ids = self.encode(without_tags(text), special=False)
+        check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
+        return Prompt(chat.request_id, ids, text, _decoded(chat.images))
 
     def render(self, chat: Chat) -> str:
         """The prompt of a chat.
@@ -206,3 +227,17 @@ class PromptMaker:
         chance = random.Random(0)
         for _ in range(_RANDOM_SAMPLES if size else 0):
             yield [chance.randrange(size) for _ in range(chance.randint(1, 24))]
+
+
+def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:
+    if not images:
+        return ()
+    # Imported here: only models that see need it.
+    from calculators.llm.images.decoding import decode_images
+
+    return decode_images(images)
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    config = json.loads((directory / "config.json").read_bytes())
+    return config if isinstance(config, dict) else {}

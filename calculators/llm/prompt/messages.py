@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from calculators.child_process.messages import LoadFailed, Stop
+from calculators.llm.engine.messages import Image
+from calculators.llm.images.encoded_image import EncodedImage
 from calculators.llm.text.token_table import TokenTable
 
 
@@ -17,20 +19,27 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     Attributes:
         memory_limit: bytes that the process may grow by when it has loaded.
         max_tokens: what the model can hold; prompts that must be longer are not even tokenized.
+        sees_images: text must not look like an image.
     """
 
     model_path: str
     memory_limit: int
     max_tokens: int | None = None
+    sees_images: bool = False
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
-    """Render messages and tokenize the prompt, without adding special tokens."""
+    """Render messages and tokenize the prompt, without adding special tokens.
+
+    Attributes:
+        images: what the tags in the messages stand for, see `calculators.llm.images.tags`.
+    """
 
     request_id: int
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
     template_kwargs: dict[str, Any] = {}
+    images: list[EncodedImage] = []
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
@@ -82,11 +91,17 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
-    """A prompt: its token ids (int64, native byte order), and its text."""
+    """A prompt.
+
+    Attributes:
+        input_ids: its tokens (int64, native byte order), without those of images.
+        text: as a text; with the tags of its images.
+    """
 
     request_id: int
     input_ids: bytes
     text: str
+    images: tuple[Image, ...] = ()
 
     @property
     def ids(self) -> Sequence[int]:

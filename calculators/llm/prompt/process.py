@@ -15,7 +15,7 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     # Imported here: the library takes long to load, and may be what is broken.
     from calculators.llm.prompt.maker import PromptMaker
 
-    maker = PromptMaker(message.model_path, message.max_tokens)
+    maker = PromptMaker(message.model_path, message.max_tokens, sees_images=message.sees_images)
     return maker.ready(), maker.answer
 
 

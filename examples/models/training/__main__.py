@@ -11,11 +11,13 @@ from pathlib import Path
 
 WORK = Path("build/demo_model")
 DEMO = Path(__file__).parents[1] / "demo"
+DRAFT = Path(__file__).parents[1] / "demo_draft"
+COMMANDS = ("data", "train", "export", "check", "all", "draft")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.models.training")
-    parser.add_argument("command", choices=("data", "train", "export", "check", "all"))
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--work", type=Path, default=WORK, help=f"checkpoints (default {WORK})")
     parser.add_argument("--model", type=Path, default=DEMO, help="folder of the exported model")
     parser.add_argument("--steps", type=int, help="training steps")
@@ -32,6 +34,16 @@ def main() -> int:
         for _ in range(arguments.show):
             sys.stdout.write(document(rng) + "\n\n")
         return 0
+    if arguments.command == "draft":
+        from .draft_run import DraftSettings, train_draft
+        from .export import export_draft
+
+        of_draft = DraftSettings(
+            steps=arguments.steps or DraftSettings.steps,
+            minutes=min(arguments.minutes, DraftSettings.minutes),
+        )
+        train_draft(arguments.work, of_draft)
+        export_draft(arguments.work / "draft", arguments.model, DRAFT)
     if arguments.command in ("train", "all"):
         from .training_run import Settings, train
 

@@ -17,6 +17,16 @@ from .tokenizer import saved_tokenizer, token_id
 
 log = logging.getLogger("export")
 GRAPH = Path(__file__).parent / "graph.pbtxt"
+DRAFT_FILES = (
+    "config.json",
+    "generation_config.json",
+    "openvino_model.xml",
+    "openvino_model.bin",
+    "openvino_tokenizer.xml",
+    "openvino_tokenizer.bin",
+    "openvino_detokenizer.xml",
+    "openvino_detokenizer.bin",
+)
 
 
 def export(checkpoint: Path, target: Path) -> None:
@@ -24,14 +34,7 @@ def export(checkpoint: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        main_export(
-            str(checkpoint),
-            scratch,
-            task="text-generation-with-past",
-            ov_config=OVConfig(dtype="fp16"),
-            convert_tokenizer=False,
-        )
-        (scratch / "openvino_config.json").unlink(missing_ok=True)
+        _export_model(checkpoint, scratch)
         tokenizer = saved_tokenizer(checkpoint)
         tokenizer.chat_template = TEMPLATE.read_text(encoding="utf-8")
         tokenizer.save_pretrained(scratch)
@@ -55,6 +58,33 @@ def export(checkpoint: Path, target: Path) -> None:
                 _forget_paths(file, (checkpoint, scratch))
             shutil.copy(file, target / file.name)
             log.info("%9d bytes  %s", file.stat().st_size, file.name)
+
+
+def export_draft(checkpoint: Path, main: Path, target: Path) -> None:
+    """Writes the draft model into `target`, with the tokenizer of the model in `main`."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        _export_model(checkpoint, scratch)
+        _forget_paths(scratch / "openvino_model.xml", (checkpoint, scratch))
+        for tokenizer in ("openvino_tokenizer", "openvino_detokenizer"):
+            for suffix in (".xml", ".bin"):
+                shutil.copy(main / f"{tokenizer}{suffix}", scratch)
+        shutil.copy(main / "generation_config.json", scratch)
+        for file in DRAFT_FILES:
+            shutil.copy(scratch / file, target / file)
+            log.info("%9d bytes  %s", (target / file).stat().st_size, file)
+
+
+def _export_model(checkpoint: Path, target: Path) -> None:
+    main_export(
+        str(checkpoint),
+        target,
+        task="text-generation-with-past",
+        ov_config=OVConfig(dtype="fp16"),
+        convert_tokenizer=False,
+    )
+    (target / "openvino_config.json").unlink(missing_ok=True)
 
 
 def _forget_paths(xml: Path, paths: tuple[Path, ...]) -> None:

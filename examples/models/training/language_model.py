@@ -1,15 +1,13 @@
 """The model before training."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from .tokenizer import CONTEXT, twins
 
-HEADS = 8
-KEY_HEADS = 2
-SHARED = HEADS // KEY_HEADS  # heads that share keys and values
 HEAD = 32
 ROPE_BASE = 1e6
 WAVES = 3  # the quickest rotary frequencies: they tell neighbours apart
@@ -20,14 +18,30 @@ HAND = 0.3
 SHARPER = 1.8
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+@dataclass(frozen=True)
+class Shape:
+    """How large a model is."""
+
+    layers: int
+    hidden: int
+    feed_forward: int
+    heads: int
+    key_heads: int
+
+
+MODEL = Shape(layers=4, hidden=256, feed_forward=768, heads=8, key_heads=2)
+#: Of the draft model: two layers, or it could not copy.
+DRAFT = Shape(layers=2, hidden=128, feed_forward=192, heads=4, key_heads=1)
+
+
+def new_model(tokenizer: PreTrainedTokenizerFast, shape: Shape = MODEL) -> Qwen3ForCausalLM:
     config = Qwen3Config(  # type: ignore[no-untyped-call]
         vocab_size=len(tokenizer),
-        hidden_size=256,
-        num_hidden_layers=4,
-        intermediate_size=768,
-        num_attention_heads=HEADS,
-        num_key_value_heads=KEY_HEADS,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        intermediate_size=shape.feed_forward,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_heads,
         head_dim=HEAD,
         tie_word_embeddings=True,
         attention_bias=True,
@@ -41,7 +55,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     model = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         _begin_with_twins(model, twins(tokenizer))
-        _begin_with_looking_back(model)
+        _begin_with_looking_back(model, shape)
     return model
 
 
@@ -53,18 +67,19 @@ def _begin_with_twins(model: Qwen3ForCausalLM, pairs: list[tuple[int, int]]) -> 
         rows[spaced] = rows[plain] + 0.7 * shift + 0.3 * rows[spaced]
 
 
-def _begin_with_looking_back(model: Qwen3ForCausalLM) -> None:
+def _begin_with_looking_back(model: Qwen3ForCausalLM, shape: Shape) -> None:
     """Sets up two layers to copy, as induction heads do; few tokens of training would not find it.
 
     The first layer's heads look at the token before (its number comes from the rotary angles) and
     note what it was, in directions of their own. The second layer's heads look for places
     whose note says "after the token that I am", and hand on what stands there.
     """
+    shared = shape.heads // shape.key_heads  # heads that share keys and values
     before, after = (layer.self_attn for layer in model.model.layers[:2])
     embeddings = model.get_parameter("model.embed_tokens.weight")
-    size = model.config.hidden_size
-    directions = torch.linalg.qr(torch.randn(size, size)).Q.split(HEAD)
-    for group in range(KEY_HEADS):
+    random = torch.randn(shape.hidden, shape.hidden)
+    directions = torch.linalg.qr(random).Q.split(HEAD)
+    for group in range(shape.key_heads):
         read, note, hand = (part.clone() for part in directions[3 * group : 3 * group + 3])
         embeddings.sub_(embeddings @ note.T @ note)  # only notes are written there
         read[:QUICK], read[HEAD // 2 : HEAD // 2 + QUICK] = 0, 0  # these turn too fast to match
@@ -74,7 +89,7 @@ def _begin_with_looking_back(model: Qwen3ForCausalLM) -> None:
         before.k_proj.bias[keys][:WAVES] = PULL
         after.k_proj.weight[keys] = 2 * note
         after.v_proj.weight[keys] = hand
-        for head in range(group * SHARED, (group + 1) * SHARED):
+        for head in range(group * shared, (group + 1) * shared):
             rows = slice(head * HEAD, (head + 1) * HEAD)
             before.q_proj.weight[rows] *= 0.3
             for wave in range(WAVES):

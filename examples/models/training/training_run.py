@@ -38,7 +38,7 @@ def train(directory: Path, settings: Settings) -> None:
     tokenizer = _tokenizer(directory / "tokenizer", settings.seed)
     model = new_model(tokenizer)
     log.info("%d parameters", sum(parameter.numel() for parameter in model.parameters()))
-    optimizers = _optimizers(model, settings)
+    optimizers = make_optimizers(model, settings)
     batches = Batches(tokenizer, settings.seed, settings.batch_tokens)
     step, pool, seconds, seen = 0, 0, 0.0, 0
     checkpoint = directory / "checkpoint.pt"
@@ -56,7 +56,7 @@ def train(directory: Path, settings: Settings) -> None:
     total, total_weight = 0.0, 0.0
     while done < 1:
         began = time.monotonic()
-        rate = _rate(step, done, settings)
+        rate = rate_at(step, done, settings)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["full_rate"] * rate
@@ -108,7 +108,7 @@ def _tokenizer(directory: Path, seed: int) -> PreTrainedTokenizerFast:
     return saved_tokenizer(directory)
 
 
-def _optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.optim.Optimizer]:
     hidden: list[torch.nn.Parameter] = []
     other: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
@@ -123,6 +123,6 @@ def _optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.optim
     return [muon, adam]
 
 
-def _rate(step: int, done: float, settings: Settings) -> float:
+def rate_at(step: int, done: float, settings: Settings) -> float:
     """Share of the full rates: up at the start, then down along a cosine."""
     return min((step + 1) / settings.warmup, max(0.01, 0.5 * (1 + math.cos(math.pi * done))))

@@ -65,16 +65,15 @@ def test_without_options_the_engine_has_the_defaults_of_openvino_model_server() 
             CacheEviction(start_size=32, recent_size=64, max_cache_size=128),
         ),
         (
-            "cache_eviction_config { start_size: 1 recent_size: 2 max_cache_size: 4"
-            " aggregation_mode: SUM apply_rotation: true snapkv_window_size: 16"
+            "cache_eviction_config { start_size: 32 recent_size: 64 max_cache_size: 160"
+            " aggregation_mode: SUM apply_rotation: false snapkv_window_size: 16"
             " kv_crush_config { anchor_point_mode: ONES budget: 1 rng_seed: 42 } }",
             "cache_eviction",
             CacheEviction(
-                start_size=1,
-                recent_size=2,
-                max_cache_size=4,
+                start_size=32,
+                recent_size=64,
+                max_cache_size=160,
                 aggregation_mode="SUM",
-                apply_rotation=True,
                 snapkv_window_size=16,
                 kv_crush_budget=1,
                 kv_crush_anchor_point_mode="ONES",
@@ -83,9 +82,10 @@ def test_without_options_the_engine_has_the_defaults_of_openvino_model_server() 
         ),
         ("sparse_attention_config {}", "sparse_attention", SparseAttention()),
         (
+            'device: "GPU" '
             "sparse_attention_config { mode: XATTENTION num_last_dense_tokens_in_prefill: 1"
             " num_retained_start_tokens_in_cache: 2 num_retained_recent_tokens_in_cache: 3"
-            " xattention_threshold: 0.5 xattention_block_size: 4 xattention_stride: 5 }",
+            " xattention_threshold: 0.5 xattention_block_size: 96 xattention_stride: 48 }",
             "sparse_attention",
             SparseAttention(
                 mode="XATTENTION",
@@ -93,8 +93,8 @@ def test_without_options_the_engine_has_the_defaults_of_openvino_model_server() 
                 num_retained_start_tokens_in_cache=2,
                 num_retained_recent_tokens_in_cache=3,
                 xattention_threshold=0.5,
-                xattention_block_size=4,
-                xattention_stride=5,
+                xattention_block_size=96,
+                xattention_stride=48,
             ),
         ),
     ],
@@ -273,7 +273,7 @@ def test_the_scheduler_evicts_as_told(mode: str) -> None:
     config = scheduler_config(
         read(
             "cache_eviction_config { start_size: 32 recent_size: 128 max_cache_size: 672"
-            " aggregation_mode: SUM apply_rotation: true snapkv_window_size: 16"
+            " aggregation_mode: SUM snapkv_window_size: 16"
             f" kv_crush_config {{ anchor_point_mode: {mode} budget: 1 rng_seed: 42 }} }}"
         ).engine
     )
@@ -283,7 +283,7 @@ def test_the_scheduler_evicts_as_told(mode: str) -> None:
     assert eviction.get_recent_size() == 128
     assert eviction.get_max_cache_size() == 672
     assert eviction.aggregation_mode.name == "SUM"
-    assert eviction.apply_rotation
+    assert not eviction.apply_rotation
     assert eviction.snapkv_window_size == 16
     crush = eviction.kvcrush_config
     assert (crush.anchor_point_mode.name, crush.budget, crush.rng_seed) == (mode, 1, 42)
@@ -296,7 +296,7 @@ def test_the_schedulers_own_defaults_hold_for_sparse_attention() -> None:
     assert config.sparse_attention_config.mode.name == "TRISHAPE"
     assert config.sparse_attention_config.num_last_dense_tokens_in_prefill == 100
     assert config.sparse_attention_config.num_retained_recent_tokens_in_cache == 1920
-    config = given("sparse_attention_config { mode: XATTENTION xattention_stride: 9 }")
+    config = given('device: "GPU" sparse_attention_config {mode: XATTENTION xattention_stride: 16}')
     assert config.sparse_attention_config.mode.name == "XATTENTION"
-    assert config.sparse_attention_config.xattention_stride == 9
+    assert config.sparse_attention_config.xattention_stride == 16
     assert config.sparse_attention_config.xattention_block_size == 64

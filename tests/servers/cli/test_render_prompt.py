@@ -45,6 +45,14 @@ def test_the_prompt_and_nothing_else(model: Path) -> None:
     assert rendered(model, request) == "<user>Hellö\n<assistant>"
 
 
+def test_images_are_tags(model: Path) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}}
+    content = [{"type": "text", "text": "See"}, image, image]
+    request = {"messages": [{"role": "user", "content": content}]}
+    tags = "See\n<ov_genai_image_0>\n<ov_genai_image_1>"
+    assert rendered(model, request) == f"<user>{tags}\n<assistant>"
+
+
 def test_the_prompt_is_utf_8_wherever_it_runs(model: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "render-prompt", str(model)],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from servers.cli.task_arguments import add_task_arguments, given_options
+from servers.task_graph import TextGeneration
 from tests.servers.cli.process import ROOT, graphrt
 from tests.servers.cli.serving import Serving, make_site
 
@@ -44,8 +47,9 @@ def names(directory: Path) -> set[str]:
     [
         [*TASK, "--pipeline_type", "LM_CB", "--max_num_seqs=8", "--port", "auto"],
         ["--model_name", "SmolLM2", "--model_path", "model"],
+        [*TASK, "--pipeline_type", "LM"],
     ],
-    ids=["with a task", "without"],
+    ids=["with a task", "without", "one at a time"],
 )
 def test_a_model_without_a_graph_answers_and_nothing_is_written(
     model: Path, words: list[str]
@@ -59,12 +63,22 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
             answer = json.loads(response.read())
         assert response.status == 200, answer
         assert answer["usage"]["completion_tokens"] in range(1, 5)
+        assert "no effect" not in "".join(serving.log)
         maps = Path(f"/proc/{serving.pid}/maps")
         if maps.exists():  # the model is in the engine's process
             assert "libopenvino" not in maps.read_text(encoding="utf-8")
         serving.send_signal()
         assert serving.end()[0] == 0
     assert names(model) == before
+
+
+@pytest.mark.parametrize("kind", ["AUTO", "LM_CB", "LM", "VLM_CB", "VLM"])
+def test_every_type_that_is_served_can_be_given(kind: str) -> None:
+    command = argparse.ArgumentParser()
+    add_task_arguments(command)
+    given = given_options(command.parse_args(["--pipeline_type", kind]))
+    assert given == {"pipeline_type": kind}
+    assert f"pipeline_type: {kind}" in TextGeneration(**given).graph()
 
 
 def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
@@ -84,7 +98,7 @@ def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
     [
         ("--pipeline_type invalid", "argument --pipeline_type: 'invalid' is not known."),
         ("--pipeline_type LM_BC", "Did you mean `LM_CB`?"),
-        ("--pipeline_type VLM", "VLM is not served by this version; served: AUTO, LM_CB, LM"),
+        ("--pipeline_type OMNI", "OMNI is not served by this version; served: AUTO, LM_CB, LM, V"),
         ("--max_num_seqs 0", "a number from 1 on is needed: '0'"),
         ("--max_num_batched_tokens many", "a number from 1 on is needed: 'many'"),
         ("--cache_size -1", "a number from 0 on is needed: '-1'"),

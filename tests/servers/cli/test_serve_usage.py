@@ -60,6 +60,9 @@ def site(tmp_path: Path) -> Path:
         ("config.json --tls_client_ca a", "--tls_client_ca needs --tls_certificate and --tls_key"),
         ("config.json --request_timeout soon", "a number of seconds from 0 on is needed"),
         ("config.json --max_connections 0", "a number from 1 on is needed"),
+        ("config.json --allowed_media_domains https://a.example", "a name without http:// or path"),
+        ("config.json --allowed_media_domains a.example:80", "a host is given without its port"),
+        ("config.json --allowed_media_domains all,a.example", "`all` stands alone"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> None:
@@ -79,6 +82,7 @@ def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> Non
         ("--model_name a --model_path none", "--model_path none: no such directory"),
         ("config.json --calculators none.py", "no such file"),
         ("config.json --log_path none/log", "--log_path none/log: No such file or directory"),
+        ("config.json --allowed_local_media_path none", "none: no such directory"),
         ("config.json --api_key_file none", "error: none: no such file or directory"),
         ("config.json --api_key_file calcs.py", "error: calcs.py: line 1 is no key"),
         ("config.json --tls_certificate a --tls_key b", "error: a: no such file or directory"),

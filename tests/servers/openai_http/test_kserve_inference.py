@@ -239,6 +239,8 @@ def test_bodies_may_be_compressed(run: Run, encoding: str, encode: Any) -> None:
 
 
 BODY = json.dumps({"inputs": [numbers(1)]}).encode()
+# Without the time of day: it would be in the test's name.
+ZIPPED = gzip.compress(BODY, mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +250,8 @@ BODY = json.dumps({"inputs": [numbers(1)]}).encode()
         ("gzip, gzip", BODY, 415, "the only Content-Encodings"),
         ("gzip", BODY, 400, "the body is not encoded as its Content-Encoding says"),
         ("gzip", b"", 400, "the body is not encoded as its Content-Encoding says"),
-        ("gzip", gzip.compress(BODY, mtime=0)[:-1], 400, "not encoded as its Content-Encoding says"),
-        ("gzip", gzip.compress(BODY, mtime=0) + b"x", 400, "not encoded as its Content-Encoding says"),
+        ("gzip", ZIPPED[:-1], 400, "not encoded as its Content-Encoding says"),
+        ("gzip", ZIPPED + b"x", 400, "not encoded as its Content-Encoding says"),
         ("gzip", zlib.compress(BODY), 400, "not encoded as its Content-Encoding says"),
         ("deflate", _raw_deflate(BODY), 400, "not encoded as its Content-Encoding says"),
         ("gzip", gzip.compress(bytes(2**21 + 1)), 413, "content is larger than 2097152 bytes"),

@@ -16,6 +16,7 @@ from calculators.llm.chat_template import (
     analyze_source,
     prepare_history,
 )
+from calculators.llm.images.tags import with_tags
 from calculators.llm.openai.messages import normalise_messages
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.responses_input import read_input
@@ -102,22 +103,6 @@ def check_path(document: dict[str, Any], check: dict[str, Any]) -> None:
             assert check["path"] == "messages"  # "is ChatHistory": a type of the library
 
 
-def with_decoded_images(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the image decoder leaves: a tag for each image."""
-    count = 0
-    decoded = []
-    for message in messages:
-        parts = message["content"]
-        if isinstance(parts, list):
-            parts = list(parts)
-            for place, part in enumerate(parts):
-                if part["type"] == "image_url":
-                    parts[place] = {"type": "text", "text": f"<ov_genai_image_{count}>"}
-                    count += 1
-        decoded.append({**message, "content": parts})
-    return decoded
-
-
 @pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_case(case: dict[str, Any]) -> None:
@@ -187,5 +172,5 @@ def run_pipeline(case: dict[str, Any], expected: dict[str, Any]) -> None:
         return
     assert expected["parse_ok"]
     template = template_of(case)
-    history = prepare_history(with_decoded_images(messages), analyze(template))
+    history = prepare_history(with_tags(messages), analyze(template))
     check_prompt(template.render(history), expected)

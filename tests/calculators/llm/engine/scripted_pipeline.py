@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Metrics, Tokens
+from calculators.llm.engine.messages import Add, Metrics, Tokens
 from calculators.llm.structured.grammar import Grammar
 from tests.calculators.llm.demo_model import ids_of
 
@@ -27,11 +27,15 @@ class ScriptedPipeline:
     def has_work(self) -> bool:
         return bool(self.running)
 
-    def add(self, request_id: int, input_ids: bytes, settings: GenerationSettings) -> None:
-        if input_ids in (REFUSED, b""):
+    @property
+    def has_news(self) -> bool:
+        return bool(self.running)
+
+    def add(self, request: Add) -> None:
+        if request.input_ids in (REFUSED, b""):
             raise Refused("such a prompt is not taken")
-        self._is_broken = self._is_broken or input_ids == BREAKING
-        self.running[request_id] = (0, settings)
+        self._is_broken = self._is_broken or request.input_ids == BREAKING
+        self.running[request.request_id] = (0, request.settings)
 
     def cancel(self, request_id: int) -> None:
         self.cancelled.append(request_id)

@@ -13,7 +13,7 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config
-from calculators.llm.engine.messages import Tokens
+from calculators.llm.engine.messages import Add, Tokens
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import ENDLESS, PROMPT, part
 
@@ -54,27 +54,27 @@ def ends(gained: list[Tokens], request_id: int) -> list[tuple[int, str]]:
 
 
 def test_a_full_cache_ends_a_generation(small_cache: GenaiPipeline) -> None:
-    small_cache.add(1, PROMPT, part(ENDLESS).settings)
+    small_cache.add(Add(1, PROMPT, part(ENDLESS).settings))
     gained = run(small_cache)
     assert ends(gained, 1) == [(0, "cache")]
     assert sum(len(tokens.token_ids) for tokens in gained) > 20
 
 
 def test_a_full_cache_ends_every_beam(small_cache: GenaiPipeline) -> None:
-    small_cache.add(1, PROMPT, part(ENDLESS, choices=3, beams=4).settings)
+    small_cache.add(Add(1, PROMPT, part(ENDLESS, choices=3, beams=4).settings))
     assert ends(run(small_cache), 1) == [(0, "cache"), (1, "cache"), (2, "cache")]
 
 
 def test_a_prompt_beyond_the_cache_ends_at_once(small_cache: GenaiPipeline) -> None:
-    small_cache.add(1, PROMPT * 40, part(5).settings)
+    small_cache.add(Add(1, PROMPT * 40, part(5).settings))
     gained = run(small_cache)
     assert ends(gained, 1) == [(0, "cache")]
-    small_cache.add(2, PROMPT, part(5).settings)
+    small_cache.add(Add(2, PROMPT, part(5).settings))
     assert ends(run(small_cache), 2) == [(0, "length")]
 
 
 def test_the_library_has_its_cache_back_after_a_cancellation(pipeline: GenaiPipeline) -> None:
-    pipeline.add(1, PROMPT, part(ENDLESS).settings)
+    pipeline.add(Add(1, PROMPT, part(ENDLESS).settings))
     for _ in range(40):
         pipeline.step()
     assert pipeline.metrics().running == 1
@@ -92,7 +92,7 @@ def test_the_library_has_its_cache_back_after_a_cancellation(pipeline: GenaiPipe
 
 def test_a_request_waits_until_its_first_token(pipeline: GenaiPipeline) -> None:
     for number in range(3):
-        pipeline.add(number, PROMPT, part(3).settings)
+        pipeline.add(Add(number, PROMPT, part(3).settings))
     assert (pipeline.metrics().running, pipeline.metrics().waiting) == (0, 3)
     pipeline.step()
     assert (pipeline.metrics().running, pipeline.metrics().waiting) == (3, 0)
@@ -101,10 +101,10 @@ def test_a_request_waits_until_its_first_token(pipeline: GenaiPipeline) -> None:
 
 def test_a_refused_request_leaves_nothing(pipeline: GenaiPipeline) -> None:
     with pytest.raises(Refused) as caught:
-        pipeline.add(1, b"", part(3).settings)
+        pipeline.add(Add(1, b"", part(3).settings))
     assert ".cpp" not in str(caught.value)
     assert not pipeline.has_work
-    pipeline.add(1, PROMPT, part(3).settings)
+    pipeline.add(Add(1, PROMPT, part(3).settings))
     assert ends(run(pipeline), 1) == [(0, "length")]
 
 

@@ -84,6 +84,26 @@ def test_it_generates(model: LlmServable, runner: asyncio.Runner) -> None:
     assert model.tokens.decode(ids).replace("\ufffd", "") == text
 
 
+def test_it_generates_the_same_one_request_at_a_time(
+    model: LlmServable, runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    make_model(tmp_path, TINY)
+    graph = tmp_path / "graph.pbtxt"
+    text = graph.read_text(encoding="utf-8")
+    graph.write_text(text.replace("models_path:", "pipeline_type: LM models_path:"), "utf-8")
+    settings = GenerationSettings(max_new_tokens=12, ignore_eos=True)
+
+    async def answer() -> list[int]:
+        prompt = (await model.prompts.encode("good morning")).input_ids
+        alone = await serve(tmp_path)
+        ids = await generate(alone, prompt, settings)
+        assert ids == await generate(model, prompt, settings)
+        await alone.close()
+        return ids
+
+    assert len(runner.run(answer())) == 12
+
+
 def test_text_is_made_from_its_table(model: LlmServable, runner: asyncio.Runner) -> None:
     tokens, _ = vocabulary(TINY.vocabulary)
     # Its own tokenizer leaves out half characters; a stream shows them as of any other model.

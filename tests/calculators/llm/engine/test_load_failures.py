@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from calculators.child_process.supervisor import LoadError
 from calculators.llm.child.load_failure import load_failure
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.stateful_models import VisionModel
 from calculators.llm.prompt.client import PromptProcess
 from tests.calculators.llm.conditions import soon
-from tests.calculators.llm.demo_model import copy_of_demo, rewrite
+from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "weights cut off": ("openvino_model.bin", lambda content: content[:100_000]),
@@ -49,6 +51,18 @@ def test_the_broken_file_is_named(how: str, tmp_path: Path) -> None:
         genai.ContinuousBatchingPipeline(str(folder), genai.SchedulerConfig(), "CPU", {})
     reason = load_failure(str(folder), caught.value)
     assert file in reason
+    assert is_clean(reason, folder)
+
+
+@pytest.mark.parametrize("part", ["language", "vision_embeddings"])
+def test_the_broken_file_of_a_model_that_sees_images_is_named(part: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(DEMO.parent / "shapes_vlm", tmp_path / "model")
+    rewrite(folder / f"openvino_{part}_model.bin", lambda content: content[:1000])
+    settings = EngineSettings(model_path=str(folder), pipeline_type="VLM", device="CPU")
+    with pytest.raises(RuntimeError) as caught:
+        VisionModel(settings)
+    reason = load_failure(str(folder), caught.value)
+    assert f"openvino_{part}_model.bin" in reason
     assert is_clean(reason, folder)
 
 

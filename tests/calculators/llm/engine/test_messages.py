@@ -15,6 +15,7 @@ from calculators.llm.engine.messages import (
     Add,
     Cancel,
     Failed,
+    Image,
     Load,
     Metrics,
     Ready,
@@ -50,6 +51,7 @@ TO_ENGINE = [
     Load(VERSION, SETTINGS),
     Add(0, ids_of(), GenerationSettings()),
     Add(2**40, ids_of(1, -1, 2**62), GENERATION),
+    Add(3, ids_of(1), GENERATION, "a", (Image(1, 2, b"rgbrgb"),), group=2),
     Cancel(7),
     Stop(),
 ]

@@ -22,7 +22,9 @@ from graph_runtime import Code
         ({"max_position_embeddings": "x", "n_ctx": 7}, 7),
         ({"max_position_embeddings": -1}, None),
         ({"max_position_embeddings": True}, None),
-        ({"text_config": {"max_position_embeddings": 5}}, None),
+        ({"text_config": {"max_position_embeddings": 5}}, 5),
+        ({"max_position_embeddings": 6, "text_config": {"max_position_embeddings": 5}}, 6),
+        ({"text_config": 5, "vision_config": {"max_position_embeddings": 5}}, None),
         ([], None),
     ],
 )

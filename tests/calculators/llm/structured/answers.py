@@ -10,7 +10,7 @@ import numpy as np
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Tokens
+from calculators.llm.engine.messages import Add, Tokens
 from calculators.llm.structured.form_grammar import grammar_of
 from calculators.llm.structured.formats import Format
 from calculators.llm.structured.grammar import AnswerForm, Grammar
@@ -44,7 +44,7 @@ class Answers:
             rng_seed=seed,
         )
         self._next_id += 1
-        self.pipeline.add(self._next_id, self.tokens("<|im_start|>assistant\n"), settings)
+        self.pipeline.add(Add(self._next_id, self.tokens("<|im_start|>assistant\n"), settings))
         gained: list[Tokens] = []
         while self.pipeline.has_work:
             gained += self.pipeline.step()

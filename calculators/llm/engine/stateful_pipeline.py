@@ -1,0 +1,230 @@
+"""`StatefulPipeline`: one request at a time, generated in a thread, as a `Pipeline`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Final, Protocol
+
+import openvino_genai as genai
+
+from calculators.llm.child.library_errors import library_reason
+from calculators.llm.engine.core import SIGN_SECONDS, Refused
+from calculators.llm.engine.fair_queue import FairQueue
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready, Tokens
+from calculators.llm.engine.stateful_models import Ending, OnTokens
+from calculators.llm.structured.grammar import Grammar
+
+#: The library tells nothing of a prompt's pass, nor of a beam search. So long it is believed to be
+#: alive meanwhile; after that, and once there are tokens, silence is the server's to judge.
+PATIENCE: Final = 600.0
+
+
+class Model(Protocol):
+    """What generates; see `StatefulModel`."""
+
+    @property
+    def device(self) -> str: ...
+
+    def check(self, settings: GenerationSettings) -> None: ...
+
+    def compile(self, grammar: Grammar) -> None: ...
+
+    def generate(self, request: Add, on_tokens: OnTokens) -> list[Ending]: ...
+
+    def warm_up(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Running:
+    """The request whose turn it is."""
+
+    request_id: int
+    since: float
+    has_begun: bool = False
+    is_cancelled: bool = False
+
+
+class StatefulPipeline:
+    """A queue, the thread that generates, and what it has to tell.
+
+    The thread takes the next request by itself; `step` only fetches what has been gained.
+    """
+
+    def __init__(
+        self,
+        open_model: Callable[[], Model],
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Load, and generate a token: what only that refuses fails the load.
+
+        ``wake`` is called, in any thread, when `has_news` has become true.
+        """
+        start = time.monotonic()
+        self._model = open_model()
+        self._model.warm_up()
+        self._wake = wake
+        self._clock = clock
+        self._changed = Condition()
+        # All of these only with the lock of the condition.
+        self._queue = FairQueue()
+        self._running: _Running | None = None
+        self._news: list[Tokens | Failed] = []
+        self._breakdown: str | None = None
+        #: Is one request less running than was told?
+        self._has_ended = False
+        self._told_at = 0.0
+        self.seconds = time.monotonic() - start
+        Thread(target=self._work, daemon=True).start()
+
+    def ready(self) -> Ready:
+        """What to tell the server."""
+        name = f"openvino-genai {genai.get_version()}"
+        return Ready(VERSION, self._model.device, name, self.seconds)
+
+    @property
+    def has_work(self) -> bool:
+        with self._changed:
+            return self._running is not None or len(self._queue) > 0
+
+    @property
+    def has_news(self) -> bool:
+        with self._changed:
+            return (
+                bool(self._news)
+                or self._has_ended
+                or self._breakdown is not None
+                or self._is_sign_due()
+            )
+
+    def _is_sign_due(self) -> bool:
+        running = self._running
+        if running is None or running.has_begun:
+            return False
+        now = self._clock()
+        return now - self._told_at >= SIGN_SECONDS and now - running.since < PATIENCE
+
+    def add(self, request: Add) -> None:
+        if not request.input_ids:
+            raise Refused("the prompt has no tokens")
+        self._model.check(request.settings)
+        with self._changed:
+            self._queue.put(request)
+            self._changed.notify()
+
+    def cancel(self, request_id: int) -> None:
+        """The generation ends with its next token; beam search goes on, unseen."""
+        with self._changed:
+            self._queue.remove(request_id)
+            self._news = [each for each in self._news if each.request_id != request_id]
+            if self._running is not None and self._running.request_id == request_id:
+                self._running.is_cancelled = True
+
+    def step(self) -> list[Tokens | Failed]:
+        with self._changed:
+            news, self._news = self._news, []
+            self._has_ended = False
+            self._told_at = self._clock()
+            if not news and self._breakdown is not None:
+                raise RuntimeError(self._breakdown)
+            return news
+
+    def metrics(self) -> Metrics:
+        with self._changed:
+            running = self._running
+            begun = running is not None and running.has_begun
+            return Metrics(
+                running=int(begun),
+                waiting=len(self._queue) + int(running is not None and not begun),
+            )
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        """Always: nobody but the request itself waits while its turn has come."""
+        return True
+
+    def make_room(self) -> None:
+        """Nothing: the thread does it."""
+
+    def compile(self, grammar: Grammar) -> None:
+        """Nothing: the thread does it."""
+
+    # The thread -----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._breakdown is None:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._queue.is_empty)
+                request = self._queue.take()
+                self._running = running = _Running(request.request_id, self._clock())
+                self._told_at = running.since
+            last, breakdown = self._serve(request, running)
+            with self._changed:
+                if not running.is_cancelled:
+                    self._news += last
+                self._running = None
+                self._queue.done()
+                self._has_ended = True
+                self._breakdown = breakdown
+            self._wake()
+
+    def _serve(self, request: Add, running: _Running) -> tuple[list[Tokens | Failed], str | None]:
+        """Generate for one request; the last to tell of it, and why the model cannot go on."""
+        settings = request.settings
+        try:
+            if settings.grammar is not None:
+                self._model.compile(settings.grammar)
+        except Exception as error:
+            reason = f"the grammar cannot be used: {library_reason(error)}"
+            return [Failed(request.request_id, reason)], None
+        try:
+            return self._generate(request, running), None
+        except Exception as error:
+            failed: list[Tokens | Failed] = [Failed(request.request_id, library_reason(error))]
+        try:
+            self._model.warm_up()
+        except Exception as error:
+            return failed, library_reason(error)
+        return failed, None
+
+    def _generate(self, request: Add, running: _Running) -> list[Tokens | Failed]:
+        request_id, settings = request.request_id, request.settings
+        # The library would not tell it: it comes with a sequence's first tokens.
+        prompt = memoryview(request.input_ids).cast("q").tolist() if settings.echo else []
+        if settings.max_new_tokens == 0:
+            return [Tokens(request_id, 0, prompt, [], "length")]
+        if running.is_cancelled:
+            return []
+
+        def on_tokens(token_ids: list[int]) -> bool:
+            first = [] if running.has_begun else prompt
+            return self._tell(running, Tokens(request_id, 0, first + token_ids))
+
+        endings = self._model.generate(request, on_tokens)
+        first = [] if running.has_begun else prompt
+        return [
+            Tokens(
+                request_id,
+                number,
+                first + ending.token_ids,
+                [],
+                ending.reason,
+                ending.prompt_tokens,
+            )
+            for number, ending in enumerate(endings)
+        ]
+
+    def _tell(self, running: _Running, tokens: Tokens) -> bool:
+        """Have it fetched, unless nobody wants it any more; does anybody?"""
+        with self._changed:
+            if running.is_cancelled:
+                return False
+            running.has_begun = True
+            is_first = not self._news
+            self._news.append(tokens)
+        if is_first:
+            self._wake()
+        return True

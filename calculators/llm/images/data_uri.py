@@ -1,0 +1,39 @@
+"""Images in the request itself: ``data:image/png;base64,...``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Final
+
+#: OpenVINO Model Server looks for ``base64,`` anywhere, even in an address on the web.
+_START: Final = re.compile(r"\s*(data:[^,]{0,200};)?base64,", re.IGNORECASE)
+_SPACE: Final = b" \t\r\n"
+_DATA: Final = re.compile(r"\s*data:", re.IGNORECASE)
+
+
+def base64_of(url: str) -> bytes | None:
+    """The Base64 of a data URI; None where ``url`` is something else.
+
+    Raises:
+        ValueError: it is a data URI of another kind.
+    """
+    found = _START.match(url)
+    if found is not None:
+        return url[found.end() :].encode("ascii", "replace")
+    if _DATA.match(url):
+        raise ValueError("a data URI has to look like data:image/png;base64,...")
+    return None
+
+
+def decoded(text: bytes) -> bytes:
+    """The bytes that Base64 means; line breaks and other space in it mean nothing.
+
+    Raises:
+        ValueError: it is not Base64.
+    """
+    try:
+        return base64.b64decode(text.translate(None, _SPACE), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("the data is not Base64") from None

@@ -1,0 +1,38 @@
+"""`MediaRules`: from where requests may have images fetched. Nowhere, unless the server is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+#: As the only entry of ``--allowed_media_domains``: every host.
+EVERY_HOST: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRules:
+    """What the flags of those names say.
+
+    Attributes:
+        allowed_media_domains: hosts, without ports; or `EVERY_HOST` alone.
+        allowed_local_media_path: a directory, absolute; "" is none.
+    """
+
+    allowed_media_domains: tuple[str, ...] = ()
+    allowed_local_media_path: str = ""
+
+    @property
+    def allows_every_host(self) -> bool:
+        return self.allowed_media_domains == (EVERY_HOST,)
+
+    def allows_host(self, host: str) -> bool:
+        """Is it on the list? A host is compared whole; letters in any case."""
+        return self.allows_every_host or self.names(host)
+
+    def names(self, host: str) -> bool:
+        """Does the list have this very host or address?"""
+        wanted = host.casefold().removesuffix(".")
+        return any(wanted == each.casefold() for each in self.allowed_media_domains)
+
+
+NO_MEDIA: Final = MediaRules()

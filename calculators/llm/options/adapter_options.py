@@ -1,0 +1,165 @@
+"""``adapters``: LoRA adapters, and whether each fits the model.
+
+The engine leaves out silently what does not fit, and an adapter with it; so all is checked here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings
+from calculators.llm.options.adapter_files import FoundAdapter, find_adapter
+from calculators.llm.options.model_layers import Layer, read_layers
+from calculators.llm.safetensors_header import NotSafetensors, StoredTensor, read_header
+from graph_runtime import ResourceError, ResourceSettings
+from graph_runtime.errors import did_you_mean
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,255}", re.ASCII)
+#: Before the layer's name in a tensor's; the engine looks for no other.
+_PREFIX: Final = "base_model.model."
+_TENSOR: Final = re.compile(rf"{re.escape(_PREFIX)}(.+)\.lora_([AB])\.weight")
+
+
+def with_adapters(
+    engine: EngineSettings, options: Any, settings: ResourceSettings
+) -> EngineSettings:
+    """The settings of a node with the adapters of its options, each of which fits the model.
+
+    Raises:
+        ResourceError: with the adapter's place and name, what is wrong and what would be right.
+    """
+    if not options.adapters:
+        return engine
+    _check_engine(engine)
+    layers: list[Layer] = []
+    read: list[AdapterFile] = []
+    for number, adapter in enumerate(options.adapters):
+        field = f"adapters[{number}]"
+        _check_name(adapter.name, field, settings.model_name, read)
+        if not 0 < adapter.alpha < math.inf:
+            raise ResourceError(
+                f"{field}.alpha: {adapter.alpha:g} is not above 0; 1 is as strong as it was trained"
+            )
+        try:
+            found = find_adapter(adapter.path, settings.directory)
+            tensors = read_header(found.weights)
+        except ResourceError as error:
+            raise ResourceError(f"{field}.path: {error}") from None
+        except NotSafetensors as error:
+            raise ResourceError(f'{field}.path: "{adapter.path}" {error}') from None
+        layers = layers or read_layers(Path(engine.model_path))
+        _check_fit(f'{field} "{adapter.name}"', found, tensors, layers)
+        alpha = adapter.alpha * found.scale
+        read.append(AdapterFile(name=adapter.name, path=str(found.weights), alpha=alpha))
+    return msgspec.structs.replace(engine, adapters=tuple(read))
+
+
+def _check_engine(engine: EngineSettings) -> None:
+    """Refuse what adapters cannot be together with, or not for certain."""
+    if not Path(engine.model_path).is_dir():
+        raise ResourceError("adapters: not with a GGUF model; they need an OpenVINO model")
+    if engine.pipeline_type not in ("LM", "LM_CB"):
+        raise ResourceError("adapters: not with a model that sees images; they are for text models")
+    if "NPU" in engine.device:
+        raise ResourceError(f"adapters: not on device {engine.device}; use CPU or GPU")
+    if engine.enable_prefix_caching:
+        # Its blocks are found by their tokens alone.
+        raise ResourceError(
+            "adapters: not with enable_prefix_caching, which would answer one adapter from what "
+            "another has kept; set it to false"
+        )
+
+
+def _check_name(name: str, field: str, graph_name: str, before: Iterable[AdapterFile]) -> None:
+    if not _NAME.fullmatch(name):
+        raise ResourceError(
+            f"{field}.name: {name[:60]!r} is no name; use letters, digits and . _ : / @ + -, at "
+            f"most 256, the first a letter or digit"
+        )
+    if name == graph_name:
+        raise ResourceError(
+            f'{field}.name: "{name}" is the name of the graph itself, which answers without an '
+            f"adapter; choose another"
+        )
+    if any(name == each.name for each in before):
+        raise ResourceError(f'{field}.name: "{name}" is given twice; each needs a name of its own')
+
+
+def _check_fit(
+    adapter: str, found: FoundAdapter, tensors: dict[str, StoredTensor], layers: Sequence[Layer]
+) -> None:
+    pairs: dict[str, dict[str, StoredTensor]] = {}
+    for name, tensor in tensors.items():
+        match = _TENSOR.fullmatch(name)
+        if match is None:
+            raise ResourceError(
+                f'{adapter}: its tensor "{name[:120]}" is none that the engine knows; they are '
+                f"called {_PREFIX}LAYER.lora_A.weight and .lora_B.weight"
+            )
+        pairs.setdefault(match[1], {})[match[2]] = tensor
+    if not pairs:
+        raise ResourceError(f"{adapter}: its file has no tensors")
+    matches = _matcher(sorted(pairs), layers)
+    for layer, parts in pairs.items():
+        if len(parts) < 2:
+            missing = "A" if "B" in parts else "B"
+            raise ResourceError(f"{adapter}: layer {layer} has no lora_{missing}.weight")
+        _check_shapes(f"{adapter}: layer {layer}", parts["A"], parts["B"], found.rank)
+        places = matches(layer)
+        if not places:
+            near = did_you_mean(layer, [_module(each.name) for each in layers])
+            raise ResourceError(
+                f"{adapter}: the model has no layer {layer}, so it is for another model.{near}"
+            )
+        for place in places:
+            outputs, inputs = parts["B"].shape[0], parts["A"].shape[1]
+            if (outputs, inputs) != (place.outputs, place.inputs):
+                raise ResourceError(
+                    f"{adapter}: layer {layer} has {place.outputs} x {place.inputs} weights in the "
+                    f"model, and {outputs} x {inputs} in the adapter, which is for another model"
+                )
+
+
+def _check_shapes(where: str, a: StoredTensor, b: StoredTensor, rank: int | None) -> None:
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[0] != b.shape[1] or 0 in a.shape + b.shape:
+        raise ResourceError(
+            f"{where}: lora_A {list(a.shape)} and lora_B {list(b.shape)} are no pair; they must be "
+            f"[rank, inputs] and [outputs, rank]"
+        )
+    if a.dtype != b.dtype:
+        raise ResourceError(f"{where}: lora_A is {a.dtype} and lora_B {b.dtype}; both must be one")
+    if rank is not None and a.shape[0] != rank:
+        raise ResourceError(
+            f"{where}: its rank is {a.shape[0]}, and adapter_config.json says {rank}"
+        )
+
+
+def _matcher(names: Sequence[str], layers: Sequence[Layer]) -> Callable[[str], list[Layer]]:
+    """What finds the layers of the model that a layer of the adapter, of all ``names``, changes.
+
+    The engine takes for each layer of the model the first name, sorted, that occurs anywhere in
+    its own; a layer that it would take for another one counts as missing.
+    """
+    taken: dict[str, list[Layer]] = {}
+    for layer in layers:
+        underscored = layer.name.replace(".", "_")
+        first = next((name for name in names if name in layer.name or name in underscored), None)
+        if first is not None:
+            taken.setdefault(first, []).append(layer)
+
+    def find(name: str) -> list[Layer]:
+        places = taken.get(name, [])
+        return places if all(_module(each.name) == name for each in places) else []
+
+    return find
+
+
+def _module(layer: str) -> str:
+    """``model.layers.0.mlp.up_proj`` of ``__module.model.layers.0.mlp.up_proj/aten::linear``."""
+    return layer.partition("/")[0].removeprefix("__module.")

@@ -1,0 +1,75 @@
+"""Precision of the key-value cache: properties of OpenVINO in ``plugin_config``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from graph_runtime import ResourceError
+
+_BOTH: Final = "KV_CACHE_PRECISION"
+_KEYS: Final = "KEY_CACHE_PRECISION"
+_VALUES: Final = "VALUE_CACHE_PRECISION"
+_GROUPS: Final = ("KEY_CACHE_GROUP_SIZE", "VALUE_CACHE_GROUP_SIZE")
+_QUANTIZED: Final = ("u8", "i8", "u4", "i4", "u3")
+_PLAIN: Final = ("f16", "bf16", "f32", "dynamic")
+
+
+def check_cache_precision(properties: Mapping[str, object]) -> None:
+    """Check those of one device.
+
+    Raises:
+        ResourceError: a value of a wrong kind, or two that the device cannot have together.
+    """
+    given = {name: _precision(name, properties[name]) for name in _all(properties)}
+    for name in _GROUPS:
+        if name in properties:
+            _check_group(name, properties[name])
+    if _BOTH in given:
+        return
+    for name, other in ((_KEYS, _VALUES), (_VALUES, _KEYS)):
+        if given.get(name) in _QUANTIZED and given.get(other) not in _QUANTIZED:
+            raise ResourceError(
+                f'plugin_config: {name} is "{given[name]}" and {other} is not quantized; give both '
+                f"one of {', '.join(_QUANTIZED)}, or {_BOTH} for both"
+            )
+
+
+def precision_hint(reason: str, properties: Mapping[str, object]) -> str:
+    """Which property a reason of the library is about, where it names none; "" for others."""
+    given = _all(properties)
+    if "cache type" in reason and given:
+        shown = ", ".join(f'{name}: "{properties[name]}"' for name in given)
+        return (
+            f" (plugin_config: {shown}: a cache that is not quantized has the precision of "
+            "INFERENCE_PRECISION_HINT)"
+        )
+    sizes = [name for name in _GROUPS if name in properties]
+    if "ConvertPagedAttnInputs" in reason and sizes:
+        shown = ", ".join(f"{name}: {properties[name]}" for name in sizes)
+        return f" (plugin_config: {shown}: must divide the size of the model's heads; 0 is all)"
+    return ""
+
+
+def _all(properties: Mapping[str, object]) -> list[str]:
+    return [name for name in (_BOTH, _KEYS, _VALUES) if name in properties]
+
+
+def _precision(name: str, value: object) -> str:
+    known = (*_QUANTIZED, *_PLAIN)
+    if not isinstance(value, str) or value.lower() not in known:
+        raise ResourceError(
+            f"plugin_config: {name}: {value!r} is no precision of a cache; known are: "
+            f"{', '.join(known)}"
+        )
+    return value.lower()
+
+
+def _check_group(name: str, value: object) -> None:
+    if isinstance(value, str):
+        value = int(value) if value.isdecimal() else -1
+    if type(value) is not int or value < 0:
+        raise ResourceError(
+            f"plugin_config: {name}: must be a whole number, 0 or more: the numbers that share a "
+            "scale; 0 is all of a head"
+        )

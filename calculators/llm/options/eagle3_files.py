@@ -1,0 +1,67 @@
+"""What the files of an EAGLE-3 draft model must have.
+
+Source: openvino.genai, ``src/cpp/src/speculative_decoding/eagle3_model_transforms.cpp``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+from graph_runtime import ResourceError
+
+_MODEL: Final = "openvino_model.xml"
+#: As OpenVINO writes runtime information at the end of a model.
+_MODE: Final = re.compile(rb'<eagle3_mode\s+value="(?:true|True|TRUE|1|YES)"')
+_LAYERS: Final = re.compile(rb"<hidden_layers_list\b")
+_HIDDEN: Final = re.compile(rb'<layer [^>]*name="[^"]*hidden_states[^"]*"[^>]* type="Parameter"')
+#: Of the main model, where the draft model does not say which three of them it reads.
+MIN_LAYERS: Final = 10
+
+
+def is_eagle3(draft: Path) -> bool:
+    """Does the model say that it is one? The engine's library then takes it for one."""
+    return _MODE.search((draft / _MODEL).read_bytes()) is not None
+
+
+def check_eagle3(draft: Path, main: Path, shown: str) -> None:
+    """Check a draft model that is to be one of EAGLE-3. ``shown``: begins the message.
+
+    Raises:
+        ResourceError: what its files lack.
+    """
+    content = (draft / _MODEL).read_bytes()
+    if _MODE.search(content) is None:
+        raise ResourceError(
+            f"{shown} is no EAGLE-3 model: {_MODEL} has no runtime information eagle3_mode; export "
+            "it as one, or leave out draft_eagle3_mode"
+        )
+    if _HIDDEN.search(content) is None:
+        raise ResourceError(
+            f"{shown} is no EAGLE-3 model: {_MODEL} has no input hidden_states, from which it "
+            "would read the main model's thoughts; export it again"
+        )
+    if _LAYERS.search(content) is None:
+        layers = _layers(main)
+        if layers < MIN_LAYERS:
+            raise ResourceError(
+                f"{shown} does not say which layers of the main model it reads (runtime "
+                f"information hidden_layers_list), which it must unless that has {MIN_LAYERS} "
+                f"layers; its config.json says {layers or 'nothing'}"
+            )
+
+
+def _layers(main: Path) -> int:
+    try:
+        config = json.loads((main / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return 0
+    if not isinstance(config, dict):
+        return 0
+    inner = config.get("text_config")
+    value = config.get("num_hidden_layers") or (
+        inner.get("num_hidden_layers") if isinstance(inner, dict) else 0
+    )
+    return value if type(value) is int else 0

@@ -1,0 +1,280 @@
+"""Tokens that a draft model or the prompt proposes: the answers are those of the model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calculators.llm.engine.core import Refused
+from calculators.llm.engine.engine_settings import DraftModel, EngineSettings, PluginValue
+from calculators.llm.engine.genai_pipeline import GenaiPipeline
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Add, Tokens
+from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
+from tests.calculators.llm.engine.eagle3_model import make_eagle3_model
+
+DRAFT = DEMO.parent / "demo_draft"
+#: In bf16 a pass over several tokens rounds other than one over a single token.
+EXACT: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {
+    "INFERENCE_PRECISION_HINT": "f32"
+}
+QUESTIONS = (
+    "Count from 3 to 12.",
+    "What is graphrt?",
+    "Tell me a story about a fox.",
+    "Write a poem",
+    "hello",
+    "Repeat three times: red blue green",
+    "Spell apple.",
+    "What is the capital of Peru?",
+)
+#: Longer than what is computed in one pass unless an option says otherwise.
+LONG = " ".join(["The red fox sees the blue bird and the green frog."] * 30) + " What is graphrt?"
+PROPOSED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "draft": {"num_assistant_tokens": 5},
+    "lookup": {"num_assistant_tokens": 5, "max_ngram_size": 3},
+    "eagle3": {"num_assistant_tokens": 5},
+}
+
+
+def open_engine(kind: str, eagle3: Path) -> GenaiPipeline:
+    settings = {
+        "plain": EngineSettings(model_path=str(DEMO), device="CPU", plugin_config=EXACT),
+        "draft": EngineSettings(
+            model_path=str(DEMO),
+            device="CPU",
+            plugin_config=EXACT,
+            draft=DraftModel(path=str(DRAFT)),
+            dynamic_split_fuse=False,
+            max_num_batched_tokens=8448,
+        ),
+        "eagle3": EngineSettings(
+            model_path=str(DEMO),
+            device="CPU",
+            plugin_config=EXACT,
+            draft=DraftModel(path=str(eagle3), is_eagle3=True),
+            dynamic_split_fuse=False,
+            max_num_batched_tokens=8448,
+        ),
+        "lookup": EngineSettings(
+            model_path=str(DEMO), device="CPU", plugin_config={**EXACT, "prompt_lookup": True}
+        ),
+    }
+    return GenaiPipeline(settings[kind])
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GenaiPipeline]:
+    eagle3 = make_eagle3_model(tmp_path_factory.mktemp("models") / "eagle3")
+    return {kind: open_engine(kind, eagle3) for kind in PROPOSED}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return demo_tokenizer()
+
+
+def ids_of(tokenizer: Any, question: str) -> bytes:
+    text = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+    ids = tokenizer.encode(text, add_special_tokens=False).input_ids.data
+    return np.asarray(ids, dtype=np.int64).tobytes()
+
+
+def generate(
+    engine: GenaiPipeline, prompts: Sequence[bytes], **settings: Any
+) -> tuple[list[list[Tokens]], int]:
+    """What each prompt gained, asked all at once, and in how many steps."""
+    for number, prompt in enumerate(prompts):
+        given = {"max_new_tokens": 60, **settings}
+        engine.add(Add(number, prompt, GenerationSettings(**given)))
+    gained: list[list[Tokens]] = [[] for _ in prompts]
+    steps = 0
+    while engine.has_work:
+        for tokens in engine.step():
+            gained[tokens.request_id].append(tokens)
+        steps += 1
+    return gained, steps
+
+
+def all_ids(gained: Sequence[Tokens]) -> list[int]:
+    return [token for each in gained for token in each.token_ids]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ignore_eos": True},
+        {"repetition_penalty": 1.3},
+        {"frequency_penalty": -0.8},
+        {"logprobs": True},
+        {"logprobs": True, "echo": True},
+        {"stop_token_ids": (14,)},
+        {"max_new_tokens": 1},
+        {"max_new_tokens": 7},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_greedy_answers_are_those_of_the_model_alone(
+    kind: str, settings: dict[str, Any], engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    prompts = [ids_of(tokenizer, question) for question in QUESTIONS]
+    expected, plain_steps = generate(engines["plain"], prompts, **settings)
+    answers, steps = generate(engines[kind], prompts, **settings, **PROPOSED[kind])
+    for question, plain, other in zip(QUESTIONS, expected, answers, strict=True):
+        assert all_ids(other) == all_ids(plain), question
+        assert other[-1].finish_reason == plain[-1].finish_reason, question
+        logprobs = [[p for each in gained for p in each.logprobs] for gained in (other, plain)]
+        assert logprobs[0] == pytest.approx(logprobs[1], abs=1e-3), question
+    if (
+        kind == "draft"
+        and settings.get("max_new_tokens", 60) > 2
+        and "penalty" not in str(settings)
+    ):
+        assert steps < plain_steps
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+@pytest.mark.parametrize("count", [1, 32])
+def test_however_many_are_proposed(
+    kind: str, count: int, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
+    expected, _ = generate(engines["plain"], prompts)
+    proposed = {**PROPOSED[kind], "num_assistant_tokens": count}
+    answers, _ = generate(engines[kind], prompts, **proposed)
+    assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
+
+
+def test_a_draft_model_may_propose_as_long_as_it_is_sure(
+    engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
+    expected, plain_steps = generate(engines["plain"], prompts)
+    answers, steps = generate(engines["draft"], prompts, assistant_confidence_threshold=0.6)
+    assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
+    assert all(each.logprobs == [] for gained in answers for each in gained)
+    assert steps < plain_steps / 2
+    answers, _ = generate(engines["eagle3"], prompts, assistant_confidence_threshold=0.6)
+    assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
+
+
+def test_eagle3_takes_no_prompt_of_a_single_token(
+    engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    one = np.array([20], dtype=np.int64).tobytes()
+    with pytest.raises(Refused, match="single token"):
+        engines["eagle3"].add(
+            Add(1, one, GenerationSettings(max_new_tokens=3, **PROPOSED["eagle3"]))
+        )
+    answers, _ = generate(
+        engines["eagle3"], [ids_of(tokenizer, QUESTIONS[0])], **PROPOSED["eagle3"]
+    )
+    assert tokenizer.decode(all_ids(answers[0])).startswith("3, 4, 5, 6")
+    for kind in ("draft", "lookup"):
+        (answer,), _ = generate(engines[kind], [one], max_new_tokens=3, **PROPOSED[kind])
+        (plain,), _ = generate(engines["plain"], [one], max_new_tokens=3)
+        assert all_ids(answer) == all_ids(plain)
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_many_requests_with_long_prompts_beside_each_other(
+    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    """Were prompts split, or did candidates not all fit, the library's draft model went wrong."""
+    prompts = [ids_of(tokenizer, text) for text in (LONG, *QUESTIONS)] * 3
+    expected, _ = generate(engines["plain"], prompts, max_new_tokens=30, ignore_eos=True)
+    answers, _ = generate(
+        engines[kind], prompts, max_new_tokens=30, ignore_eos=True, **PROPOSED[kind]
+    )
+    assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_samples_are_the_models_own(
+    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    """The model is sure of these answers; a sample of another model's would be nonsense."""
+    prompts = [ids_of(tokenizer, QUESTIONS[0])]
+    expected, _ = generate(engines["plain"], prompts)
+    for seed in range(1, 11):
+        answers, _ = generate(
+            engines[kind], prompts, do_sample=True, temperature=0.6, rng_seed=seed, **PROPOSED[kind]
+        )
+        assert tokenizer.decode(all_ids(answers[0])) == tokenizer.decode(all_ids(expected[0]))
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_the_same_seed_gives_the_same_sample(
+    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    prompts = [ids_of(tokenizer, QUESTIONS[2])]
+    sampling = {"do_sample": True, "temperature": 1.2, **PROPOSED[kind]}
+    one, again, other = (
+        all_ids(generate(engines[kind], prompts, rng_seed=seed, **sampling)[0][0])
+        for seed in (3, 3, 4)
+    )
+    assert one == again != other
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_a_cancelled_request_is_gone_at_once_and_the_others_go_on(
+    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    engine = engines[kind]
+    settings = GenerationSettings(max_new_tokens=500, ignore_eos=True, **PROPOSED[kind])
+    engine.add(Add(1, ids_of(tokenizer, QUESTIONS[2]), settings))
+    engine.add(Add(2, ids_of(tokenizer, QUESTIONS[0]), settings))
+    engine.step()
+    assert engine.metrics().cache_usage > 0
+    engine.cancel(1)
+    assert {tokens.request_id for tokens in engine.step()} <= {2}
+    engine.cancel(2)
+    assert not engine.has_work
+    answers, _ = generate(engine, [ids_of(tokenizer, QUESTIONS[0])], **PROPOSED[kind])
+    assert tokenizer.decode(all_ids(answers[0])).startswith("3, 4, 5, 6")
+
+
+@pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
+def test_what_the_engine_refuses_does_no_harm(
+    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+) -> None:
+    engine, prompt = engines[kind], ids_of(tokenizer, QUESTIONS[0])
+    beams = GenerationSettings(max_new_tokens=5, num_beams=3, **PROPOSED[kind])
+    with pytest.raises(Refused):
+        engine.add(Add(1, prompt, beams))
+    answers, _ = generate(engine, [prompt], **PROPOSED[kind])
+    assert tokenizer.decode(all_ids(answers[0])).startswith("3, 4, 5, 6")
+
+
+def test_accepted_candidates_are_counted(engines: dict[str, GenaiPipeline], tokenizer: Any) -> None:
+    engine = engines["draft"]
+    before = engine.metrics()
+    (answer,), _ = generate(engine, [ids_of(tokenizer, QUESTIONS[0])], **PROPOSED["draft"])
+    after = engine.metrics()
+    passes = after.candidate_passes - before.candidate_passes
+    accepted = after.accepted_candidates - before.accepted_candidates
+    # The first token comes of the prompt's pass; each later pass adds one to what it accepted.
+    assert passes == len(answer) - 1
+    assert passes + accepted == len(all_ids(answer)) - 1
+    assert engines["plain"].metrics().candidate_passes == 0
+
+
+@pytest.mark.parametrize(
+    ("draft", "words"),
+    [
+        ({"path": str(DEMO.parent)}, "draft_models_path: "),
+        ({"path": str(DRAFT), "device": "XYZ"}, "draft_device: "),
+    ],
+)
+def test_a_draft_model_that_cannot_be_loaded_is_named(draft: dict[str, Any], words: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU", draft=DraftModel(**draft)))
+    assert str(caught.value).startswith(words)
+    assert "/" not in str(caught.value)

@@ -1,0 +1,241 @@
+"""What each option of the key-value cache does, with the real engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calculators.llm.engine.core import Pipeline
+from calculators.llm.engine.engine_settings import CacheEviction, SparseAttention
+from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
+
+#: Bytes of a block of the demo model: 4 layers, keys and values, 2 heads of 32 numbers.
+_NUMBERS = 4 * 2 * 2 * 32 * BLOCK
+#: In OpenVINO's u8 each 32 numbers have a scale and a zero point.
+_U8 = _NUMBERS + _NUMBERS // 32 * 8
+KEPT = 256
+EVICTION: dict[str, Any] = {"start_size": 32, "recent_size": 64, "max_cache_size": KEPT}
+#: A precision whose blocks have the same size on every processor.
+PLAIN = {"KV_CACHE_PRECISION": "u8"}
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Pipeline:
+    settings["plugin_config"] = PLAIN | settings.get("plugin_config", {})
+    return open_engine(monkeypatch, **settings)
+
+
+def evicting(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Pipeline:
+    return opened(monkeypatch, cache_eviction=CacheEviction(**(EVICTION | more)))
+
+
+def ids(done: Run) -> list[list[int]]:
+    return list(done.ids.values())
+
+
+def answers(pipeline: Pipeline, prompt: int, answer: int) -> list[float]:
+    """What tells one way to compute an answer from another sooner than its tokens."""
+    return run(pipeline, [request(1, prompt, answer, logprobs=True)]).logprobs[1]
+
+
+@pytest.fixture(scope="module")
+def dense() -> Pipeline:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return opened(monkeypatch)
+
+
+LONG = request(1, 1200, 20)
+
+
+@pytest.fixture(scope="module")
+def dense_answer(dense: Pipeline) -> list[list[int]]:
+    return ids(run(dense, [LONG]))
+
+
+# Prefix caching -----------------------------------------------------------------------------------
+
+
+def test_a_prefix_that_was_seen_is_not_computed_again(
+    monkeypatch: pytest.MonkeyPatch, dense_answer: list[list[int]]
+) -> None:
+    pipeline = opened(monkeypatch, enable_prefix_caching=True, max_num_batched_tokens=64)
+    first, again = run(pipeline, [LONG]), run(pipeline, [LONG])
+    longer = run(pipeline, [request(2, 1300, 1)])
+    other = run(pipeline, [request(3, 1200, 1, first=7)])
+    assert ids(first) == ids(again) == dense_answer
+    assert first.first == {1: 19}
+    assert again.first == {1: 1}
+    assert longer.first == {2: 2}
+    assert other.first == {3: 19}
+
+
+def test_without_it_every_prompt_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(monkeypatch, max_num_batched_tokens=64)
+    assert [run(pipeline, [LONG]).first for _ in range(2)] == [{1: 19}, {1: 19}]
+
+
+@pytest.mark.parametrize(("blocks", "first"), [(0, 10), (60, 1)], ids=["growing", "fixed"])
+def test_a_prefix_stays_as_long_as_there_is_room(
+    blocks: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = opened(
+        monkeypatch, blocks=blocks, enable_prefix_caching=True, max_num_batched_tokens=64
+    )
+    for start in (0, 1000):
+        run(pipeline, [request(1, 600, 1, first=start)])
+    assert run(pipeline, [request(1, 600, 1)]).first == {1: first}
+
+
+def test_an_interval_of_snapshots_is_for_models_with_a_state(
+    monkeypatch: pytest.MonkeyPatch, dense_answer: list[list[int]]
+) -> None:
+    pipeline = opened(monkeypatch, enable_prefix_caching=True, cache_interval_multiplier=3)
+    assert ids(run(pipeline, [LONG])) == dense_answer
+    assert run(pipeline, [LONG]).first == {1: 1}
+
+
+# Size ---------------------------------------------------------------------------------------------
+
+
+def test_a_cache_has_the_size_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
+) -> None:
+    assert dense.metrics().cache_bytes < 10**7
+    fixed = opened(monkeypatch, cache_size=1)
+    run(fixed, [request(1, 10, 2)])
+    assert 2**30 - _U8 < fixed.metrics().cache_bytes <= 2**30
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        ({"KV_CACHE_PRECISION": "u8"}, _U8),
+        ({"KV_CACHE_PRECISION": "f16"}, 2 * _NUMBERS),
+        ({"KV_CACHE_PRECISION": "f32", "INFERENCE_PRECISION_HINT": "f32"}, 4 * _NUMBERS),
+        ({"KEY_CACHE_PRECISION": "u8", "VALUE_CACHE_PRECISION": "u8"}, _U8),
+    ],
+    ids=["u8", "f16", "f32", "keys and values"],
+)
+def test_a_precision_takes_so_many_bytes(
+    config: dict[str, str], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = open_engine(monkeypatch, blocks=40, plugin_config=config)
+    run(pipeline, [request(1, 10, 2)])
+    assert pipeline.metrics().cache_bytes == 40 * size
+
+
+# Scheduling ---------------------------------------------------------------------------------------
+
+
+def test_prompts_are_read_in_parts_or_whole(
+    monkeypatch: pytest.MonkeyPatch, dense_answer: list[list[int]]
+) -> None:
+    whole = opened(monkeypatch, dynamic_split_fuse=False, max_num_batched_tokens=2048)
+    done = run(whole, [LONG])
+    assert (done.first, ids(done)) == ({1: 1}, dense_answer)
+
+
+def test_no_more_sequences_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(
+        monkeypatch, dynamic_split_fuse=False, max_num_batched_tokens=512, max_num_seqs=1
+    )
+    done = run(pipeline, [request(each, 50, 5) for each in range(3)])
+    assert list(done.first.values()) == [1, 6, 11]
+
+
+# Eviction -----------------------------------------------------------------------------------------
+
+
+def test_what_a_long_answer_takes_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
+) -> None:
+    asked = [request(1, 100, 500)]
+    without, with_it = run(dense, asked), run(evicting(monkeypatch), asked)
+    assert without.peak == pytest.approx(19 * _U8, rel=0.01)
+    assert with_it.peak <= (KEPT + 2 * BLOCK) / BLOCK * _U8
+    assert with_it.ends == {1: "length"}
+    # As long as nothing was dropped the answers are the same.
+    same = KEPT - 100
+    assert ids(with_it)[0][:same] == ids(without)[0][:same]
+
+
+@pytest.mark.parametrize("length", [1, 8, 31, 32, 33, 36, 39, 40, 257, 288, 291])
+def test_no_length_of_a_prompt_ends_the_engine(length: int, evictor: Pipeline) -> None:
+    done = run(evictor, [request(1, length, 40)])
+    assert done.ends == {1: "length"}
+
+
+@pytest.fixture(scope="module")
+def evictor() -> Pipeline:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return evicting(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"aggregation_mode": "SUM", "snapkv_window_size": 0},
+        {"aggregation_mode": "SUM"},
+        {"kv_crush_budget": 3, "kv_crush_anchor_point_mode": "MEAN"},
+    ],
+    ids=["sum", "window", "KVCrush"],
+)
+def test_what_is_kept_depends_on_how_it_is_chosen(
+    more: dict[str, Any], monkeypatch: pytest.MonkeyPatch, evictor: Pipeline
+) -> None:
+    assert answers(evicting(monkeypatch, **more), 600, 30) != answers(evictor, 600, 30)
+
+
+def test_kvcrush_takes_so_many_blocks_back(
+    monkeypatch: pytest.MonkeyPatch, evictor: Pipeline
+) -> None:
+    asked = [request(1, 400, 70)]
+    crushed = run(evicting(monkeypatch, kv_crush_budget=4), asked)
+    assert crushed.last == pytest.approx(run(evictor, asked).last + 4 * _U8, rel=0.01)
+
+
+def test_kvcrush_chooses_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, same, *others = (
+        answers(evicting(monkeypatch, kv_crush_budget=4, kv_crush_rng_seed=seed), 600, 10)
+        for seed in (1, 1, 2, 3)
+    )
+    assert first == same
+    assert any(other != first for other in others)
+
+
+# Sparse attention ---------------------------------------------------------------------------------
+
+
+def test_a_triangle_of_a_long_prompt_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
+) -> None:
+    sparse = SparseAttention(
+        num_last_dense_tokens_in_prefill=64,
+        num_retained_start_tokens_in_cache=32,
+        num_retained_recent_tokens_in_cache=64,
+    )
+    pipeline = opened(monkeypatch, sparse_attention=sparse)
+    assert answers(pipeline, 1200, 5) != answers(dense, 1200, 5)
+    # What is shorter than one part of a prompt, and what is generated, is dense.
+    assert answers(pipeline, 200, 50) == answers(dense, 200, 50)
+
+
+def test_its_defaults_leave_nothing_out_of_a_prompt_of_the_models_length(
+    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
+) -> None:
+    pipeline = opened(monkeypatch, sparse_attention=SparseAttention())
+    assert answers(pipeline, 1200, 5) == answers(dense, 1200, 5)
+
+
+def test_sparse_prompts_and_dropped_blocks_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = opened(
+        monkeypatch,
+        cache_eviction=CacheEviction(**EVICTION),
+        sparse_attention=SparseAttention(
+            num_last_dense_tokens_in_prefill=0,
+            num_retained_start_tokens_in_cache=32,
+            num_retained_recent_tokens_in_cache=64,
+        ),
+    )
+    done = run(pipeline, [request(each, 350 * each, 60) for each in (1, 2)])
+    assert set(done.ends.values()) == {"length"}

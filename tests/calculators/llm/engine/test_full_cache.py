@@ -1,0 +1,169 @@
+"""A cache of a fixed size that is too small for what is asked: nobody hangs, nobody is ended in
+somebody else's place, and the reason is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calculators.llm.engine.cache_capacity import CacheCapacity, find_cache_capacity
+from calculators.llm.engine.cache_turns import CacheTurns
+from calculators.llm.engine.core import Pipeline, Refused
+from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings
+from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
+
+BLOCKS = 20
+TOKENS = BLOCKS * BLOCK
+
+
+@pytest.fixture(scope="module")
+def small() -> Pipeline:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return open_engine(monkeypatch, blocks=BLOCKS)
+
+
+def is_empty(pipeline: Pipeline) -> bool:
+    """A request that needs all of the cache gets it."""
+    done = run(pipeline, [request(99, TOKENS - 10, 5)])
+    return done.ends == {99: "length"}
+
+
+def test_the_engine_tells_what_its_cache_holds(small: Pipeline) -> None:
+    assert isinstance(small, CacheTurns)
+    assert small.ready().cache_tokens == TOKENS
+
+
+def test_a_cache_that_grows_has_no_such_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = open_engine(monkeypatch)
+    assert not isinstance(pipeline, CacheTurns)
+
+
+def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipeline) -> None:
+    with pytest.raises(Refused, match=f"has {TOKENS + 1} tokens.* holds {TOKENS} "):
+        small.add(request(1, TOKENS + 1, 1))
+    assert not small.has_work
+    assert is_empty(small)
+
+
+def test_an_answer_ends_where_the_cache_does(small: Pipeline) -> None:
+    done = run(small, [request(1, 400, None), request(2, TOKENS, 50)])
+    assert done.ends == {1: "cache", 2: "cache"}
+    # The last token of an answer needs no room.
+    assert [len(done.ids[each]) for each in (1, 2)] == [TOKENS - 400 + 1, 1]
+    assert is_empty(small)
+
+
+def test_an_answer_that_just_fits_ends_with_its_length(small: Pipeline) -> None:
+    done = run(small, [request(1, 400, TOKENS - 400 + 1)])
+    assert done.ends == {1: "length"}
+    assert len(done.ids[1]) == TOKENS - 400 + 1
+
+
+def test_more_requests_than_fit_take_turns_and_get_what_they_get_alone(small: Pipeline) -> None:
+    asked = [request(each, 100, 200, first=each) for each in range(8)]
+    done = run(small, asked)
+    assert set(done.ends.values()) == {"length"}
+    alone = run(small, asked[-1:])
+    assert done.ids[7] == alone.ids[7]
+    assert len(done.ids[7]) == 200
+    assert is_empty(small)
+
+
+def test_one_that_fills_the_cache_does_not_end_the_others(small: Pipeline) -> None:
+    greedy = request(1, 50, None)
+    others = [request(each, 50, 60, first=each) for each in (2, 3, 4)]
+    done = run(small, [greedy, *others])
+    assert done.ends == {1: "cache", 2: "length", 3: "length", 4: "length"}
+    assert [len(done.ids[each]) for each in (2, 3, 4)] == [60, 60, 60]
+
+
+def test_one_that_goes_away_leaves_its_room(small: Pipeline) -> None:
+    small.add(request(1, 300, None))
+    small.add(request(2, 300, None))
+    for _ in range(5):
+        small.step()
+    small.cancel(1)
+    small.cancel(2)
+    assert not small.has_work
+    assert is_empty(small)
+
+
+#: Settings with which the engine must not throw anybody out, and those of their requests.
+KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "eviction": (
+        {"cache_eviction": CacheEviction(start_size=32, recent_size=64, max_cache_size=256)},
+        {},
+    ),
+    "look-up": (
+        {"plugin_config": {"prompt_lookup": True}},
+        {"num_assistant_tokens": 4, "max_ngram_size": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_where_nobody_may_be_thrown_out_they_wait(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, more = KEPT[kind]
+    pipeline = open_engine(monkeypatch, blocks=BLOCKS, **settings)
+    asked = [request(each, 100, 200, first=each, **more) for each in range(8)]
+    for each in asked:
+        pipeline.add(each)
+    pipeline.step()
+    waiting = pipeline.metrics().waiting
+    assert waiting > 0
+    pipeline.cancel(7)
+    assert pipeline.metrics().waiting == waiting - 1
+    done = Run(ids={each: [] for each in range(8)})
+    while pipeline.has_work:
+        for gained in pipeline.step():
+            done.ends[gained.request_id] = getattr(gained, "finish_reason", None) or ""
+    assert done.ends == dict.fromkeys(range(7), "length")
+
+
+def test_an_answer_outgrows_a_cache_that_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    eviction = CacheEviction(start_size=32, recent_size=64, max_cache_size=256)
+    pipeline = open_engine(monkeypatch, blocks=BLOCKS, cache_eviction=eviction)
+    done = run(pipeline, [request(1, 400, TOKENS)])
+    assert done.ends == {1: "length"}
+    assert len(done.ids[1]) == TOKENS
+
+
+# Arithmetic ---------------------------------------------------------------------------------------
+
+
+def test_beams_share_the_prompts_full_blocks() -> None:
+    room = CacheCapacity(tokens=320, block=32)
+    assert [room.answer(prompt) for prompt in (1, 64, 320, 321)] == [320, 257, 1, 0]
+    # Eight blocks for four beams, two each.
+    assert room.answer(64, beams=4) == 65
+    assert room.answer(70, beams=4) == 59
+
+
+def test_what_is_set_aside_is_whole_blocks() -> None:
+    room = CacheCapacity(tokens=320, block=32, is_reserved=True)
+    assert [room.need(30, answer) for answer in (2, 3, 10_000)] == [32, 64, 320]
+    dropping = CacheCapacity(tokens=3200, block=32, kept=256, is_reserved=True)
+    assert dropping.need(30, 2**62) == 256 + 64
+    assert dropping.need(600, 2**62) == 672
+
+
+@pytest.mark.parametrize(
+    ("usages", "expected"),
+    [
+        ((0.01, 0.02), (3200, 32)),
+        ((0.01, 0.03), (1600, 16)),
+        ((None, None), None),
+        ((0.01, 0.01), None),
+        ((0.01, 0.025), None),
+    ],
+)
+def test_the_size_of_a_cache_follows_from_what_prompts_take(
+    usages: tuple[float | None, float | None], expected: tuple[int, int] | None
+) -> None:
+    room = find_cache_capacity(
+        EngineSettings(model_path=""), lambda tokens: usages[0] if tokens == 2 else usages[1]
+    )
+    assert (None if room is None else (room.tokens, room.block)) == expected

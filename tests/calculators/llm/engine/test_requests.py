@@ -1,0 +1,44 @@
+"""What an engine's steps mean to those who asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from calculators.http_payload import RequestError
+from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
+from calculators.llm.engine.requests import Requests
+from graph_runtime import Code
+from tests.calculators.llm.engine.engines import part
+
+FULL = Tokens(0, 0, [], [], "cache")
+
+
+def test_a_prompt_for_which_there_was_no_room_is_an_error() -> None:
+    async def run() -> None:
+        sent: list[Add | Cancel] = []
+        requests = Requests(sent.append)
+        generation = requests.submit([part(), part()])
+        requests.take(Step([FULL]))
+        with pytest.raises(RequestError, match="no room for the prompt") as caught:
+            await generation.read()
+        assert (caught.value.code, caught.value.retry_after) == (Code.RESOURCE_EXHAUSTED, 1)
+        # What else was asked for with it is of no use.
+        assert sent[2:] == [Cancel(1)]
+        assert (len(requests), requests.cache_full) == (0, 1)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_has_begun_ends() -> None:
+    async def run() -> None:
+        requests = Requests(lambda message: None)
+        generation = requests.submit([part()])
+        requests.take(Step([Tokens(0, 0, [7])]))
+        requests.take(Step([FULL]))
+        assert [tokens for _, tokens in await generation.read()] == [Tokens(0, 0, [7]), FULL]
+        assert generation.is_finished
+        assert (len(requests), requests.cache_full) == (0, 1)
+
+    asyncio.run(run())

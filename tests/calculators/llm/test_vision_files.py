@@ -1,0 +1,60 @@
+"""The files of a model that sees: a missing one is named before the library fails on it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from calculators.llm.options.model_files import find_model, sees_images
+from graph_runtime import ResourceError
+from tests.calculators.llm.demo_model import DEMO
+
+SEEING = DEMO.parent / "shapes_vlm"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in SEEING.iterdir():
+        if file.is_file():
+            os.symlink(file, folder / file.name)
+    return folder
+
+
+def test_the_example_is_complete(model: Path) -> None:
+    assert find_model("./", model) == model
+    assert sees_images(model)
+    assert not sees_images(DEMO)
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [
+        ("openvino_language_model.bin", "the language model's weights"),
+        ("openvino_text_embeddings_model.bin", "the embedding of text's weights"),
+        ("openvino_vision_embeddings_model.bin", "the embedding of images' weights"),
+        ("openvino_vision_embeddings_merger_model.xml", "a part of qwen2_vl models"),
+        ("openvino_vision_embeddings_merger_model.bin", "a part of qwen2_vl models"),
+        ("openvino_detokenizer.xml", "the detokenizer"),
+    ],
+)
+def test_each_file_is_missed(model: Path, name: str, purpose: str) -> None:
+    (model / name).unlink()
+    with pytest.raises(ResourceError) as caught:
+        find_model("./", model)
+    assert f'models_path: "./" has no {name} ({purpose})' in str(caught.value)
+
+
+@pytest.mark.parametrize("config", ["[]", "{", json.dumps({"model_type": [1]})])
+def test_a_strange_config_is_no_crash(model: Path, config: str) -> None:
+    (model / "config.json").unlink()
+    (model / "config.json").write_text(config)
+    if config == "{":
+        with pytest.raises(ResourceError, match=r"config\.json is not JSON"):
+            find_model("./", model)
+    else:
+        assert find_model("./", model) == model

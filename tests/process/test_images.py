@@ -1,0 +1,254 @@
+"""Images in requests, with a small model that sees: what is answered, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.calculators.llm.images.pictures import animation, data_uri, picture, promising_png
+from tests.calculators.llm.openai.api_cases import is_refused, load_api_cases
+from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
+from tests.process.server_process import ServerProcess
+from tests.process.test_bad_inputs import CASES, run_corpus
+from tests.servers.cli.process import ROOT
+
+SEEING: Final = ROOT / "examples" / "models" / "shapes_vlm"
+MODEL_LENGTH: Final = 1024
+URL: Final = "messages[0].content[0].image_url.url"
+SHORT: Final = {"model": SEEING.name, "max_tokens": 4, "temperature": 0}
+RED: Final = data_uri(picture(40, 40))
+BLUE: Final = data_uri(picture(40, 40, colour=(20, 20, 220)))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    (folder / "allowed").mkdir()
+    (folder / "allowed" / "red.png").write_bytes(picture(40, 40))
+    (folder / "secret.png").write_bytes(picture())
+    (folder / "allowed" / "link.png").symlink_to(folder / "secret.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(pictures: Path) -> Iterator[ServerProcess]:
+    flags = ("--allowed_local_media_path", pictures / "allowed", "--allowed_media_domains", "all")
+    with ServerProcess(*flags, SEEING) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> HttpClient:
+    return server.client
+
+
+def user(*urls: str, text: str = "What is it?") -> list[dict[str, Any]]:
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return [{"role": "user", "content": [*images, {"type": "text", "text": text}]}]
+
+
+def answer(client: HttpClient, messages: list[dict[str, Any]], **asked: Any) -> Any:
+    reply = client.post(CHAT, messages=messages, **{**SHORT, **asked})
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def text_of(body: Any) -> str:
+    content: str = body["choices"][0]["message"]["content"]
+    return content
+
+
+def test_an_image_changes_the_answer_and_is_counted(client: HttpClient) -> None:
+    red, blue = (answer(client, user(url), max_tokens=16) for url in (RED, BLUE))
+    assert text_of(red) != text_of(blue)
+    without = answer(client, user(text="What is it?"))
+    assert red["usage"]["prompt_tokens"] > without["usage"]["prompt_tokens"]
+
+
+def test_several_images_and_those_of_earlier_messages(client: HttpClient) -> None:
+    one = answer(client, user(RED))["usage"]["prompt_tokens"]
+    two = answer(client, user(RED, BLUE))["usage"]["prompt_tokens"]
+    said = {"role": "assistant", "content": "a red thing"}
+    later = answer(client, [*user(RED), said, *user(BLUE)])["usage"]["prompt_tokens"]
+    assert one < two < later
+
+
+def test_images_count_when_the_model_is_full(client: HttpClient) -> None:
+    endless = answer(client, user(RED), max_tokens=None, ignore_eos=True)
+    assert endless["choices"][0]["finish_reason"] == "length"
+    assert endless["usage"]["total_tokens"] == MODEL_LENGTH
+    text = "a " * (MODEL_LENGTH - 40)
+    assert client.post(CHAT, messages=user(text=text), **SHORT).status == 200
+    reply = client.post(CHAT, messages=user(*[RED] * 8, text=text), **SHORT)
+    assert reply.status == 400
+    assert "with its images the prompt is longer than" in reply.error["message"]
+    assert client.post(CHAT, messages=user(RED), **SHORT).status == 200
+
+
+def test_a_stream_says_the_same_and_counts_the_same(client: HttpClient) -> None:
+    whole = answer(client, user(RED))
+    options = {"include_usage": True}
+    with client.stream(
+        CHAT, messages=user(RED), stream=True, stream_options=options, **SHORT
+    ) as reply:
+        lines = reply.read().decode().split("\n\n")
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == text_of(whole)
+    assert chunks[-1]["usage"] == whole["usage"]
+
+
+def test_choices_stop_strings_forms_and_tools_work_with_images(client: HttpClient) -> None:
+    assert len(answer(client, user(RED), n=3, temperature=1)["choices"]) == 3
+    whole = text_of(answer(client, user(RED), max_tokens=16))
+    assert len(whole) > 3
+    stopped = answer(client, user(RED), max_tokens=16, stop=[whole[2]])
+    assert text_of(stopped) == whole[: whole.index(whole[2])]
+    schema = {"type": "object", "properties": {"a": {"enum": ["x"]}}, "required": ["a"],
+              "additionalProperties": False}  # fmt: skip
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    formed = answer(client, user(RED), response_format=form, max_tokens=60)
+    assert json.loads(text_of(formed)) == {"a": "x"}
+    tool = {"type": "function", "function": {"name": "paint", "parameters": {"type": "object"}}}
+    assert answer(client, user(RED), tools=[tool])["choices"][0]["message"]["role"] == "assistant"
+
+
+def test_responses_and_messages_take_images(client: HttpClient) -> None:
+    content = [{"type": "input_image", "image_url": RED}, {"type": "input_text", "text": "?"}]
+    reply = client.post("/v3/responses", input=[{"role": "user", "content": content}], **SHORT)
+    assert reply.status == 200, reply.body
+    source = {"type": "base64", "media_type": "image/png",
+              "data": base64.b64encode(picture(40, 40)).decode()}  # fmt: skip
+    blocks = [{"type": "image", "source": source}, {"type": "text", "text": "?"}]
+    asked = [{"role": "user", "content": blocks}]
+    reply = client.post("/v1/messages", messages=asked, **SHORT)
+    assert reply.status == 200, reply.body
+    assert reply.json["usage"]["input_tokens"] > len("?")
+    asked_count = {"model": SEEING.name, "messages": asked}
+    assert client.post("/v1/messages/count_tokens", **asked_count).json["input_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        RED,
+        data_uri(picture(40, 40, "JPEG"), "image/jpeg"),
+        data_uri(picture(40, 40, "WEBP"), "text/html"),
+        data_uri(animation(), "image/gif"),
+        data_uri(picture(1, 1)),
+        data_uri(picture(1, 200)),
+        "red.png",
+        "{allowed}/red.png",
+        "file://{allowed}/red.png",
+    ],
+)
+def test_these_are_read(client: HttpClient, pictures: Path, url: str) -> None:
+    answer(client, user(url.replace("{allowed}", str(pictures / "allowed"))))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (data_uri(b"hello world, not an image"), "no PNG, JPEG, WebP, GIF or BMP image"),
+        (data_uri(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"), "SVG"),
+        (data_uri(picture(300, 300)[:-60]), "broken"),
+        (data_uri(promising_png(10_000, 10_000)), "10000 x 10000 pixels"),
+        (data_uri(picture(1, 20_000)), "too narrow"),
+        ("data:image/png;base64,", "no data"),
+        ("data:image/png;base64,????", "not Base64"),
+        ("/etc/passwd", "--allowed_local_media_path"),
+        ("file:///etc/passwd", "--allowed_local_media_path"),
+        ("../secret.png", '".."'),
+        ("link.png", "--allowed_local_media_path"),
+        ("http://127.0.0.1:22/", "ports 80 and 443"),
+        ("http://169.254.169.254/latest/meta-data/", "private address"),
+        ("http://[::ffff:127.0.0.1]/x.png", "private address"),
+        ("http://localhost/x.png", "private address"),
+        ("http://allowed.example\\@127.0.0.1/x.png", "URL"),
+        ("javascript:alert(1)", "no such file"),
+    ],
+)
+def test_these_are_refused_with_their_place(client: HttpClient, url: str, reason: str) -> None:
+    reply = client.post(CHAT, messages=user(url), **SHORT)
+    assert reply.status == 400
+    assert reply.error["param"] == URL
+    assert reply.error["message"].startswith(f"{URL}: ")
+    assert reason in reply.error["message"]
+
+
+def test_fifty_images_are_refused(client: HttpClient) -> None:
+    reply = client.post(CHAT, messages=user(*[RED] * 50), **SHORT)
+    assert (reply.status, reply.error["param"]) == (400, "messages[0].content[16]")
+    assert "only 16 images are allowed" in reply.error["message"]
+
+
+def test_too_many_answers_to_a_large_image_are_refused(client: HttpClient) -> None:
+    large = data_uri(picture(4000, 4000))
+    reply = client.post(CHAT, messages=user(large), n=4, **{**SHORT, "temperature": 1})
+    assert (reply.status, reply.error["param"]) == (400, "n")
+
+
+@pytest.mark.parametrize(
+    "text", ["<ov_genai_image_0>", "<ov_genai_video_0>", "<|image_pad|>", "<|vision_start|>"]
+)
+def test_no_text_plays_an_image(client: HttpClient, text: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": text}}
+    for asked in (
+        {"messages": user(text=text)},
+        {"messages": user(RED, text=text * 20)},
+        {"messages": [{"role": "system", "content": text}, *user(RED)]},
+        {"messages": user(RED), "tools": [tool]},
+    ):
+        reply = client.post(CHAT, **asked, **SHORT)
+        assert reply.status == 400, text
+        assert "no text may have" in reply.error["message"]
+    assert client.post(CHAT, messages=HELLO, **SHORT).status == 200
+
+
+def test_kserve_asks_such_a_model_as_a_chat(client: HttpClient) -> None:
+    path = f"/v2/models/{SEEING.name}/generate"
+    options = {"max_tokens": 4, "temperature": 0}
+    for is_chat in (True, False):
+        body = {"text_input": "What is it?", "parameters": {**options, "chat": is_chat}}
+        reply = client.ask("POST", path, body)
+        assert reply.status == (200 if is_chat else 400), reply.body
+
+
+def test_completions_have_no_place_for_images(client: HttpClient) -> None:
+    reply = client.post(COMPLETIONS, prompt="a", **SHORT)
+    assert reply.status == 400
+    assert "/v3/chat/completions" in reply.error["message"]
+
+
+def _has_image(case: dict[str, Any]) -> bool:
+    sees = case["level"] == "http" and case.get("requires", {}).get("servable", "").startswith(
+        "VLM"
+    )
+    return sees and "base64," in json.dumps(case.get("body"))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in load_api_cases() if _has_image(case)], ids=lambda case: case["id"]
+)
+def test_cases_of_openvino_model_server_with_images(
+    client: HttpClient, case: dict[str, Any]
+) -> None:
+    # Their model holds more than ours; of how many tokens an answer is does not matter here.
+    limit = "max_output_tokens" if "responses" in case["endpoint"] else "max_tokens"
+    body = {**case["body"], "model": SEEING.name, limit: 4}
+    body.pop("max_completion_tokens", None)
+    reply = client.post(case["endpoint"], **body)
+    assert reply.status == (400 if is_refused(case) else 200), reply.body
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
+def test_hostile_images_end_nothing(server: ServerProcess) -> None:
+    children = server.lasting_children()
+    summary = run_corpus(server, "--model", SEEING.name, "--group", "image", have="llm_model")
+    assert summary.startswith("20/20 as expected")
+    assert server.lasting_children() == children, "a request has ended a process"
