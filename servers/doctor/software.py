@@ -22,9 +22,11 @@ NEEDED: Final = (
     "openvino",
     "openvino-genai",
     "openvino-tokenizers",
+    "pillow",
     "prometheus-client",
     "protobuf",
     "python-rapidjson",
+    "yarl",
 )
 _EXTRA: Final = re.compile(r"""^([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['"]([^'"]+)['"]""")
 #: Extras for people who change graphrt.
