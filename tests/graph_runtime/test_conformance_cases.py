@@ -31,6 +31,8 @@ SCHEDULE_DEPENDENT: dict[str, set[str]] = {
     # The first packet fills a queue of size one. Only where the node has not been opened before the
     # second packet comes (the application's thread does so later) is that no deadlock.
     "handler/mux/removes_unused_data_packets_passthrough": {"default", "asyncio", "thread pool"},
+    # Whether both packets are there when the node is called; on a pool it may be after the first.
+    "handler/immediate/packet_order_smallest_timestamp_first": {"default", "thread pool"},
 }
 
 

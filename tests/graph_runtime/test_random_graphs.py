@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,9 @@ from tests.graph_runtime.random_graphs import (
     failing_graphs,
 )
 from tests.graph_runtime.random_runs import DRIVERS, Action, Plan, PlannedRun, actions
+
+# Thousands of runs of what other tests cover: measuring it takes three times as long.
+pytestmark = pytest.mark.no_cover
 
 ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
 

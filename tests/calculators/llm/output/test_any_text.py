@@ -20,6 +20,9 @@ from calculators.llm.output.registry import (
 )
 from tests.calculators.llm.output.said import events_of, parsers, said
 
+# Thousands of runs of what other tests cover: measuring it takes three times as long.
+pytestmark = pytest.mark.no_cover
+
 #: What models write around calls and reasoning, whole and broken, and what is in between.
 PIECES = (
     *("<tool_call>", "</tool_call>", "<|python_tag|>", ";", "functools", "[", "]", ",", "</s>"),
