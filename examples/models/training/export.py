@@ -5,6 +5,7 @@ import logging
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from openvino import save_model
@@ -17,6 +18,7 @@ from .tokenizer import saved_tokenizer, token_id
 
 log = logging.getLogger("export")
 GRAPH = Path(__file__).parent / "graph.pbtxt"
+TEXT_TASK = "text-generation-with-past"
 DRAFT_FILES = (
     "config.json",
     "generation_config.json",
@@ -29,12 +31,21 @@ DRAFT_FILES = (
 )
 
 
-def export(checkpoint: Path, target: Path) -> None:
-    """Writes the files of `target` anew, weights as fp16; a README.md that is there stays."""
+def export(
+    checkpoint: Path,
+    target: Path,
+    *,
+    task: str = TEXT_TASK,
+    more: Mapping[str, object] | None = None,
+) -> None:
+    """Writes the files of `target` anew, weights as fp16; others that are there stay.
+
+    `task`: optimum's word for what the model does. `more`: JSON files by name.
+    """
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        _export_model(checkpoint, scratch)
+        _export_model(checkpoint, scratch, task)
         tokenizer = saved_tokenizer(checkpoint)
         tokenizer.chat_template = TEMPLATE.read_text(encoding="utf-8")
         tokenizer.save_pretrained(scratch)
@@ -51,7 +62,8 @@ def export(checkpoint: Path, target: Path) -> None:
             "pad_token_id": ends[1],
             "temperature": 0.0,
         }
-        (scratch / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+        for file_name, value in {"generation_config.json": generation, **(more or {})}.items():
+            (scratch / file_name).write_text(json.dumps(value, indent=2) + "\n")
         shutil.copy(GRAPH, scratch / "graph.pbtxt")
         for file in scratch.iterdir():
             if file.suffix == ".xml":
@@ -65,7 +77,7 @@ def export_draft(checkpoint: Path, main: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        _export_model(checkpoint, scratch)
+        _export_model(checkpoint, scratch, TEXT_TASK)
         _forget_paths(scratch / "openvino_model.xml", (checkpoint, scratch))
         for tokenizer in ("openvino_tokenizer", "openvino_detokenizer"):
             for suffix in (".xml", ".bin"):
@@ -76,11 +88,11 @@ def export_draft(checkpoint: Path, main: Path, target: Path) -> None:
             log.info("%9d bytes  %s", (target / file).stat().st_size, file)
 
 
-def _export_model(checkpoint: Path, target: Path) -> None:
+def _export_model(checkpoint: Path, target: Path, task: str) -> None:
     main_export(
         str(checkpoint),
         target,
-        task="text-generation-with-past",
+        task=task,
         ov_config=OVConfig(dtype="fp16"),
         convert_tokenizer=False,
     )
