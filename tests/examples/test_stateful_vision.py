@@ -1,0 +1,51 @@
+"""`examples/graphs/stateful_vision`, served: a model that sees, one request at a time."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cli.serving import Serving
+
+ROOT = Path(__file__).parents[2]
+FOLDER = "examples/graphs/stateful_vision"
+PICTURES = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
+QUESTION = {"type": "text", "text": "What is in the picture?"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    with Serving(ROOT, FOLDER, calculators=()) as serving:
+        yield serving.wait_until_serving()
+
+
+def answer_to(server: Serving, picture: str) -> str:
+    data = base64.b64encode((PICTURES / picture).read_bytes()).decode()
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    body = {
+        "model": "stateful_vision",
+        "messages": [{"role": "user", "content": [image, QUESTION]}],
+        "temperature": 0,
+    }
+    with server.request("POST", "/v3/chat/completions", body) as response:
+        content: str = json.loads(response.read())["choices"][0]["message"]["content"]
+        return content
+
+
+def test_the_command_of_the_comment() -> None:
+    text = (ROOT / FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
+    assert f"#   graphrt serve {FOLDER}\n" in text
+    assert "pipeline_type: VLM\n" in text
+
+
+def test_pictures_that_are_asked_about_together_are_told_apart(server: Serving) -> None:
+    shown = {"red_circle.png": "A red circle.", "blue_square.png": "A blue square."}
+    with ThreadPoolExecutor(4) as pool:
+        asked = [*shown, *shown]
+        answers = list(pool.map(lambda picture: answer_to(server, picture), asked))
+    assert answers == [shown[picture] for picture in asked]
