@@ -11,7 +11,7 @@ import msgspec
 
 from calculators.llm.engine.core import Pipeline, Refused
 from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.engine.outer_pipeline import OuterPipeline
 
 #: So long requests of the adapter whose turn it is join it while others wait, in seconds.
 JOINING_SECONDS: Final = 1.0
@@ -27,7 +27,7 @@ class AdaptedPipeline(Pipeline, Protocol):
         """Apply the adapter of this name, "" is none; only while there is no work."""
 
 
-class AdapterTurns:
+class AdapterTurns(OuterPipeline[AdaptedPipeline]):
     """A `Pipeline` whose requests name their adapters, around one that applies one at a time.
 
     Requests of one adapter, or of none, run together. Others wait until these have ended; then
@@ -39,7 +39,7 @@ class AdapterTurns:
     def __init__(
         self, pipeline: AdaptedPipeline, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._pipeline = pipeline
+        super().__init__(pipeline)
         self._clock = clock
         self._current = ""
         #: By adapter, the one that has waited longest first.
@@ -116,12 +116,3 @@ class AdapterTurns:
         metrics = self._pipeline.metrics()
         waiting = metrics.waiting + sum(map(len, self._waiting.values()))
         return msgspec.structs.replace(metrics, waiting=waiting)
-
-    def is_compiled(self, grammar: Grammar) -> bool:
-        return self._pipeline.is_compiled(grammar)
-
-    def make_room(self) -> None:
-        self._pipeline.make_room()
-
-    def compile(self, grammar: Grammar) -> None:
-        self._pipeline.compile(grammar)

@@ -13,14 +13,14 @@ from calculators.llm.engine.adapter_turns import AdaptedPipeline
 from calculators.llm.engine.cache_capacity import CacheCapacity
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.engine.outer_pipeline import OuterPipeline
 
 _TOKEN_BYTES: Final = np.dtype(np.int64).itemsize
 #: Of a request that names no number: more than any cache holds.
 _ENDLESS: Final = 2**62
 
 
-class CacheTurns:
+class CacheTurns(OuterPipeline[AdaptedPipeline]):
     """A `Pipeline` around one that ends all its requests when one of them fills the cache.
 
     So none of them may: a prompt that does not fit is refused, and an answer ends, for the reason
@@ -32,7 +32,7 @@ class CacheTurns:
     """
 
     def __init__(self, pipeline: AdaptedPipeline, room: CacheCapacity) -> None:
-        self._pipeline = pipeline
+        super().__init__(pipeline)
         self._room = room
         #: Requests whose answers were shortened.
         self._short: set[int] = set()
@@ -148,12 +148,3 @@ class CacheTurns:
     def metrics(self) -> Metrics:
         metrics = self._pipeline.metrics()
         return msgspec.structs.replace(metrics, waiting=metrics.waiting + len(self._waiting))
-
-    def is_compiled(self, grammar: Grammar) -> bool:
-        return self._pipeline.is_compiled(grammar)
-
-    def make_room(self) -> None:
-        self._pipeline.make_room()
-
-    def compile(self, grammar: Grammar) -> None:
-        self._pipeline.compile(grammar)
