@@ -30,12 +30,12 @@ from bench.server_process import ServerProcess
 from calculators.llm.prompt.maker import PromptMaker
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-REPETITIONS: Final = 3
+REPETITIONS: Final = 5
 STREAMS: Final = 1000
-#: Requests at each concurrency: enough for some seconds, and for two rounds of every client.
+#: Requests at each concurrency: for some seconds, and for two rounds of every client.
 REQUESTS: Final = {
     "small": {1: 40, 8: 128, 32: 256, 64: 384},
-    "large": {1: 12, 8: 40, 32: 96, 64: 160},
+    "large": {1: 6, 8: 24, 32: 64, 64: 128},
 }
 QUICK_REQUESTS: Final = {
     "small": {1: 10, 8: 32, 32: 64, 64: 128},
@@ -124,7 +124,8 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repet
         f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions()}. "
         f"Medians of {repetitions}, engine and server in turns; the clients share the "
         "machine with the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), "
-        "greedy, no common prefixes; plugin options as in the graphs: the defaults.",
+        "greedy, no common prefixes; plugin options as in the graphs: the defaults. The server's "
+        "engine has huge pages; the engine alone what Linux gives a program by itself.",
         "",
     ]
     for comparison in comparisons:

@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, cast
 
 from calculators.child_process.child_output import ChildOutput, is_wanted
@@ -44,8 +45,10 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._closed_at = 0.0
         self._is_over = asyncio.Event()
 
-    async def start(self, module: str) -> None:
+    async def start(self, module: str, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
         """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
+
+        ``defaults``: environment variables for it; those of ours with these names go before.
 
         Raises:
             OSError: the system has no process or descriptor left; `on_end` says nothing then.
@@ -63,7 +66,7 @@ class ChildProcess(asyncio.BufferedProtocol):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=None if output is None else output.descriptor,
-                env=_environment(),
+                env=_environment(defaults),
             )
         except BaseException:
             ours.close()
@@ -162,7 +165,7 @@ def _ending(status: int) -> str:
     return f"it was ended by {name}"
 
 
-def _environment() -> dict[str, str]:
+def _environment(defaults: Mapping[str, str]) -> dict[str, str]:
     """Ours, with what this interpreter imports from: the packages may not be installed."""
     paths = [path for path in sys.path if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

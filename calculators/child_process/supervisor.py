@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -82,6 +83,7 @@ class Supervisor:
         is_busy: is the child owing us an answer? Then silence means that it hangs.
         hang_seconds: how long a busy child may be silent before it is killed.
         stop_seconds: how long it may take to stop before it is killed; None for a short time.
+        environment: variables for each child, where the server's environment lacks them.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Supervisor:
         on_back: Callable[[], None] = lambda: None,
         on_failed_restart: Callable[[str], None] = lambda reason: None,
         stop_seconds: float | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._name = name
         self._module = module
@@ -112,6 +115,7 @@ class Supervisor:
         self._is_busy = is_busy
         self._hang_seconds = hang_seconds
         self._stop_seconds = stop_seconds
+        self._environment = environment
         self._state = ChildState.STOPPED
         self._child: ChildProcess | None = None
         self._first: asyncio.Future[Any] | None = None
@@ -217,7 +221,7 @@ class Supervisor:
     async def _spawn(self) -> None:
         self._child = child = ChildProcess(self._take, self._ended, f"the {self._name}")
         try:
-            await child.start(self._module)
+            await child.start(self._module, self._environment)
         except OSError as error:
             self._ended(f"it could not be started: {error.strerror}")
         else:

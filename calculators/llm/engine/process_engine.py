@@ -25,6 +25,9 @@ from calculators.llm.engine.requests import Requests
 #: A step of a large model over a long prompt can take many seconds; a hung one never ends.
 HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
+#: Weights and cache in huge pages, where Linux gives them to who asks (glibc 2.35): a step reads
+#: all the weights, and with small pages the processor spends much of it looking up addresses.
+_ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 class ProcessEngine:
@@ -51,6 +54,7 @@ class ProcessEngine:
             on_down=self._down,
             is_busy=lambda: len(self._requests) > 0,
             hang_seconds=hang_seconds,
+            environment=_ENVIRONMENT,
         )
 
     async def start(self) -> Ready:

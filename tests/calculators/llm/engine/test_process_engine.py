@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openvino
@@ -159,3 +161,29 @@ def test_a_hanging_engine_is_replaced() -> None:
         await engine.close()
 
     asyncio.run(run())
+
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(
+    not HUGE_PAGES.is_file()
+    or "[never]" in HUGE_PAGES.read_text()
+    or platform.libc_ver() < ("glibc", "2.35"),
+    reason="needs huge pages of Linux, and a C library that asks for them",
+)
+def test_its_memory_is_in_huge_pages(engine: ProcessEngine) -> None:
+    mappings = Path(f"/proc/{engine.pid}/smaps").read_text()
+    sizes = [int(line.split()[1]) for line in mappings.splitlines() if "AnonHugePages:" in line]
+    assert sum(sizes) > 0
+
+
+def test_whoever_tunes_the_allocator_keeps_his_settings(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
+
+    engine = runner.run(demo_engine())
+    variables = Path(f"/proc/{engine.pid}/environ").read_bytes().split(b"\0")
+    runner.run(engine.close())
+    assert b"GLIBC_TUNABLES=glibc.malloc.arena_max=2" in variables
