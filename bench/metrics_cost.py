@@ -1,11 +1,12 @@
-"""What metrics cost: processor time of a server with them, and of one without, in turns.
+"""What metrics and traces cost: processor time of servers with them, and of one without, in turns.
 
-    python -m bench.metrics_cost [--pairs N] [--rounds N] [--write FILE]
+    python -m bench.metrics_cost [--sets N] [--rounds N] [--write FILE]
 
-Both servers run at the same time and get short rounds of the same requests one after the other, so
-that what else the machine does hits both. Two equal processes differ by some hundredths all the
-same, for where their memory lies: so there are several pairs, and medians of them. Requests are
-small and come from one connection: nothing that a real model does hides the cost.
+The servers run at the same time and get short rounds of the same requests one after the other, so
+that what else the machine does hits all. Two equal processes differ by some hundredths all the
+same, for where their memory lies: so there are several sets, and medians of them. Requests are
+small: but for those to the example model nothing that a real model does hides the cost. Spans go
+to a collector that only reads them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import argparse
 import json
 import socket
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -27,13 +31,19 @@ from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 
 EVENTS: Final = 1000
+STREAMS, TOKENS = 32, 100
+DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: Requests in one round, of each kind.
-ROUND: Final = {"infer": 100, "answer": 100, "events": 2}
+ROUND: Final = {"tokens": STREAMS, "infer": 100, "answer": 100, "events": 2}
+#: What a figure is of: so many are in one request.
+UNITS: Final = {"tokens": TOKENS, "infer": 1, "answer": 1, "events": EVENTS}
 SHOWN: Final = {
+    "tokens": f"the example model, {STREAMS} streams of {TOKENS} tokens at once; per token",
     "infer": "`/v2/models/NAME/infer`, FP32 [1, 256], a graph that passes it on; per request",
     "answer": "`/v3/chat/completions`, a graph that answers with one packet; per request",
     "events": "the same, a stream of 1,000 events; per event",
 }
+_WITHOUT, _METRICS, _TRACES = "without", "metrics", "metrics and traces"
 
 _PASS: Final = """
 input_stream: "in"
@@ -74,19 +84,10 @@ class Tell(Calculator):
 
 @dataclass
 class Cost:
-    """Seconds of processor time per round."""
+    """Seconds of processor time per round: of the server's own process, and with its engine's."""
 
-    with_metrics: list[float]
-    without: list[float]
-
-    @property
-    def base(self) -> float:
-        """Of the quietest round without metrics: what else the machine does only adds to it."""
-        return min(self.without)
-
-    @property
-    def added(self) -> float:
-        return min(self.with_metrics) - self.base
+    own: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
 
 
 class Client:
@@ -98,7 +99,14 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: bytes) -> bytes:
+        self.send(request)
+        return self.receive()
+
+    def send(self, request: bytes) -> None:
         self._socket.sendall(request)
+
+    def receive(self) -> bytes:
+        """The body of an answer."""
         answer = b""
         while b"\r\n\r\n" not in answer:
             answer += self._socket.recv(1 << 20)
@@ -136,6 +144,10 @@ def request_of(kind: str, model: str) -> bytes:
         body = head + np.arange(256, dtype=np.float32).tobytes()
         fields["Inference-Header-Content-Length"] = str(len(head))
         fields["Content-Type"] = "application/octet-stream"
+    elif kind == "tokens":
+        chat: dict[str, object] = {"model": model, "stream": True, "max_tokens": TOKENS}
+        chat |= {"ignore_eos": True, "messages": [{"role": "user", "content": "Hello"}]}
+        body = json.dumps(chat).encode()
     elif kind == "events":
         body = json.dumps({"model": model, "stream": True, "events": EVENTS}).encode()
     else:
@@ -145,33 +157,90 @@ def request_of(kind: str, model: str) -> bytes:
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-def measure(kind: str, directory: Path, rounds: int, *arguments: str) -> Cost:
-    """Both servers, in turns."""
-    cost = Cost([], [])
-    with (
-        ServerProcess(directory, *arguments) as one,
-        ServerProcess(directory, *arguments, "--metrics_enable=false") as other,
-    ):
-        request = request_of(kind, one.model)
-        targets = [(one, Client(one), cost.with_metrics), (other, Client(other), cost.without)]
+class _Collector(BaseHTTPRequestHandler):
+    """Reads what it gets."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def collector() -> Iterator[str]:
+    """Where spans may be sent to."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> dict[str, Cost]:
+    """One set of servers, in turns. ``spans``: the collector's address."""
+    ways = {
+        _WITHOUT: ("--metrics_enable=false",),
+        _METRICS: (),
+        _TRACES: ("--otlp_endpoint", spans),
+    }
+    costs = {way: Cost() for way in ways}
+    with ExitStack() as stack:
+        servers = {
+            way: stack.enter_context(ServerProcess(directory, *more, *arguments))
+            for way, arguments in ways.items()
+        }
+        request = request_of(kind, servers[_WITHOUT].model)
+        count = STREAMS if kind == "tokens" else 1
+        clients = {way: [Client(server) for _ in range(count)] for way, server in servers.items()}
+        turns = list(servers.items())
+        if kind == "tokens":
+            rounds = max(1, rounds // 4)  # they are long
         for number in range(rounds + 2):
-            for server, client, costs in targets if number % 2 else reversed(targets):
-                before = cpu_ns(server.pids["server"])
-                for _ in range(ROUND[kind]):
-                    client.ask(request)
+            for way, server in turns if number % 2 else reversed(turns):
+                before = [cpu_ns(pid) for pid in server.pids.values()]
+                run_round(clients[way], request, ROUND[kind])
+                used = [
+                    (cpu_ns(pid) - past) / 1e9
+                    for pid, past in zip(server.pids.values(), before, strict=True)
+                ]
                 if number >= 2:  # the first ones warm up
-                    costs.append((cpu_ns(server.pids["server"]) - before) / 1e9)
-        for _, client, _ in targets:
-            client.close()
-    return cost
+                    costs[way].own.append(used[list(server.pids).index("server")])
+                    costs[way].whole.append(sum(used))
+        for each in clients.values():
+            for client in each:
+                client.close()
+    return costs
 
 
-def measure_pairs(
-    kind: str, directory: Path, pairs: int, rounds: int, *arguments: str
-) -> tuple[float, float]:
-    """Medians of several pairs of servers: seconds per round without metrics, and what they add."""
-    costs = [measure(kind, directory, rounds, *arguments) for _ in range(pairs)]
-    return median(each.base for each in costs), median(each.added for each in costs)
+def run_round(clients: Sequence[Client], request: bytes, count: int) -> None:
+    """So many requests, one at a time on each connection."""
+    for _ in range(count // len(clients)):
+        for client in clients:
+            client.send(request)
+        for client in clients:
+            client.receive()
+
+
+def costs_of(
+    kind: str, sets: int, directory: Path, rounds: int, spans: str, *more: str
+) -> tuple[float, dict[str, float]]:
+    """Microseconds per unit without anything, and what is added; medians of several sets.
+
+    Of the quietest round of each server: what else the machine does only adds to it.
+    """
+    unit = ROUND[kind] * UNITS[kind] / 1e6
+    measured = [measure(kind, directory, rounds, spans, *more) for _ in range(sets)]
+    base = median(min(costs[_WITHOUT].whole) for costs in measured) / unit
+    added = {
+        way: median(min(costs[way].own) - min(costs[_WITHOUT].own) for costs in measured) / unit
+        for way in (_METRICS, _TRACES)
+    }
+    return base, added
 
 
 def measure_text(directory: Path, rounds: int) -> tuple[float, int]:
@@ -190,37 +259,35 @@ def measure_text(directory: Path, rounds: int) -> tuple[float, int]:
     return median(taken), len(text)
 
 
-def report(pairs: int, rounds: int, write: Callable[[str], object]) -> None:
-    write("# What metrics cost\n")
+def report(sets: int, rounds: int, write: Callable[[str], object]) -> None:
+    write("# What metrics and traces cost\n")
     write(f"`python -m bench.metrics_cost` on {describe_machine()}.")
-    write(f"Processor time of the server's process in the quietest of {rounds} rounds;")
-    write(f"medians of {pairs} pairs of servers.\n")
-    write("| | without | added by metrics | |")
-    write("|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
+    write(f"Processor time of the server's processes in the quietest of {rounds} rounds, of the")
+    write(f"model {rounds // 4}; medians of {sets} sets of servers.\n")
+    write("| | without | metrics add | | metrics and traces add | |")
+    write("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder, collector() as spans:
         passing, telling = Path(folder, "pass"), Path(folder, "tell")
         for place, graph in ((passing, _PASS), (telling, _TELL)):
             place.mkdir()
             (place / "graph.pbtxt").write_text(graph)
         calculators = Path(folder, "tell.py")
         calculators.write_text(_CALCULATORS)
-        for kind, each in ROUND.items():
-            units = each * (EVENTS if kind == "events" else 1)
-            if kind == "infer":
-                cost = measure_pairs(kind, passing, pairs, rounds)
-            else:
-                more = ("--calculators", str(calculators))
-                cost = measure_pairs(kind, telling, pairs, rounds, *more)
-            base, added = (each / units * 1e6 for each in cost)
-            write(f"| {SHOWN[kind]} | {base:.2f} µs | {added:.2f} µs | {added / base:.1%} |")
+        places = {"tokens": DEMO, "infer": passing}
+        for kind in ROUND:
+            more = () if kind in places else ("--calculators", str(calculators))
+            place = places.get(kind, telling)
+            base, added = costs_of(kind, sets, place, rounds, spans, *more)
+            cells = " | ".join(f"{each:.2f} µs | {each / base:.1%}" for each in added.values())
+            write(f"| {SHOWN[kind]} | {base:.2f} µs | {cells} |")
         seconds, size = measure_text(passing, 200)
     write(f"\n`GET /metrics` of one graph: {seconds * 1e3:.1f} ms for {size:,} bytes.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--write", type=Path, help="a file for the report")
     arguments = parser.parse_args()
     lines: list[str] = []
@@ -229,7 +296,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
 
-    report(arguments.pairs, arguments.rounds, write)
+    report(arguments.sets, arguments.rounds, write)
     if arguments.write is not None:
         arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
