@@ -202,15 +202,14 @@ def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> 
             rounds = max(1, rounds // 4)  # they are long
         for number in range(rounds + 2):
             for way, server in turns if number % 2 else reversed(turns):
-                before = [cpu_ns(pid) for pid in server.pids.values()]
+                before = {part: cpu_ns(pid) for part, pid in server.pids.items()}
                 run_round(clients[way], request, ROUND[kind])
-                used = [
-                    (cpu_ns(pid) - past) / 1e9
-                    for pid, past in zip(server.pids.values(), before, strict=True)
-                ]
+                used = {
+                    part: (cpu_ns(pid) - before[part]) / 1e9 for part, pid in server.pids.items()
+                }
                 if number >= 2:  # the first ones warm up
-                    costs[way].own.append(used[list(server.pids).index("server")])
-                    costs[way].whole.append(sum(used))
+                    costs[way].own.append(used["server"])
+                    costs[way].whole.append(sum(used.values()))
         for each in clients.values():
             for client in each:
                 client.close()
