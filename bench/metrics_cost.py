@@ -4,9 +4,9 @@
 
 The servers run at the same time and get short rounds of the same requests one after the other, so
 that what else the machine does hits all. Two equal processes differ by some hundredths all the
-same, for where their memory lies: so there are several sets, and medians of them. Requests are
-small: but for those to the example model nothing that a real model does hides the cost. Spans go
-to a collector that only reads them.
+same: so there are several sets, and medians of them. Requests are small: but for those to the
+example model nothing that a real model does hides the cost. Spans go to a collector that only reads
+them. What is added is of the server's own process; what it may cost the engine is not in it.
 """
 
 from __future__ import annotations
@@ -262,7 +262,8 @@ def report(sets: int, rounds: int, write: Callable[[str], object]) -> None:
     write("# What metrics and traces cost\n")
     write(f"`python -m bench.metrics_cost` on {describe_machine()}.")
     write(f"Processor time of the server's processes in the quietest of {rounds} rounds, of the")
-    write(f"model {rounds // 4}; medians of {sets} sets of servers.\n")
+    write(f"model {rounds // 4}; medians of {sets} sets of servers. Without: of all its processes;")
+    write("added: of its own process, the engine's not included.\n")
     write("| | without | metrics add | | metrics and traces add | |")
     write("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, collector() as spans:

@@ -26,7 +26,7 @@ from calculators.llm.engine.requests import Requests
 HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
 #: Weights and cache in huge pages, where Linux gives them to who asks (glibc 2.35): a step reads
-#: all the weights, and with small pages the processor spends much of it looking up addresses.
+#: all the weights, and with small pages the processor has many more addresses to look up.
 _ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
