@@ -4,8 +4,10 @@
 
 ``engine`` is openvino-genai's pipeline driven directly (`bench.engine_throughput`), ``server`` is
 `graphrt serve` with streams over HTTP, loaded by `bench.load_generator`; both have the options of
-the same graph, and server and clients share the machine. The small model is ``examples/models/
-demo``; the large one has random weights and is made for the run (`bench.random_model`).
+the same graph and the engine's environment, and server and clients share the machine. The server
+is started again now and then, as one may be faster than the next. The small model is
+``examples/models/demo``; the large one has random weights and is made for the run
+(`bench.random_model`).
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,16 +28,20 @@ from bench.engine_throughput import model_options, tokens_per_word
 from bench.machine import describe_machine
 from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model
-from bench.serve_vs_engine_tables import Comparison, Measurement, aims, tables
+from bench.serve_vs_engine_tables import Comparison, Measurement, Pair, aims, tables
 from bench.server_process import ServerProcess
+from calculators.llm.engine.process_engine import ENVIRONMENT
 from calculators.llm.prompt.maker import PromptMaker
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-REPETITIONS: Final = 5
+#: Many short ones: the speed of a machine that others share changes from minute to minute.
+REPETITIONS: Final = {"small": 9, "large": 3}
+#: Then the server is started again.
+REPETITIONS_PER_SERVER: Final = 3
 STREAMS: Final = 1000
 #: Requests at each concurrency: for some seconds, and for two rounds of every client.
 REQUESTS: Final = {
-    "small": {1: 40, 8: 128, 32: 256, 64: 384},
+    "small": {1: 20, 8: 80, 32: 160, 64: 256},
     "large": {1: 6, 8: 24, 32: 64, 64: 128},
 }
 QUICK_REQUESTS: Final = {
@@ -71,44 +78,58 @@ def compare(model: Model, repetitions: int) -> Comparison:
     common = ["--tokens_per_word", f"{tokens_per_word(maker):.4f}"]
     del maker
     comparison = Comparison(model.name, model.words, {each: [] for each in model.requests})
-    with ServerProcess(model.directory) as server:
-        for repetition in range(repetitions):
-            for concurrency, requests in model.requests.items():
-                load = [
-                    *("--concurrency", str(concurrency), "--requests", str(requests)),
-                    *("--seed", str(concurrency), *common),
-                ]
-                # Who comes first changes, so that a machine that slows down is no one's fault.
-                pair: dict[str, Measurement] = {}
-                for side in ("engine", "server") if repetition % 2 == 0 else ("server", "engine"):
-                    measure = measure_engine if side == "engine" else measure_server
-                    pair[side] = measure(model, server, load)
-                    say(f"{model.name}, {concurrency}: {side} {pair[side].throughput:.0f} tokens/s")
-                comparison.pairs[concurrency].append((pair["engine"], pair["server"]))
+    for first in range(0, repetitions, REPETITIONS_PER_SERVER):
+        with ServerProcess(model.directory) as server:
+            for repetition in range(first, min(first + REPETITIONS_PER_SERVER, repetitions)):
+                for concurrency, requests in model.requests.items():
+                    load = [
+                        *("--concurrency", str(concurrency), "--requests", str(requests)),
+                        *("--seed", str(concurrency), *common),
+                    ]
+                    pair = measure_pair(model, server, load, is_engine_first=repetition % 2 == 0)
+                    comparison.pairs[concurrency].append(pair)
     return comparison
 
 
-def measure_engine(model: Model, server: ServerProcess, load: Sequence[str]) -> Measurement:
+def measure_pair(
+    model: Model, server: ServerProcess, load: Sequence[str], *, is_engine_first: bool
+) -> Pair:
+    """Engine and server; who comes first changes, so that a slower machine is no one's fault."""
+    if is_engine_first:
+        engine = measure_engine(model, load)
+        both = engine, measure_server(server, load)
+    else:
+        measured = measure_server(server, load)
+        both = measure_engine(model, load), measured
+    shown = " against ".join(f"{each.throughput:.0f}" for each in reversed(both))
+    say(f"{model.name}, {' '.join(load)}: {shown} tokens/s")
+    return both
+
+
+def measure_engine(model: Model, load: Sequence[str]) -> Measurement:
     graph = str(model.directory / "graph.pbtxt")
-    figures = run_part("bench.engine_throughput", graph, *load)
+    figures = run_part("bench.engine_throughput", graph, *load, environment=ENVIRONMENT)
     return Measurement.of(figures, {"engine": figures["cpu_seconds"]})
 
 
-def measure_server(model: Model, server: ServerProcess, load: Sequence[str]) -> Measurement:
+def measure_server(server: ServerProcess, load: Sequence[str]) -> Measurement:
     before = server.cpu()
     figures = run_part("bench.load_generator", "--url", server.url, "--model", server.model, *load)
     used = {part: seconds - before[part] for part, seconds in server.cpu().items()}
     return Measurement.of(figures, {**used, "clients": figures["cpu_seconds"]})
 
 
-def run_part(module: str, *arguments: str) -> dict[str, Any]:
-    """Run a benchmark in a process of its own; its figures."""
+def run_part(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Run a benchmark in a process of its own; its figures. What is set already stays as it is."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments, "--json", file.name],
             stdout=subprocess.PIPE,
             text=True,
             timeout=1800,
+            env={**(environment or {}), **os.environ},
         )
         if done.returncode:
             raise RuntimeError(f"{module} failed:\n{done.stdout}")
@@ -116,16 +137,17 @@ def run_part(module: str, *arguments: str) -> dict[str, Any]:
         return figures
 
 
-def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, repetitions: int) -> str:
+def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> str:
     """All tables as Markdown."""
     lines = [
         "# The server against its engine",
         "",
         f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions()}. "
-        f"Medians of {repetitions}, engine and server in turns; the clients share the "
-        "machine with the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), "
-        "greedy, no common prefixes; plugin options as in the graphs: the defaults. The server's "
-        "engine has huge pages; the engine alone what Linux gives a program by itself.",
+        "Medians; engine and server in turns, a ratio is the median of the turns', and there is a "
+        f"new server after {REPETITIONS_PER_SERVER} turns; the clients share the machine with "
+        "the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), greedy, no "
+        "common prefixes; plugin options as in the graphs: the defaults. Both engines have huge "
+        "pages.",
         "",
     ]
     for comparison in comparisons:
@@ -168,12 +190,17 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int)
     arguments = parser.parse_args()
-    repetitions = arguments.repetitions or (1 if arguments.quick else REPETITIONS)
     with tempfile.TemporaryDirectory() as place:
         models = find_models(arguments.models, Path(place, "large"), quick=arguments.quick)
-        comparisons = [compare(model, repetitions) for model in models]
+        comparisons = [
+            compare(
+                model,
+                arguments.repetitions or (1 if arguments.quick else REPETITIONS[model.name]),
+            )
+            for model in models
+        ]
     memory = measure_open_streams(STREAMS)
-    text = report(comparisons, memory, repetitions)
+    text = report(comparisons, memory)
     if arguments.write:
         arguments.write.write_text(text, encoding="utf-8")
     print(text)

@@ -64,10 +64,11 @@ def cpu_outside(pair: Pair) -> float:
 
 def tables(comparison: Comparison) -> list[str]:
     """Two tables: what clients see, and what it costs."""
+    turns = min(map(len, comparison.pairs.values()))
     lines = [
         f"## {comparison.name.capitalize()}: {comparison.words}",
         "",
-        "TTFT and TPOT in ms: mean, median, p99.",
+        f"{turns} turns. TTFT and TPOT in ms: mean, median, p99.",
         "",
         "| concurrency | | tokens/s | TTFT | | | TPOT | | |",
         "|---|---|---|---|---|---|---|---|---|",

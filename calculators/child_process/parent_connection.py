@@ -62,10 +62,12 @@ class ParentConnection:
         Raises:
             ParentGone: there will be no more.
         """
-        if wait:
-            ready = self._poll.poll(None if seconds is None else seconds * 1000)
-            if any(descriptor == self._woken for descriptor, _ in ready):
-                os.read(self._woken, 4096)
+        milliseconds = 0.0 if not wait else None if seconds is None else seconds * 1000
+        ready = self._poll.poll(milliseconds)
+        if not ready:
+            return
+        if any(descriptor == self._woken for descriptor, _ in ready):
+            os.read(self._woken, 4096)
         try:
             count = self._socket.recv_into(self._buffer.room(), 0, socket.MSG_DONTWAIT)
         except BlockingIOError:

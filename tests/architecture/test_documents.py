@@ -15,7 +15,7 @@ from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.image.encoded_image import ImageLimits
 from calculators.llm.chat_template.limits import RenderLimits
-from calculators.llm.engine.outbox import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.images import limits as images
 from calculators.llm.images.download import MAX_REDIRECTIONS

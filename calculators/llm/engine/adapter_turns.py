@@ -84,9 +84,9 @@ class AdapterTurns(OuterPipeline[AdaptedPipeline]):
                     return
         self._pipeline.cancel(request_id)
 
-    def step(self) -> Sequence[Tokens | Failed]:
+    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
         failed = [] if self._pipeline.has_work else self._begin_turn()
-        gained = self._pipeline.step() if self._pipeline.has_news else ()
+        gained = self._pipeline.step(tells_all=tells_all) if self._pipeline.has_news else ()
         return [*failed, *gained]
 
     def _begin_turn(self) -> list[Failed]:

@@ -109,9 +109,9 @@ class CacheTurns(OuterPipeline[AdaptedPipeline]):
                 return
         self._pipeline.cancel(request_id)
 
-    def step(self) -> Sequence[Tokens | Failed]:
+    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
         failed = self._begin_waiting()
-        gained = self._pipeline.step() if self._pipeline.has_news else ()
+        gained = self._pipeline.step(tells_all=tells_all) if self._pipeline.has_news else ()
         return [*failed, *map(self._told, gained)]
 
     def _begin_waiting(self) -> list[Failed]:

@@ -10,7 +10,7 @@ import msgspec
 
 from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
-from calculators.llm.engine.outbox import Outbox
+from calculators.llm.engine.pace import Pace
 from calculators.llm.structured.grammar import Grammar
 
 METRICS_PERIOD: Final = 0.25
@@ -46,10 +46,11 @@ class Pipeline(Protocol):
     def cancel(self, request_id: int) -> None:
         """Forget a request, its cache at the latest with the next step."""
 
-    def step(self) -> Sequence[Tokens | Failed]:
+    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
         """Advance all running requests; what they gained, and those that failed alone.
 
-        Any exception means that the pipeline is broken.
+        Without ``tells_all`` what need not be told at once may come with a later step: all but the
+        first and the last tokens of a sequence. Any exception means that the pipeline is broken.
         """
 
     def metrics(self) -> Metrics:
@@ -68,12 +69,12 @@ class Pipeline(Protocol):
 class EngineCore:
     """Runs a pipeline: applies messages, steps, says when metrics are due.
 
-    ``seconds_per_stream``: see `Outbox`; 0 tells of every step at once.
+    ``seconds_per_stream``: see `Pace`; 0 tells of every step.
     """
 
     def __init__(self, pipeline: Pipeline, seconds_per_stream: float = 0.0) -> None:
         self._pipeline = pipeline
-        self._outbox = Outbox(seconds_per_stream)
+        self._pace = Pace(seconds_per_stream)
         self._guided = GuidedRequests(pipeline)
         self._refused: list[Failed] = []
         self._steps = 0
@@ -100,7 +101,7 @@ class EngineCore:
         if isinstance(message, Cancel):
             self._pipeline.cancel(message.request_id)
             self._guided.forget(message.request_id)
-            self._outbox.forget(message.request_id)
+            self._pace.forget(message.request_id)
             self._owes_metrics = True
             return
         grammar = message.settings.grammar
@@ -120,19 +121,21 @@ class EngineCore:
         """One step, if there is something to tell, and metrics when they are due."""
         self._begin_guided()
         refused, self._refused = self._refused, []
-        gained: list[Tokens] = []
-        for each in self._pipeline.step() if self._pipeline.has_news else ():
+        told: list[Tokens] = []
+        is_due = self._pace.is_due()
+        for each in self._pipeline.step(tells_all=is_due) if self._pipeline.has_news else ():
             if isinstance(each, Failed):
                 self._guided.forget(each.request_id)
-                self._outbox.forget(each.request_id)
+                self._pace.forget(each.request_id)
                 refused.append(each)
             else:
-                gained.append(each)
-        self._guided.note(gained)
+                told.append(each)
         self._steps += 1
-        tokens = self._outbox.take(gained)
-        if tokens or refused or not gained:
-            yield Step(tokens, refused)
+        if told:
+            self._guided.note(told)
+            self._pace.note(told)
+        if told or refused or is_due:
+            yield Step(told, refused)
         now = time.monotonic()
         if now >= self._next_metrics or self._owes_metrics or not self._pipeline.has_work:
             self._next_metrics = now + METRICS_PERIOD

@@ -177,12 +177,15 @@ class GenaiPipeline:
         self._settings.pop(request_id, None)
         return self._handles.pop(request_id, None)
 
-    def step(self) -> list[Tokens]:
+    def step(self, *, tells_all: bool = True) -> list[Tokens]:
         self._pipeline.step()
         gained: list[Tokens] = []
         ended: list[int] = []
         for request_id, handle in self._handles.items():
-            tokens = self._read(request_id, handle)
+            status = int(handle.get_status())
+            if not tells_all and status == _RUNNING and request_id in self._started:
+                continue  # the handle keeps its tokens; to read them takes time
+            tokens = self._read(request_id, handle, _ENDED[status])
             if tokens and tokens[-1].finish_reason is not None:
                 ended.append(request_id)
             gained += tokens
@@ -190,36 +193,36 @@ class GenaiPipeline:
             self._forget(request_id)
         return gained
 
-    def _read(self, request_id: int, handle: Any) -> list[Tokens]:
-        """What a request gained; all its sequences end in the same step."""
-        outputs = []
-        if handle.can_read():
-            outputs = list(handle.read().values())
-            if self._is_assisted and request_id in self._started:
-                # Not the first, which is of the prompt. One token of each pass is the model's own.
-                self._passes += 1
-                self._accepted += max(0, len(outputs[0].generated_ids) - 1) if outputs else 0
+    def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[Tokens]:
+        """What a request gained since it was read; all its sequences end in the same step."""
+        reads: list[list[Any]] = []
+        while handle.can_read():
+            reads.append(list(handle.read().values()))
+        if self._is_assisted:
+            self._count_candidates(reads if request_id in self._started else reads[1:])
+        if reads:
             self._started.add(request_id)
-        status = handle.get_status()
-        # When the cache is full there is nothing to read, and no finish reason.
-        end = None if status == genai.GenerationStatus.RUNNING else _ENDED[status]
         settings = self._settings[request_id]
         count = settings.num_return_sequences
-        if len(outputs) > 1:
-            # Beam search returns all its beams at the end, in no order.
+        outputs = reads[-1] if reads else []
+        # Beam search returns all its beams at the end, in no order.
+        is_beams = len(outputs) > 1
+        if is_beams:
             outputs = sorted(outputs, key=_score, reverse=True)[:count]
-        tokens = [
-            Tokens(
-                request_id,
-                sequence,
-                output.generated_ids,
-                # Zeros when nobody asked.
-                output.generated_log_probs if settings.logprobs else [],
-                _REASONS[output.finish_reason] or end,
-            )
-            for sequence, output in enumerate(outputs)
-        ]
+        tokens: list[Tokens] = []
+        for sequence, output in enumerate(outputs):
+            parts = [output] if is_beams else [read[0] for read in reads]
+            ids: list[int] = []
+            logprobs: list[float] = []
+            for part in parts:
+                ids += part.generated_ids
+                if settings.logprobs:
+                    # Zeros when nobody asked.
+                    logprobs += part.generated_log_probs
+            reason = _REASONS[int(output.finish_reason)] or end
+            tokens.append(Tokens(request_id, sequence, ids, logprobs, reason))
         if end is not None:
+            # When the cache is full there is nothing to read, and no finish reason.
             tokens += [
                 Tokens(request_id, sequence, [], [], end) for sequence in range(len(outputs), count)
             ]
@@ -227,6 +230,12 @@ class GenaiPipeline:
                 prompt = handle.get_perf_metrics().get_num_input_tokens()
                 tokens = [msgspec.structs.replace(each, prompt_tokens=prompt) for each in tokens]
         return tokens
+
+    def _count_candidates(self, reads: list[list[Any]]) -> None:
+        """Of passes after a prompt's. One token of each is the model's own."""
+        self._passes += len(reads)
+        for outputs in reads:
+            self._accepted += max(0, len(outputs[0].generated_ids) - 1) if outputs else 0
 
     def metrics(self) -> Metrics:
         metrics = self._pipeline.get_metrics()
@@ -252,16 +261,19 @@ def _score(output: Any) -> float:
     return score
 
 
-_REASONS: dict[Any, FinishReason | None] = {
-    genai.GenerationFinishReason.NONE: None,
-    genai.GenerationFinishReason.STOP: "stop",
-    genai.GenerationFinishReason.LENGTH: "length",
-    genai.GenerationFinishReason.TOOL_CALL: "stop",
+# By numbers: to compare the library's enumerators takes several times as long.
+_REASONS: dict[int, FinishReason | None] = {
+    int(genai.GenerationFinishReason.NONE): None,
+    int(genai.GenerationFinishReason.STOP): "stop",
+    int(genai.GenerationFinishReason.LENGTH): "length",
+    int(genai.GenerationFinishReason.TOOL_CALL): "stop",
 }
+_RUNNING: Final = int(genai.GenerationStatus.RUNNING)
 #: A status without a finish reason. IGNORED: the cache has no room for the sequence.
-_ENDED: dict[Any, FinishReason] = {
-    genai.GenerationStatus.FINISHED: "stop",
-    genai.GenerationStatus.STOP: "stop",
-    genai.GenerationStatus.IGNORED: "cache",
-    genai.GenerationStatus.CANCEL: "cancelled",
+_ENDED: dict[int, FinishReason | None] = {
+    _RUNNING: None,
+    int(genai.GenerationStatus.FINISHED): "stop",
+    int(genai.GenerationStatus.STOP): "stop",
+    int(genai.GenerationStatus.IGNORED): "cache",
+    int(genai.GenerationStatus.CANCEL): "cancelled",
 }

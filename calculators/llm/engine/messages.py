@@ -101,10 +101,13 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
 
     def followed_by(self, after: Tokens) -> Tokens:
         """These and the next ones of the same sequence as one."""
-        return msgspec.structs.replace(
-            after,
-            token_ids=self.token_ids + after.token_ids,
-            logprobs=self.logprobs + after.logprobs,
+        return Tokens(
+            after.request_id,
+            after.sequence,
+            self.token_ids + after.token_ids,
+            self.logprobs + after.logprobs,
+            after.finish_reason,
+            after.prompt_tokens,
         )
 
 
@@ -116,7 +119,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
-    """What sequences gained (`Outbox`), and the requests refused before. Also the sign of life."""
+    """What sequences gained (`Pace`), and the requests refused before. Also the sign of life."""
 
     tokens: list[Tokens]
     failed: list[Failed] = []

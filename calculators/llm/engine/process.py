@@ -17,7 +17,7 @@ from calculators.llm.child.library_errors import library_reason
 from calculators.llm.child.load_failure import load_failure
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
-from calculators.llm.engine.outbox import SECONDS_PER_STREAM
+from calculators.llm.engine.pace import SECONDS_PER_STREAM
 
 
 def main(descriptor: int, parent: int) -> int:

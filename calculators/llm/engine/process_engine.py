@@ -27,7 +27,7 @@ HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
 #: Weights and cache in huge pages, where Linux gives them to who asks (glibc 2.35): a step reads
 #: all the weights, and with small pages the processor has many more addresses to look up.
-_ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 class ProcessEngine:
@@ -54,7 +54,7 @@ class ProcessEngine:
             on_down=self._down,
             is_busy=lambda: len(self._requests) > 0,
             hang_seconds=hang_seconds,
-            environment=_ENVIRONMENT,
+            environment=ENVIRONMENT,
         )
 
     async def start(self) -> Ready:

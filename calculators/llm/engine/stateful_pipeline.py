@@ -45,6 +45,7 @@ class _Running:
     request_id: int
     since: float
     has_begun: bool = False
+    is_told: bool = False
     is_cancelled: bool = False
 
 
@@ -74,6 +75,8 @@ class StatefulPipeline:
         self._queue = FairQueue()
         self._running: _Running | None = None
         self._news: list[Tokens | Failed] = []
+        #: Was news, and is told with what comes next.
+        self._held: list[Tokens | Failed] = []
         self._breakdown: str | None = None
         #: Is one request less running than was told?
         self._has_ended = False
@@ -121,17 +124,28 @@ class StatefulPipeline:
         with self._changed:
             self._queue.remove(request_id)
             self._news = [each for each in self._news if each.request_id != request_id]
+            self._held = [each for each in self._held if each.request_id != request_id]
             if self._running is not None and self._running.request_id == request_id:
                 self._running.is_cancelled = True
 
-    def step(self) -> list[Tokens | Failed]:
+    def step(self, *, tells_all: bool = True) -> list[Tokens | Failed]:
         with self._changed:
-            news, self._news = self._news, []
+            news, self._news = self._held + self._news, []
+            self._held = []
             self._has_ended = False
             self._told_at = self._clock()
             if not news and self._breakdown is not None:
                 raise RuntimeError(self._breakdown)
+            if not tells_all and all(map(self._can_wait, news)):
+                self._held, news = news, []
+            elif self._running is not None:
+                self._running.is_told = self._running.has_begun
             return news
+
+    def _can_wait(self, each: Tokens | Failed) -> bool:
+        """Is it of neither end of an answer?"""
+        running = self._running
+        return running is not None and running.is_told and each.request_id == running.request_id
 
     def metrics(self) -> Metrics:
         with self._changed:

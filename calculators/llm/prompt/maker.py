@@ -33,6 +33,7 @@ from calculators.llm.prompt.messages import (
     Text,
     Tokenize,
 )
+from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_table import TokenTable, make_token_table
 from graph_runtime import Code
 
@@ -45,6 +46,9 @@ _TEXTS: Final = (
     "",
 )
 _RANDOM_SAMPLES: Final = 200
+#: One thread for each of two streams: the threads of one stream wake each other for every text,
+#: and wait for more at full speed. A single thread hides failures (`TextEncoder`).
+_THREADS: Final = {"NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
@@ -59,7 +63,8 @@ class PromptMaker:
     def __init__(
         self, model_path: str, max_tokens: int | None = None, *, sees_images: bool = False
     ) -> None:
-        self._tokenizer = genai.Tokenizer(model_path)
+        self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
+        self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
         self._max_tokens = max_tokens
         self._sees_images = sees_images
@@ -176,8 +181,7 @@ class PromptMaker:
                 "tokens that the model can hold",
                 code=Code.OUT_OF_RANGE,
             )
-        encoded = self._tokenizer.encode(text, add_special_tokens=special)
-        return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
+        return self._encoder.encode(text, special=special).tobytes()
 
     def tokenize(self, message: Tokenize) -> bytes:
         """Token ids, int64 in native byte order, cut and padded.
@@ -185,10 +189,7 @@ class PromptMaker:
         Here, since what the library does with a length depends on how the tokenizer was converted
         (openvino-genai 2026.4: many do not cut).
         """
-        encoded = self._tokenizer.encode(
-            message.text, add_special_tokens=message.add_special_tokens
-        )
-        ids = np.asarray(encoded.input_ids.data, dtype=np.int64).reshape(-1)
+        ids = self._encoder.encode(message.text, special=message.add_special_tokens)
         length = message.max_length
         if length is not None:
             ids = ids[:length]

@@ -14,10 +14,14 @@ BREAKING = ids_of(666)
 
 
 class ScriptedPipeline:
-    """Each request gains the tokens 0, 1, 2, ... one per step and sequence, as many as it asked."""
+    """Each request gains the tokens 0, 1, 2, ... one per step and sequence, as many as it asked.
+
+    What need not be told at once is held back, unless all is to be told.
+    """
 
     def __init__(self) -> None:
         self.running: dict[int, tuple[int, GenerationSettings]] = {}
+        self.held: dict[int, list[int]] = {}
         self.cancelled: list[int] = []
         self.steps = 0
         self.compiled: list[Grammar] = []
@@ -40,21 +44,26 @@ class ScriptedPipeline:
     def cancel(self, request_id: int) -> None:
         self.cancelled.append(request_id)
         self.running.pop(request_id, None)
+        self.held.pop(request_id, None)
 
-    def step(self) -> list[Tokens]:
+    def step(self, *, tells_all: bool = True) -> list[Tokens]:
         if self._is_broken:
             raise RuntimeError("the scripted pipeline broke")
         self.steps += 1
         gained: list[Tokens] = []
         for request_id, (count, settings) in list(self.running.items()):
             is_last = count + 1 == settings.max_new_tokens
-            gained += [
-                Tokens(request_id, sequence, [count], [], "length" if is_last else None)
-                for sequence in range(settings.num_return_sequences)
-            ]
+            ids = [*self.held.pop(request_id, []), count]
             self.running[request_id] = (count + 1, settings)
             if is_last:
                 del self.running[request_id]
+            elif count and not tells_all:
+                self.held[request_id] = ids
+                continue
+            gained += [
+                Tokens(request_id, sequence, ids, [], "length" if is_last else None)
+                for sequence in range(settings.num_return_sequences)
+            ]
         return gained
 
     def metrics(self) -> Metrics:

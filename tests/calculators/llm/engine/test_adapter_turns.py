@@ -27,9 +27,9 @@ class Adapted(ScriptedPipeline):
         self.adapter = adapter
         self.selected.append(adapter)
 
-    def step(self) -> list[Tokens]:
+    def step(self, *, tells_all: bool = True) -> list[Tokens]:
         assert {settings.adapter for _, settings in self.running.values()} == {self.adapter}
-        return super().step()
+        return super().step(tells_all=tells_all)
 
 
 class Bench:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -238,11 +240,35 @@ def test_a_request_that_needs_too_much_memory_fails_alone(
     async def run() -> None:
         prompts = await started()
         pid = prompts.pid
-        with pytest.raises(RequestError) as caught:
-            await soon(prompts.encode("Hello, world! " * 600_000))
-        assert str(caught.value) == "the prompt needs too much memory"
-        assert (await soon(prompts.encode("Hello"))).text == "Hello"
+        await _ask_for_too_much(prompts)
         assert prompts.pid == pid
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+async def _ask_for_too_much(prompts: PromptProcess) -> None:
+    hello = (await soon(prompts.encode("Hello"))).input_ids
+    with pytest.raises(RequestError) as caught:
+        await soon(prompts.encode("Hello, world! " * 600_000))
+    assert str(caught.value) == "the prompt needs too much memory"
+    assert (await soon(prompts.encode("Hello"))).input_ids == hello
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processors are chosen as Linux does")
+def test_on_one_processor_no_request_gets_the_tokens_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "MEMORY", 64 * 1024**2)
+
+    async def run() -> None:
+        processors = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(processors)})
+        try:
+            prompts = await started()
+        finally:
+            os.sched_setaffinity(0, processors)
+        await _ask_for_too_much(prompts)
         await prompts.close()
 
     asyncio.run(run())
