@@ -99,6 +99,26 @@ def test_a_request_waits_until_its_first_token(pipeline: GenaiPipeline) -> None:
     run(pipeline)
 
 
+def test_tokens_told_late_are_the_same_tokens(pipeline: GenaiPipeline) -> None:
+    settings = part(23, logprobs=True).settings
+    pipeline.add(Add(1, PROMPT, settings))
+    at_once = run(pipeline)
+    assert [len(tokens.token_ids) for tokens in at_once] == [1] * 23
+    pipeline.add(Add(2, PROMPT, settings))
+    late = [pipeline.step(tells_all=number % 10 == 9) for number in range(23)]
+    assert [len(gained[0].token_ids) if gained else 0 for gained in late] == [
+        *(1, 0, 0, 0, 0, 0, 0, 0, 0, 9),
+        *(0, 0, 0, 0, 0, 0, 0, 0, 0, 10),
+        *(0, 0, 3),
+    ]
+    assert not pipeline.has_work
+    for field in ("token_ids", "logprobs"):
+        assert [each for tokens in at_once for each in getattr(tokens, field)] == [
+            each for gained in late for tokens in gained for each in getattr(tokens, field)
+        ]
+    assert late[-1][0].finish_reason == "length"
+
+
 def test_a_refused_request_leaves_nothing(pipeline: GenaiPipeline) -> None:
     with pytest.raises(Refused) as caught:
         pipeline.add(Add(1, b"", part(3).settings))

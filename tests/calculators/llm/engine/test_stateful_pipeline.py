@@ -230,6 +230,42 @@ def test_a_grammar_is_compiled_before_its_request(pipe: Pipe) -> None:
     assert pipe.model.begun == [2]
 
 
+def told_at_once(pipe: Pipe, *, tells_all: bool = False) -> list[Tokens | Failed]:
+    """What the next step tells, once there are news."""
+    while not pipe.pipeline.has_news:
+        assert pipe.wakes.acquire(timeout=SECONDS)
+    return pipe.pipeline.step(tells_all=tells_all)
+
+
+def test_tokens_between_the_first_and_the_last_wait_until_all_is_told(pipe: Pipe) -> None:
+    pipe.add(1, tokens=5)
+    pipe.model.permits.release()
+    assert ids(told_at_once(pipe), 1) == [0]
+    pipe.model.permits.release()
+    assert told_at_once(pipe) == []
+    assert not pipe.pipeline.has_news
+    pipe.model.permits.release()
+    assert ids(told_at_once(pipe, tells_all=True), 1) == [1, 2]
+    pipe.model.permits.release(2)
+    told: list[Tokens | Failed] = []
+    while not told:
+        told = told_at_once(pipe)
+    assert ids(told, 1) == [3, 4]
+    assert is_last(told[-1])
+
+
+def test_tokens_that_wait_are_not_told_when_their_request_is_cancelled(pipe: Pipe) -> None:
+    pipe.add(1, tokens=5)
+    pipe.add(2, tokens=1)
+    pipe.model.permits.release()
+    assert ids(told_at_once(pipe), 1) == [0]
+    pipe.model.permits.release()
+    assert told_at_once(pipe) == []
+    pipe.pipeline.cancel(1)
+    pipe.model.permits.release(2)
+    assert {each.request_id for each in pipe.ends(2)} == {2}
+
+
 def test_figures(pipe: Pipe) -> None:
     def figures() -> tuple[int, int]:
         metrics = pipe.pipeline.metrics()
