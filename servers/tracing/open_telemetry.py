@@ -9,24 +9,26 @@ from collections.abc import Callable
 from time import perf_counter_ns, time_ns
 from typing import Final
 
+from opentelemetry.context import Context
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
-from opentelemetry.trace import SpanKind, get_current_span
+from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from calculators.request_record import RequestRecord
 from servers.product import NAME, version
 from servers.request_log import RequestEnd
 from servers.tracing.exporter import new_exporter
-from servers.tracing.request_spans import RequestTrace, end_spans
+from servers.tracing.request_spans import RequestTrace, end_spans, new_span_id
 from servers.tracing.settings import TracingSettings
+from servers.tracing.span_sink import SpanSink
 
 #: A collector that does not answer does not hold up the end of the server for longer.
 CLOSE_SECONDS: Final = 3.0
 _TRACEPARENT_LENGTH: Final = 55
+_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 
 class OpenTelemetryTraces:
@@ -38,13 +40,11 @@ class OpenTelemetryTraces:
 
     def __init__(self, settings: TracingSettings) -> None:
         """Raises: ValueError: OpenTelemetry does not take its variables."""
-        self._ids = _ChosenIds()
-        self._provider = TracerProvider(
-            resource=_resource(), id_generator=self._ids, shutdown_on_exit=False
-        )
-        self._provider.add_span_processor(BatchSpanProcessor(new_exporter(settings)))
+        self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+        processor = BatchSpanProcessor(new_exporter(settings))
+        self._provider.add_span_processor(processor)
+        self._sink = SpanSink(processor, self._provider.resource)
         self._sampler = self._provider.sampler
-        self._tracer = self._provider.get_tracer(NAME, version())
         self._propagator = TraceContextTextMapPropagator()
         # Then a caller who samples nothing, as most do most of the time, costs nothing either.
         sampler = os.environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
@@ -52,26 +52,23 @@ class OpenTelemetryTraces:
         self._is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
     def begin(self, record: RequestRecord, header: Callable[[str], str | None]) -> None:
-        """Decide whether it is traced; its span begins, and its record is told."""
-        context = None
-        trace_id = 0
+        """Decide whether it is traced, and tell its record."""
+        context: Context | None = None
+        parent: SpanContext | None = None
         sent = header("traceparent")
         if sent is not None:
             if self._follows_callers and _is_unsampled(sent):
                 return
             carrier = {"traceparent": sent, "tracestate": header("tracestate") or ""}
             context = self._propagator.extract(carrier)
-            trace_id = get_current_span(context).get_span_context().trace_id
-        trace_id = trace_id or random.getrandbits(128) or 1
+            found = get_current_span(context).get_span_context()
+            parent = found if found.is_valid else None
+        trace_id = random.getrandbits(128) or 1 if parent is None else parent.trace_id
         result = self._sampler.should_sample(context, trace_id, NAME, SpanKind.SERVER)
         if result.decision is not Decision.RECORD_AND_SAMPLE or self._is_off:
             return
-        self._ids.trace_id = trace_id
-        epoch = time_ns() - perf_counter_ns()
-        span = self._tracer.start_span(
-            NAME, context, SpanKind.SERVER, start_time=record.began + epoch
-        )
-        record.trace = RequestTrace(self._tracer, span, epoch)
+        own = SpanContext(trace_id, new_span_id(), False, _SAMPLED, result.trace_state)
+        record.trace = RequestTrace(self._sink, own, parent, time_ns() - perf_counter_ns())
         record.trace_id = f"{trace_id:032x}"
 
     def end(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
@@ -87,18 +84,6 @@ class OpenTelemetryTraces:
         )
         closing.start()
         closing.join(CLOSE_SECONDS)
-
-
-class _ChosenIds(IdGenerator):
-    """Gives a new trace the id for which it was sampled."""
-
-    trace_id = 0
-
-    def generate_trace_id(self) -> int:
-        return self.trace_id
-
-    def generate_span_id(self) -> int:
-        return random.getrandbits(64) or 1
 
 
 def _is_unsampled(traceparent: str) -> bool:

@@ -6,16 +6,18 @@ models where they have one, else ``graphrt.*``. No text of a client but the mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
 from calculators.request_record import GenerationRecord, RequestRecord
 from servers.request_log import RequestEnd
+from servers.tracing.span_sink import Attributes, SpanSink, Value
 
-Value: TypeAlias = str | int | float | list[str]
+_UNSET: Final = Status(StatusCode.UNSET)
+_ERROR: Final = Status(StatusCode.ERROR)
 
 # Of a name that a client chose.
 _LONGEST_NAME: Final = 256
@@ -30,45 +32,55 @@ _OPERATIONS: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTrace:
-    """The span of a request that is sampled, while it runs.
+    """A request that is sampled, while it runs.
 
-    ``epoch``: what makes Unix time of ``time.perf_counter_ns``, in nanoseconds; of one request, so
-    that its spans fit together although the clock is set.
+    Attributes:
+        context: of its span.
+        parent: of the caller's span, if there is one.
+        epoch: what makes Unix time of ``time.perf_counter_ns``, in nanoseconds; of one request, so
+            that its spans fit together although the clock is set.
     """
 
-    tracer: Tracer
-    span: Span
+    sink: SpanSink
+    context: SpanContext
+    parent: SpanContext | None
     epoch: int
 
     def child(
-        self, parent: Span, name: str, began: int, ended: int, attributes: Mapping[str, Value]
-    ) -> Span:
-        """A span that is over."""
-        span = self.tracer.start_span(
-            name,
-            set_span_in_context(parent),
-            SpanKind.INTERNAL,
-            attributes,
-            start_time=began + self.epoch,
+        self, parent: SpanContext, name: str, began: int, ended: int, attributes: Attributes
+    ) -> SpanContext:
+        """A span under another, that is over."""
+        context = SpanContext(
+            parent.trace_id, new_span_id(), False, parent.trace_flags, parent.trace_state
         )
-        span.end(ended + self.epoch)
-        return span
+        times = began + self.epoch, ended + self.epoch
+        self.sink.put(name, context, parent, times, attributes)
+        return context
+
+
+def new_span_id() -> int:
+    return random.getrandbits(64) or 1
 
 
 def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
-    """Make all of them, and end the request's own."""
-    span = trace.span
-    span.update_name(_name(end))
-    span.set_attributes(_attributes(record, end))
-    failure = record.error or (str(end.status) if end.is_failure else "")
-    if failure:
-        span.set_attribute("error.type", failure)
-        span.set_status(Status(StatusCode.ERROR))
+    """Make all of them, the request's own last."""
     nodes = _add_runs(trace, record)
     for generation in record.generations:
-        parent = nodes.get(generation.node, span)
+        parent = nodes.get(generation.node, trace.context)
         _add_generation(trace, parent, record.model, generation, ended)
-    span.end(ended + trace.epoch)
+    attributes = _attributes(record, end)
+    failure = record.error or (str(end.status) if end.is_failure else "")
+    if failure:
+        attributes["error.type"] = failure
+    trace.sink.put(
+        _name(end),
+        trace.context,
+        trace.parent,
+        (record.began + trace.epoch, ended + trace.epoch),
+        attributes,
+        kind=SpanKind.SERVER,
+        status=_ERROR if failure else _UNSET,
+    )
 
 
 def _name(end: RequestEnd) -> str:
@@ -103,14 +115,16 @@ def _attributes(record: RequestRecord, end: RequestEnd) -> dict[str, Value]:
     return attributes
 
 
-def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, Span]:
+def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, SpanContext]:
     """A span per run of a graph and per node; those of nodes by their names."""
-    spans: dict[str, Span] = {}
+    spans: dict[str, SpanContext] = {}
     for graph, times in record.runs:
         if not times.started:
             continue
         attributes: dict[str, Value] = {"graphrt.graph": graph}
-        run = trace.child(trace.span, f"graph {graph}", times.started, times.last_end, attributes)
+        run = trace.child(
+            trace.context, f"graph {graph}", times.started, times.last_end, attributes
+        )
         for node in times.nodes:
             if not node.calls:
                 continue
@@ -127,7 +141,11 @@ def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, Span]:
 
 
 def _add_generation(
-    trace: RequestTrace, parent: Span, model: str, generation: GenerationRecord, ended: int
+    trace: RequestTrace,
+    parent: SpanContext,
+    model: str,
+    generation: GenerationRecord,
+    ended: int,
 ) -> None:
     """One generation, and its phases as far as they were reached."""
     last = generation.ended or ended

@@ -96,6 +96,36 @@ async def traced(collector: Collector, *entries: GraphEntry) -> AsyncIterator[Tr
         traces.close()
 
 
+async def _ask_echo(place: Path, collector: Collector) -> dict[str, Any]:
+    """The attributes of the request's span."""
+    async with traced(collector, write_graph(place, "echo", http_graph("Echo"))) as server:
+        assert (await server.ask(chat_bytes("echo"))).status == 200
+    return collector.only("POST /v3/chat/completions").attributes
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"],
+)
+def test_values_of_attributes_have_the_limit_of_the_variables(
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:
+    monkeypatch.setenv(variable, str(len("/v3/chat")))
+    attributes = asyncio.run(_ask_echo(tmp_path, collector))
+    assert attributes["url.path"] == "/v3/chat"
+    assert attributes["http.response.status_code"] == 200
+
+
+def test_attributes_have_the_limit_of_the_variable(
+    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "2")
+    assert len(asyncio.run(_ask_echo(tmp_path, collector))) == 2
+
+
 def test_a_request_has_spans_of_itself_its_graph_and_its_nodes(
     tmp_path: Path, collector: Collector
 ) -> None:
