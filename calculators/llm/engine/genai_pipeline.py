@@ -197,7 +197,9 @@ class GenaiPipeline:
         """What a request gained since it was read; all its sequences end in the same step."""
         reads: list[list[Any]] = []
         while handle.can_read():
-            reads.append(list(handle.read().values()))
+            outputs = list(handle.read().values())
+            if outputs:  # there are none when the cache is full
+                reads.append(outputs)
         if self._is_assisted:
             self._count_candidates(reads if request_id in self._started else reads[1:])
         if reads:
@@ -235,7 +237,7 @@ class GenaiPipeline:
         """Of passes after a prompt's. One token of each is the model's own."""
         self._passes += len(reads)
         for outputs in reads:
-            self._accepted += max(0, len(outputs[0].generated_ids) - 1) if outputs else 0
+            self._accepted += max(0, len(outputs[0].generated_ids) - 1)
 
     def metrics(self) -> Metrics:
         metrics = self._pipeline.get_metrics()

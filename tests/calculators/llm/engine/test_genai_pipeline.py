@@ -60,6 +60,20 @@ def test_a_full_cache_ends_a_generation(small_cache: GenaiPipeline) -> None:
     assert sum(len(tokens.token_ids) for tokens in gained) > 20
 
 
+def test_tokens_that_wait_when_the_cache_is_full_are_told(small_cache: GenaiPipeline) -> None:
+    settings = part(ENDLESS).settings
+    small_cache.add(Add(1, PROMPT, settings))
+    at_once = run(small_cache)
+    small_cache.add(Add(2, PROMPT, settings))
+    late: list[Tokens] = []
+    while small_cache.has_work:
+        late += small_cache.step(tells_all=False)
+    assert ends(late, 2) == [(0, "cache")]
+    assert [each for tokens in late for each in tokens.token_ids] == [
+        each for tokens in at_once for each in tokens.token_ids
+    ]
+
+
 def test_a_full_cache_ends_every_beam(small_cache: GenaiPipeline) -> None:
     small_cache.add(Add(1, PROMPT, part(ENDLESS, choices=3, beams=4).settings))
     assert ends(run(small_cache), 1) == [(0, "cache"), (1, "cache"), (2, "cache")]
