@@ -55,7 +55,7 @@ def test_generate_stream(client: HttpClient, expected: list[str]) -> None:
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/event-stream")
     found = events(reply.body)
-    assert len(found) > 3
+    assert len(found) >= 3  # its first token, its last ones, and the end
     assert "".join(event["text_output"] for event in found) == text_of(client, expected)
     assert [event["finish_reason"] for event in found] == ["None"] * (len(found) - 1) + ["length"]
 

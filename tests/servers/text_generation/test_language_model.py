@@ -70,7 +70,7 @@ def test_a_whole_answer_and_its_pieces_are_the_same_text(ask: Ask) -> None:
     assert sum(whole["output_log_probs"][0]) == pytest.approx(whole["cum_log_probs"][0], abs=1e-4)
     for id in ("a", "b"):
         texts = answers.texts(id)
-        assert len(texts) > 2
+        assert len(texts) >= 2  # its first token goes at once
         assert PROMPT + "".join(texts) == whole["text_output"][0]
         assert sum(given(each)["num_output_tokens"][0] for each in answers.of(id)) == 12
         assert answers.of(id)[-1].parameters == {"triton_final_response": True}
