@@ -48,6 +48,8 @@ QUICK_REQUESTS: Final = {
     "small": {1: 10, 8: 32, 32: 64, 64: 128},
     "large": {1: 3, 8: 8, 32: 32, 64: 64},
 }
+#: Requests of two tokens, one after the other, for the time to the first; so often per turn.
+FIRST_TOKENS, FIRST_TOKEN_TURNS = 20, 3
 PACKAGES: Final = ("graphrt", "openvino", "openvino-genai", "aiohttp", "uvloop")
 
 
@@ -88,6 +90,13 @@ def compare(model: Model, repetitions: int) -> Comparison:
                     ]
                     pair = measure_pair(model, server, load, is_engine_first=repetition % 2 == 0)
                     comparison.pairs[concurrency].append(pair)
+                load = [
+                    *("--concurrency", "1", "--requests", str(FIRST_TOKENS)),
+                    *("--output_tokens", "2", *common),
+                ]
+                for turn in range(FIRST_TOKEN_TURNS):
+                    pair = measure_pair(model, server, load, is_engine_first=turn % 2 == 0)
+                    comparison.first_tokens.append(pair)
     return comparison
 
 

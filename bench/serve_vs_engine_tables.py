@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
@@ -38,11 +38,15 @@ Pair = tuple[Measurement, Measurement]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One model. ``pairs``: by concurrency, engine and server of each repetition."""
+    """One model. Of each turn engine and server: ``pairs`` by concurrency.
+
+    ``first_tokens``: of many short answers, one after the other.
+    """
 
     name: str
     words: str
     pairs: dict[int, list[Pair]]
+    first_tokens: list[Pair] = field(default_factory=list)
 
 
 def throughput_ratio(pair: Pair) -> float:
@@ -121,10 +125,12 @@ def aims(comparison: Comparison) -> Iterator[str]:
         f"{_yes(min(ratios) >= least)} |"
     )
     if comparison.name == "large":
-        more = median(map(delay, comparison.pairs[1]))
+        more = median(map(delay, comparison.first_tokens))
+        engine = median(pair[0].ttft["median"] for pair in comparison.first_tokens)
         yield (
             f"| large: at most {MOST_DELAY:.0f} ms more to the first token, at 1 | {more:+.1f} ms "
-            f"| {_yes(more <= MOST_DELAY)} |"
+            f"(medians of requests for two tokens; the engine's: {engine:.1f} ms) | "
+            f"{_yes(more <= MOST_DELAY)} |"
         )
     else:
         busiest = max(comparison.pairs)
