@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,20 +35,31 @@ class Answers:
 
     def write(self, grammar: Grammar, seed: int = 0, *, temperature: float = 2.0) -> str | None:
         """An answer; None where the model did not come to an end."""
+        (text,) = self.write_all(grammar, [(seed, temperature)])
+        return text
+
+    def write_all(self, grammar: Grammar, ways: Sequence[tuple[int, float]]) -> list[str | None]:
+        """Answers side by side, one for each seed and temperature; see `write`."""
         if not self.pipeline.is_compiled(grammar):
             self.pipeline.compile(grammar)
-        settings = GenerationSettings(
-            max_new_tokens=LONGEST,
-            grammar=grammar,
-            do_sample=temperature > 0,
-            temperature=temperature or None,
-            rng_seed=seed,
-        )
-        self._next_id += 1
-        self.pipeline.add(Add(self._next_id, self.tokens("<|im_start|>assistant\n"), settings))
-        gained: list[Tokens] = []
+        gained: dict[int, list[Tokens]] = {}
+        for seed, temperature in ways:
+            settings = GenerationSettings(
+                max_new_tokens=LONGEST,
+                grammar=grammar,
+                do_sample=temperature > 0,
+                temperature=temperature or None,
+                rng_seed=seed,
+            )
+            self._next_id += 1
+            gained[self._next_id] = []
+            self.pipeline.add(Add(self._next_id, self.tokens("<|im_start|>assistant\n"), settings))
         while self.pipeline.has_work:
-            gained += self.pipeline.step()
+            for tokens in self.pipeline.step():
+                gained[tokens.request_id].append(tokens)
+        return [self._text(each) for each in gained.values()]
+
+    def _text(self, gained: list[Tokens]) -> str | None:
         if gained[-1].finish_reason != "stop":
             return None
         ids = [token for tokens in gained for token in tokens.token_ids][:-1]
@@ -57,8 +69,7 @@ class Answers:
     def several(self, form: Format, count: int = 8) -> list[str]:
         """Some answers, those that came to an end; at least one."""
         grammar = grammar_of(AnswerForm(json.dumps(form)))
-        written = [self.write(grammar, seed) for seed in range(count)]
-        written.append(self.write(grammar, temperature=0))
+        written = self.write_all(grammar, [*((seed, 2.0) for seed in range(count)), (0, 0.0)])
         ended = [text for text in written if text is not None]
         assert ended, "no answer came to an end"
         return ended
