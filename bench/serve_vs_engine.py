@@ -30,6 +30,7 @@ from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model
 from bench.serve_vs_engine_tables import Comparison, Measurement, Pair, aims, tables
 from bench.server_process import ServerProcess
+from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import ENVIRONMENT
 from calculators.llm.prompt.maker import PromptMaker
 
@@ -156,7 +157,10 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> st
         f"new server after {REPETITIONS_PER_SERVER} turns; the clients share the machine with "
         "the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), greedy, no "
         "common prefixes; plugin options as in the graphs: the defaults. Both engines have huge "
-        "pages.",
+        "pages. The server tells streams of what is new every "
+        f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most every {LONGEST * 1000:g} ms, "
+        "or with every step that takes longer; TPOT, "
+        "which is a mean over an answer, does not show that.",
         "",
     ]
     for comparison in comparisons:

@@ -62,8 +62,10 @@ class ParentConnection:
         Raises:
             ParentGone: there will be no more.
         """
-        milliseconds = 0.0 if not wait else None if seconds is None else seconds * 1000
-        ready = self._poll.poll(milliseconds)
+        timeout: float | None = 0.0
+        if wait:
+            timeout = None if seconds is None else seconds * 1000
+        ready = self._poll.poll(timeout)
         if not ready:
             return
         if any(descriptor == self._woken for descriptor, _ in ready):

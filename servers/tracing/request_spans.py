@@ -10,14 +10,11 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanContext, SpanKind
 
 from calculators.request_record import GenerationRecord, RequestRecord
 from servers.request_log import RequestEnd
 from servers.tracing.span_sink import Attributes, SpanSink, Value
-
-_UNSET: Final = Status(StatusCode.UNSET)
-_ERROR: Final = Status(StatusCode.ERROR)
 
 # Of a name that a client chose.
 _LONGEST_NAME: Final = 256
@@ -79,7 +76,7 @@ def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended
         (record.began + trace.epoch, ended + trace.epoch),
         attributes,
         kind=SpanKind.SERVER,
-        status=_ERROR if failure else _UNSET,
+        is_error=bool(failure),
     )
 
 

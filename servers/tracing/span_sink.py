@@ -17,6 +17,7 @@ Value: TypeAlias = str | int | float | list[str]
 Attributes: TypeAlias = Mapping[str, Value]
 
 _UNSET: Final = Status(StatusCode.UNSET)
+_ERROR: Final = Status(StatusCode.ERROR)
 #: More than any span has.
 _MANY_ATTRIBUTES: Final = 32
 
@@ -24,8 +25,8 @@ _MANY_ATTRIBUTES: Final = 32
 class SpanSink:
     """Makes spans as a span processor is given them, with what is the same for all of them.
 
-    The library's way there, a span that is started, changed and ended, costs ten times as much, and
-    does what nobody needs when all is known already.
+    The library would have a span started, changed and ended, and discourages making
+    `ReadableSpan` by hand; but when all is known already, that is work that nobody needs.
     """
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
@@ -47,7 +48,7 @@ class SpanSink:
         attributes: Attributes,
         *,
         kind: SpanKind = SpanKind.INTERNAL,
-        status: Status = _UNSET,
+        is_error: bool = False,
     ) -> None:
         """``times``: begin and end, nanoseconds of Unix time."""
         span = ReadableSpan(
@@ -58,7 +59,7 @@ class SpanSink:
             self._bounded(attributes) if self._is_limited else attributes,
             kind=kind,
             instrumentation_scope=self._scope,
-            status=status,
+            status=_ERROR if is_error else _UNSET,
             start_time=times[0],
             end_time=times[1],
         )

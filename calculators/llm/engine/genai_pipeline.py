@@ -263,7 +263,7 @@ def _score(output: Any) -> float:
     return score
 
 
-# By numbers: to compare the library's enumerators takes several times as long.
+# By numbers, which are looked up in every step for every request.
 _REASONS: dict[int, FinishReason | None] = {
     int(genai.GenerationFinishReason.NONE): None,
     int(genai.GenerationFinishReason.STOP): "stop",
