@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.llm.images.data_uri import base64_of
-from calculators.llm.images.download import download
 from calculators.llm.images.encoded_image import EncodedImage, ImageReference, image_error
 from calculators.llm.images.limits import MAX_REQUEST_BYTES
 from calculators.llm.images.local_file import read_local_file
@@ -56,6 +55,9 @@ class ImageReader:
                 return EncodedImage(param, inline, is_base64=True)
             async with self._turn:
                 if _WEB.match(url):
+                    # An HTTP client, which takes long to import, for few requests.
+                    from calculators.llm.images.download import download
+
                     return EncodedImage(param, await download(url.strip(), self._rules))
                 directory = self._rules.allowed_local_media_path
                 return EncodedImage(param, await asyncio.to_thread(read_local_file, url, directory))

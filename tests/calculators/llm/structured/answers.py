@@ -33,13 +33,11 @@ class Answers:
         encoded = self.tokenizer.encode(text, add_special_tokens=False)
         return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
 
-    def write(self, grammar: Grammar, seed: int = 0, *, temperature: float = 2.0) -> str | None:
-        """An answer; None where the model did not come to an end."""
-        (text,) = self.write_all(grammar, [(seed, temperature)])
-        return text
-
     def write_all(self, grammar: Grammar, ways: Sequence[tuple[int, float]]) -> list[str | None]:
-        """Answers side by side, one for each seed and temperature; see `write`."""
+        """Answers side by side, one for each seed and temperature.
+
+        None where the model did not come to an end.
+        """
         if not self.pipeline.is_compiled(grammar):
             self.pipeline.compile(grammar)
         gained: dict[int, list[Tokens]] = {}

@@ -1,7 +1,11 @@
-"""The usual client libraries get calls of tools, structured output and reasoning.
+"""What the usual client libraries get.
 
-Over chat completions, and over the newer APIs where a library has them. A call for a question that
-needs the tool is the model's own; one that is forced it would not make itself.
+Text, over both base URLs, and errors of the right class; what an answer is, a plain request tells:
+the words are the model's. Calls of tools, structured output and reasoning, over chat completions,
+and over the newer APIs where a library has them; a call for a question that needs the tool is the
+model's own, one that is forced it would not make itself.
+
+One file, so one worker: each library is imported once for all its tests.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.process.clients.asked import (
+    MODEL,
     MORE_TOKENS,
     NEEDS_TOOL,
     QUESTION,
@@ -57,7 +62,162 @@ def _message(demo: ServerProcess, **members: Any) -> dict[str, Any]:
     return message
 
 
-def test_openai(ask: Ask, thought: Thought) -> None:
+def test_text_with_openai(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+    choice, usage = answer["choices"][0], answer["usage"]
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    for facts in ask("with_openai"):
+        assert facts.pop("raw_request_id")
+        assert facts == {
+            "chat": text,
+            "chat_finish": reason,
+            "chat_usage": usage,
+            "raw_status": 200,
+            "raw_chat": text,
+            "stream": text,
+            "stream_finish": [reason],
+            "stream_usage": usage,
+            "stream_helper": text,
+            "stream_helper_finish": reason,
+            "indices": [0, 1],
+            "completion": completion,
+            "completion_stream": completion,
+            "models": [MODEL],
+            "model": MODEL,
+            "missing_model": "model_not_found",
+            "bad_request": {
+                "status": 400,
+                "code": None,
+                "param": "temperature",
+                "type": "invalid_request_error",
+                "request_id": True,
+            },
+            "not_found": {
+                "status": 404,
+                "code": "model_not_found",
+                "param": "model",
+                "type": "invalid_request_error",
+                "request_id": True,
+            },
+        }
+
+
+def test_text_with_openai_async(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+    text = answer["choices"][0]["message"]["content"]
+    for facts in ask("with_openai_async"):
+        assert facts == {
+            "chat": text,
+            "streams": [text] * 4,
+            "completion": completion,
+            "models": [MODEL],
+            "missing_model": "model_not_found",
+        }
+
+
+def test_text_with_langchain(ask: Ask, answer: dict[str, Any]) -> None:
+    choice, total = answer["choices"][0], answer["usage"]["total_tokens"]
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    for facts in ask("with_langchain"):
+        assert facts == {
+            "chat": text,
+            "finish": reason,
+            "usage": total,
+            "stream": text,
+            "stream_finish": reason,
+            "stream_usage": total,
+            "async": text,
+            "batch": [text, text],
+            "bad_request": "BadRequestError",
+            "not_found": "model_not_found",
+        }
+
+
+def test_text_with_pydantic_ai(ask: Ask, answer: dict[str, Any]) -> None:
+    text, total = answer["choices"][0]["message"]["content"], answer["usage"]["total_tokens"]
+    for facts in ask("with_pydantic_ai"):
+        assert facts == {
+            "chat": text,
+            "usage": total,
+            "stream": text,
+            "stream_usage": total,
+            "bad_request": 400,
+            "not_found": 404,
+        }
+
+
+def test_text_with_litellm(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+    choice, total = answer["choices"][0], answer["usage"]["total_tokens"]
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    for facts in ask("with_litellm"):
+        assert facts == {
+            "chat": text,
+            "finish": reason,
+            "usage": total,
+            "stream": text,
+            "stream_usage": [total],
+            "async": text,
+            "completion": completion,
+            "bad_request": "BadRequestError",
+            "not_found": "NotFoundError",
+        }
+
+
+def test_text_with_llama_index(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+    text = answer["choices"][0]["message"]["content"]
+    for facts in ask("with_llama_index"):
+        assert facts == {
+            "chat": text,
+            "stream": text,
+            "async": text,
+            "completion": completion,
+            "completion_stream": completion,
+            "bad_request": "BadRequestError",
+            "not_found": "NotFoundError",
+        }
+
+
+def test_text_with_openai_agents(ask: Ask, answer: dict[str, Any]) -> None:
+    text, total = answer["choices"][0]["message"]["content"], answer["usage"]["total_tokens"]
+    for facts in ask("with_openai_agents"):
+        assert facts == {
+            "chat": text,
+            "usage": total,
+            "stream": text,
+            "stream_final": text,
+            "bad_request": "BadRequestError",
+            "not_found": "NotFoundError",
+        }
+
+
+def test_text_with_anthropic(ask: Ask, answer: dict[str, Any]) -> None:
+    text = answer["choices"][0]["message"]["content"]
+    usage = [answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]]
+    for facts in ask("with_anthropic"):
+        assert facts.pop("raw_request_id")
+        assert facts == {
+            "text": text,
+            "stop": "end_turn",
+            "usage": usage,
+            "first_event": "message_start",
+            "last_event": "message_stop",
+            "stream": text,
+            "stream_final": text,
+            "stream_stop": "end_turn",
+            "stream_usage": usage,
+            "cut": "max_tokens",
+            "stopped": ["stop_sequence", "!"],
+            "has_system": True,
+            "count": usage[0],
+            "async": [text, text],
+            "bad_request": {
+                "status": 400,
+                "type": "invalid_request_error",
+                "request_id": True,
+            },
+            "not_found": {"status": 404, "type": "not_found_error", "request_id": True},
+        }
+
+
+def test_tools_with_openai(ask: Ask, thought: Thought) -> None:
     for facts in ask("tools_with_openai"):
         assert facts == {
             "call": CALL,
@@ -94,7 +254,9 @@ def test_openai(ask: Ask, thought: Thought) -> None:
         }
 
 
-def test_openai_responses(ask: Ask, text: str, thought: Thought, answer: dict[str, Any]) -> None:
+def test_responses_with_openai(
+    ask: Ask, text: str, thought: Thought, answer: dict[str, Any]
+) -> None:
     for facts in ask("responses_with_openai"):
         assert facts == {
             "text": text,
@@ -127,7 +289,7 @@ def test_openai_responses(ask: Ask, text: str, thought: Thought, answer: dict[st
         }
 
 
-def test_openai_async(ask: Ask, text: str) -> None:
+def test_tools_with_openai_async(ask: Ask, text: str) -> None:
     for facts in ask("tools_with_openai_async"):
         assert facts == {
             "streamed_calls": [CALL] * 3,
@@ -136,7 +298,7 @@ def test_openai_async(ask: Ask, text: str) -> None:
         }
 
 
-def test_langchain(ask: Ask, text: str, thought: Thought) -> None:
+def test_tools_with_langchain(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "call": CALL,
         "streamed_call": CALL,
@@ -159,7 +321,7 @@ def test_langchain(ask: Ask, text: str, thought: Thought) -> None:
         assert facts == {**understood, "reasoned": thought.content}
 
 
-def test_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
+def test_tools_with_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "calls": [CALL],
         "asked": ["Paris", "Paris"],
@@ -177,7 +339,7 @@ def test_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
         assert facts == understood
 
 
-def test_litellm(ask: Ask, text: str, thought: Thought) -> None:
+def test_tools_with_litellm(ask: Ask, text: str, thought: Thought) -> None:
     for facts in ask("tools_with_litellm"):
         assert facts == {
             "call": CALL,
@@ -199,7 +361,7 @@ def test_litellm(ask: Ask, text: str, thought: Thought) -> None:
         }
 
 
-def test_llama_index(ask: Ask, text: str) -> None:
+def test_tools_with_llama_index(ask: Ask, text: str) -> None:
     understood = {
         "call": CALL,
         "streamed_call": CALL,
@@ -221,7 +383,7 @@ def test_llama_index(ask: Ask, text: str) -> None:
         }
 
 
-def test_openai_agents(ask: Ask, text: str, thought: Thought) -> None:
+def test_tools_with_openai_agents(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "asked": ["Paris", "Paris"],
         "answer": TOOL_ANSWER,
@@ -238,7 +400,7 @@ def test_openai_agents(ask: Ask, text: str, thought: Thought) -> None:
         assert facts == understood
 
 
-def test_instructor(ask: Ask, text: str) -> None:
+def test_tools_with_instructor(ask: Ask, text: str) -> None:
     for facts in ask("with_instructor"):
         assert facts == {
             "chat": text,
@@ -250,7 +412,7 @@ def test_instructor(ask: Ask, text: str) -> None:
         }
 
 
-def test_anthropic(ask: Ask, demo: ServerProcess, thought: Thought) -> None:
+def test_tools_with_anthropic(ask: Ask, demo: ServerProcess, thought: Thought) -> None:
     weather = {"name": TOOL, "description": TOOL_ABOUT, "parameters": TOOL_SCHEMA}
     asked = demo.client.post(
         CHAT,
