@@ -36,7 +36,7 @@ $(READY): requirements-dev.lock pyproject.toml
 
 # A file of tests shares servers and engines, so it stays with one process.
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --cov --cov-report=term
 
 lint: $(READY)
 	$(BIN)/ruff check .

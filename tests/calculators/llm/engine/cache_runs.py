@@ -16,7 +16,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import scheduler_config
 from calculators.llm.engine.messages import Add, Failed
 from calculators.llm.engine.pipelines import open_pipeline
-from tests.calculators.llm.demo_model import DEMO, ids_of
+from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, ids_of
 
 #: Tokens of a block on the CPU.
 BLOCK = 32
@@ -33,6 +33,7 @@ def open_engine(monkeypatch: pytest.MonkeyPatch, *, blocks: int = 0, **settings:
 
     if blocks:
         monkeypatch.setattr(genai_pipeline, "scheduler_config", config)
+    settings["plugin_config"] = {**ONE_THREAD, **settings.get("plugin_config", {})}
     made = EngineSettings(model_path=str(DEMO), device="CPU", **settings)
     return open_pipeline(made, wake=lambda: None)
 

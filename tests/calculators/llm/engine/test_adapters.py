@@ -17,14 +17,14 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Failed
 from calculators.llm.engine.pipelines import open_pipeline
 from tests.calculators.llm.adapter_files import write_adapter
-from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
+from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 
 QUESTIONS = ("What is graphrt?", "Tell me a story about a fox.")
 PIRATE = DEMO.parents[1] / "graphs" / "adapters" / "pirate" / "adapter_model.safetensors"
 TOKENS = 24
 WOKEN = Event()
 #: Half precision rounds otherwise where an adapter might be added.
-EXACT: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32"}
+EXACT: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", **ONE_THREAD}
 
 
 def adapter_files(folder: Path) -> tuple[AdapterFile, ...]:

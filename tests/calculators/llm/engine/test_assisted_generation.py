@@ -14,13 +14,14 @@ from calculators.llm.engine.engine_settings import DraftModel, EngineSettings, P
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Tokens
-from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
+from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.calculators.llm.engine.eagle3_model import make_eagle3_model
 
 DRAFT = DEMO.parent / "demo_draft"
 #: In bf16 a pass over several tokens rounds other than one over a single token.
 EXACT: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {
-    "INFERENCE_PRECISION_HINT": "f32"
+    "INFERENCE_PRECISION_HINT": "f32",
+    **ONE_THREAD,
 }
 QUESTIONS = (
     "Count from 3 to 12.",

@@ -15,7 +15,7 @@ from calculators.llm.engine.messages import Add, Tokens
 from calculators.llm.structured.form_grammar import grammar_of
 from calculators.llm.structured.formats import Format
 from calculators.llm.structured.grammar import AnswerForm, Grammar
-from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
+from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 
 #: The demo model has no length left for much more.
 LONGEST = 400
@@ -25,7 +25,8 @@ class Answers:
     """The demo model, sampled so hot that it writes nearly anything that it may."""
 
     def __init__(self) -> None:
-        self.pipeline = GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
+        settings = EngineSettings(model_path=str(DEMO), device="CPU", plugin_config={**ONE_THREAD})
+        self.pipeline = GenaiPipeline(settings)
         self.tokenizer = demo_tokenizer()
         self._next_id = 0
 
