@@ -27,10 +27,9 @@ from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.structured_output import refuse_settings
 from calculators.llm.openai.tools import Tools
 from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.parser import ReasoningParser
 from calculators.llm.output.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.messages import Prompt
-from calculators.llm.reasoning_count import ReasoningCount
+from calculators.llm.reasoning_count import ReasoningCount, turning_tokens
 from calculators.llm.structured.client import Grammars
 from calculators.llm.structured.request_grammar import request_grammar
 from calculators.llm.text.choice_text import ChoiceText
@@ -86,8 +85,11 @@ class ServingLimits:
 
 
 class _VisibleTokens(NamedTuple):
+    """What is shown of the tokens, and in which of them reasoning may begin or end (None: any)."""
+
     hidden: frozenset[int]
     pieces: Sequence[bytes]
+    turning: frozenset[int] | None
 
 
 class LlmServable:
@@ -121,13 +123,12 @@ class LlmServable:
         self.guides_tools = guides_tools
         self._adapters = frozenset(adapters)
         self.parsers = parsers or _NO_PARSERS
-        self._turning = _turning_tokens(tokens, self.parsers.reasoning)
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.verbose_response = verbose_response
         self._images = images
         #: Called before it is closed.
         self.on_close: Callable[[], None] = lambda: None
-        #: Tokens by the special ones that are shown, None is all: the ids hidden, the bytes of all.
+        #: By the special tokens that are shown, None is all.
         self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
     @property
@@ -244,9 +245,10 @@ class LlmServable:
                 parser = TrimmedStream(stream) if has_form else stream
                 shown = parsers.special_tokens
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
+        visible = self._visible(skip_special_tokens=request.skip_special_tokens, shown=shown)
         return ChoiceOutput(
             ChoiceText(
-                self.text_stream(skip_special_tokens=request.skip_special_tokens, shown=shown),
+                self._text_stream(visible),
                 StopStrings(
                     request.settings.stop_strings, include=request.include_stop_str_in_output
                 ),
@@ -256,8 +258,8 @@ class LlmServable:
             max_calls=max_calls,
             raw=None
             if verbose is None
-            else RawText(self.text_stream(skip_special_tokens=False), verbose),
-            reasoning=ReasoningCount(self._turning) if thinks else None,
+            else RawText(self._text_stream(self._visible(skip_special_tokens=False)), verbose),
+            reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
         )
 
     def with_adapter(self, settings: GenerationSettings, model: str) -> GenerationSettings:
@@ -291,36 +293,34 @@ class LlmServable:
         refuse_settings(settings, param)
         return msgspec.structs.replace(settings, grammar=await self.grammars.check(form, param))
 
-    def text_stream(
+    def _visible(
         self, *, skip_special_tokens: bool, shown: frozenset[str] = frozenset()
-    ) -> TextStream:
-        """What makes the text of one sequence. ``shown``: special tokens that are not skipped."""
+    ) -> _VisibleTokens:
+        """``shown``: special tokens that are not skipped."""
         key = shown if skip_special_tokens else None
         table = self._tables.get(key)
         if table is None:
             hidden = frozenset[int]() if key is None else self.tokens.hidden(key)
-            table = self._tables[key] = _VisibleTokens(hidden, self.tokens.visible(hidden))
+            pieces = self.tokens.visible(hidden)
+            table = self._tables[key] = _VisibleTokens(hidden, pieces, self._turning(pieces))
+        return table
+
+    def _turning(self, pieces: Sequence[bytes]) -> frozenset[int] | None:
+        """For `ReasoningCount`; ``pieces``: what is shown of the tokens."""
+        reasoning = self.parsers.reasoning
+        if reasoning is None or not self.tokens.is_exact:
+            return None
+        tags = (*reasoning.start_tags, reasoning.end_tag, *reasoning.special_tokens)
+        return turning_tokens(tags, pieces)
+
+    def _text_stream(self, visible: _VisibleTokens) -> TextStream:
+        """What makes the text of one sequence."""
         if self.tokens.is_exact:
-            return TableText(table.pieces, strips_space=self.tokens.strips_space)
-        return DecodedText(partial(self._decode, table.hidden))
+            return TableText(visible.pieces, strips_space=self.tokens.strips_space)
+        return DecodedText(partial(self._decode, visible.hidden))
 
     async def _decode(self, hidden: frozenset[int], ids: Sequence[int]) -> str:
         if len(hidden) == len(self.tokens.special):
             return await self.prompts.decode(list(ids), skip_special_tokens=True)
         shown = [each for each in ids if each not in hidden]
         return await self.prompts.decode(shown, skip_special_tokens=False) if shown else ""
-
-
-def _turning_tokens(
-    tokens: TokenTable, parser: type[ReasoningParser] | None
-) -> frozenset[int] | None:
-    """The tokens in which a tag of the parser may begin; None where that cannot be told."""
-    if parser is None or not tokens.is_exact:
-        return None
-    tags = (*parser.start_tags, parser.end_tag, *parser.special_tokens)
-    first = {tag[:1].encode() for tag in tags if tag}
-    return frozenset(
-        number
-        for number, piece in enumerate(tokens.pieces)
-        if any(letter in piece for letter in first)
-    )

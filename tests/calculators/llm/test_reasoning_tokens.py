@@ -14,7 +14,7 @@ from calculators.llm.output.events import OutputEvent
 from calculators.llm.output.output_parsers import OutputParsers
 from calculators.llm.output.output_stream import merged
 from calculators.llm.output.registry import reasoning_parser, tool_parser
-from calculators.llm.reasoning_count import ReasoningCount
+from calculators.llm.reasoning_count import ReasoningCount, turning_tokens
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import TableText
@@ -30,14 +30,16 @@ PIECES = [
         b"ink>",
         b"<tool_call>",
     ),
-    *(b'{"name": "f", "arguments": {}}', b"</tool_call>", b"<"),
+    *(b'{"name": "f", "arguments": {}}', b"</tool_call>", b"<", b""),
 ]
 IDS = {piece: number for number, piece in enumerate(PIECES)}
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
 
 
 #: Tokens in which a tag may begin, as a server knows them, or as it knows nothing.
-TURNING = frozenset(number for number, piece in enumerate(PIECES) if b"<" in piece)
+TURNING = turning_tokens(("<think>", "</think>"), PIECES)
+#: A special token, which is not shown.
+HIDDEN = IDS[b""]
 
 
 def output(
@@ -46,7 +48,7 @@ def output(
     return ChoiceOutput(
         ChoiceText(TableText(PIECES, strips_space=False), StopStrings(stops)),
         PARSERS.start(tools={"f": {}}, prompt="<think>" if opened else ""),
-        reasoning=ReasoningCount(turning),
+        reasoning=ReasoningCount(turning, {HIDDEN}),
     )
 
 
@@ -103,6 +105,10 @@ class TestCount:
     def test_what_might_be_the_tag_counts_when_it_is_not(self, at_once: int, scored: bool) -> None:
         tokens = ids("<think>", "Well", " <", "/th", " so") + SAID
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 5
+
+    def test_what_is_not_shown_belongs_to_what_follows(self, at_once: int, scored: bool) -> None:
+        tokens = [*ids("Paris"), HIDDEN, *ids("<think>", "Well"), HIDDEN, *SAID]
+        assert counted(output(), tokens, at_once=at_once, scored=scored) == 3
 
     def test_a_call_is_no_reasoning(self, at_once: int, scored: bool) -> None:
         call = ids("<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>")
