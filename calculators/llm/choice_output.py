@@ -110,10 +110,12 @@ class ChoiceOutput:
 
     async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
         """`feed` when it `is_plain`, without echo and probabilities."""
-        if len(ids) > 1 and not self._is_steady(ids):
+        if len(ids) > 1 and self._steady(ids) < len(ids):
             gained: list[OutputEvent] = []
-            for token_id in ids:
-                gained += await self.feed_plain((token_id,))
+            while ids:
+                count = self._steady(ids)
+                gained += await self.feed_plain(ids[:count])
+                ids = ids[count:]
             return merged(gained)
         text = await self._text.feed_plain(ids)
         if self._parser is None:
@@ -123,27 +125,27 @@ class ChoiceOutput:
             self._reasoning.add(ids, events)
         return events
 
-    def _is_steady(self, ids: Sequence[int]) -> bool:
-        """Need nobody know which of these tokens made what, and do they all count?"""
-        return self._reasoning is None or (
-            not self._text.has_stops and self._reasoning.is_steady(ids)
-        )
+    def _steady(self, ids: Sequence[int]) -> int:
+        """How many of them, from the first on, nobody has to tell apart; at least one."""
+        if self._reasoning is None:
+            return len(ids)
+        return 1 if self._text.has_stops else self._reasoning.steady(ids)
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Gain:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._raw is not None:
             await self._raw.feed(ids)
-        if len(ids) < 2 or self._is_steady(ids):
+        if len(ids) < 2 or self._steady(ids) == len(ids):
             return await self._feed(ids, logprobs)
-        # One by one: which of them were reasoning can only be told apart so.
+        # In parts: which of them were reasoning can only be told apart so.
         gained: list[OutputEvent] = []
         tokens: list[ScoredToken] = []
-        for place, token_id in enumerate(ids):
-            if self.is_stopped:
-                break
-            gain = await self._feed((token_id,), logprobs[place : place + 1])
+        while ids and not self.is_stopped:
+            count = self._steady(ids)
+            gain = await self._feed(ids[:count], logprobs[:count])
             gained += gain.events
             tokens += gain.tokens
+            ids, logprobs = ids[count:], logprobs[count:]
         return Gain(merged(gained), tokens)
 
     async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> Gain:

@@ -29,12 +29,20 @@ class ReasoningCount:
         #: May a tag have begun that is not complete, or after which nothing has been made?
         self._is_turning = False
 
-    def is_steady(self, ids: Sequence[int]) -> bool:
-        """Will these tokens all make the same, so that they can be told of at once?"""
-        return self._turning is not None and not self._is_turning and self._turning.isdisjoint(ids)
+    def steady(self, ids: Sequence[int]) -> int:
+        """How many of these tokens will all make the same, so that they can be told of at once.
+
+        From the first on, and at least one.
+        """
+        turning = self._turning
+        if turning is None or self._is_turning:
+            return 1
+        if turning.isdisjoint(ids):
+            return len(ids)
+        return max(1, next(place for place, token_id in enumerate(ids) if token_id in turning))
 
     def add(self, ids: Sequence[int], events: Sequence[OutputEvent]) -> None:
-        """What one more token has made, or several that are steady."""
+        """What one more token has made, or several that are `steady`."""
         self._waiting += len(ids)
         if self._turning is None or ids[-1] in self._turning:
             self._is_turning = True
