@@ -36,6 +36,10 @@ class Way(NamedTuple):
     setting: str
 
 
+#: What graphrt's server drives, without a server.
+ENGINE: Final = Way("openvino-genai", "no server")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRuns:
     """What was measured with one model.
@@ -60,9 +64,9 @@ class ModelRuns:
     def throughput(self, way: Way, concurrency: int) -> float:
         return median(run.throughput for run in self.runs[way][concurrency])
 
-    def ratio(self, server: str, concurrency: int) -> float | None:
-        """Our throughput by the best of a server's: the median of those of the repetitions."""
-        ours, theirs = self.best(OURS, concurrency), self.best(server, concurrency)
+    def ratio(self, server: str, concurrency: int, *, of: str = OURS) -> float | None:
+        """Throughput by the best of another server's: the median of those of the repetitions."""
+        ours, theirs = self.best(of, concurrency), self.best(server, concurrency)
         if ours is None or theirs is None:
             return None
         pairs = zip(self.runs[ours][concurrency], self.runs[theirs][concurrency], strict=True)
@@ -91,6 +95,16 @@ def tables(model: ModelRuns) -> list[str]:
     for concurrency in model.concurrencies:
         ratios = [_shown(model, server, concurrency) for server in LEAST_RATIOS]
         lines.append(f"| {concurrency} | {' | '.join(ratios)} |")
+    lines += [
+        "",
+        "The engine's, without a server, by the same: no server over this engine can do better:",
+        "",
+        "| concurrency | " + " | ".join(LEAST_RATIOS) + " |",
+        "|---|" + "---|" * len(LEAST_RATIOS),
+    ]
+    for concurrency in model.concurrencies:
+        ratios = [_shown(model, server, concurrency, of=ENGINE.server) for server in LEAST_RATIOS]
+        lines.append(f"| {concurrency} | {' | '.join(ratios)} |")
     return [*lines, ""]
 
 
@@ -109,8 +123,8 @@ def _reaches(ratio: float, least: float) -> bool:
     return ratio >= least if least > 1 else ratio > least
 
 
-def _shown(model: ModelRuns, server: str, concurrency: int) -> str:
-    ratio, best = model.ratio(server, concurrency), model.best(server, concurrency)
+def _shown(model: ModelRuns, server: str, concurrency: int, *, of: str = OURS) -> str:
+    ratio, best = model.ratio(server, concurrency, of=of), model.best(server, concurrency)
     return "not measured" if ratio is None or best is None else f"{ratio:.2f} ({best.setting})"
 
 

@@ -3,8 +3,9 @@
     python -m bench.peers --llama-server PATH --vllm PATH [--write FILE] [--quick]
 
 ``--llama-server`` and ``--vllm`` are executables; ``vllm`` is of an environment of its own. One
-server runs at a time, each with several settings (`bench.peer_servers`), all of them in turns; the
-load is that of `bench.serve_vs_engine`, and ``--write`` writes after every repetition.
+server runs at a time, each with several settings (`bench.peer_servers`), all of them in turns, and
+openvino-genai's pipeline without a server, which graphrt's cannot be faster than; the load is that
+of `bench.serve_vs_engine`, and ``--write`` writes after every repetition.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from bench.engine_throughput import model_options, tokens_per_word
 from bench.machine import describe_machine
 from bench.peer_models import GGUF_TYPES, PeerModel, example_peer_model, random_peer_model
 from bench.peer_servers import STREAMS, Setting, graphrt, llama_cpp, vllm
-from bench.peer_tables import ModelRuns, Run, Way, aims, tables
+from bench.peer_tables import ENGINE, ModelRuns, Run, Way, aims, tables
 from bench.serve_vs_engine import Model, find_models, run_part, say, versions
+from calculators.llm.engine.process_engine import ENVIRONMENT
 from calculators.llm.prompt.maker import PromptMaker
 
 CONCURRENCIES: Final = (1, 8, STREAMS)
@@ -98,6 +100,20 @@ def load(common: Sequence[str], concurrency: int, requests: int, *, seed: int) -
     return Run.of(run_part("bench.load_generator", *common, *arguments))
 
 
+def load_engine(model: Model, tokens_per_word: float, concurrency: int) -> Run:
+    """The same load, without a server."""
+    measured = run_part(
+        "bench.engine_throughput",
+        str(model.directory / "graph.pbtxt"),
+        *("--concurrency", str(concurrency), "--requests", str(model.requests[concurrency])),
+        *("--seed", str(concurrency), "--tokens_per_word", f"{tokens_per_word:.4f}"),
+        environment=ENVIRONMENT,
+    )
+    run = Run.of(measured)
+    say(f"{model.name}, {concurrency}: no server: {run.throughput:.0f} tokens/s")
+    return run
+
+
 def way_of(setting: Setting) -> Way:
     return Way(setting.server, setting.words)
 
@@ -149,6 +165,8 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
     text = ""
     for repetition in range(arguments.repetitions):
         for model, result, settings, length in zip(models, results, ways, lengths, strict=True):
+            for concurrency in arguments.concurrencies:
+                result.add(ENGINE, concurrency, load_engine(model, length, concurrency))
             # Who comes first changes, so that a machine that slows down is no one's fault.
             first = repetition % len(settings)
             for setting in settings[first:] + settings[:first]:
