@@ -85,27 +85,19 @@ def tables(model: ModelRuns) -> list[str]:
     ]
     for concurrency in model.concurrencies:
         lines += [_row(model, way, concurrency) for way in model.runs]
-    lines += [
-        "",
-        "graphrt's throughput by that of a peer's best setting at that concurrency:",
-        "",
-        "| concurrency | " + " | ".join(LEAST_RATIOS) + " |",
-        "|---|" + "---|" * len(LEAST_RATIOS),
-    ]
+    lines += _ratios(model, OURS, "graphrt's throughput by that of a peer's best setting:")
+    words = "The engine's, without a server, by the same: no server over this engine can do better:"
+    return [*lines, *_ratios(model, ENGINE.server, words), ""]
+
+
+def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:
+    """Throughput of a server by that of each peer."""
+    lines = ["", words, "", "| concurrency | " + " | ".join(LEAST_RATIOS) + " |"]
+    lines.append("|---|" + "---|" * len(LEAST_RATIOS))
     for concurrency in model.concurrencies:
-        ratios = [_shown(model, server, concurrency) for server in LEAST_RATIOS]
+        ratios = [_shown(model, peer, concurrency, of=server) for peer in LEAST_RATIOS]
         lines.append(f"| {concurrency} | {' | '.join(ratios)} |")
-    lines += [
-        "",
-        "The engine's, without a server, by the same: no server over this engine can do better:",
-        "",
-        "| concurrency | " + " | ".join(LEAST_RATIOS) + " |",
-        "|---|" + "---|" * len(LEAST_RATIOS),
-    ]
-    for concurrency in model.concurrencies:
-        ratios = [_shown(model, server, concurrency, of=ENGINE.server) for server in LEAST_RATIOS]
-        lines.append(f"| {concurrency} | {' | '.join(ratios)} |")
-    return [*lines, ""]
+    return lines
 
 
 def aims(model: ModelRuns) -> Iterator[str]:
