@@ -24,8 +24,15 @@ from bench.machine import describe_machine
 from bench.peer_models import GGUF_TYPES, PeerModel, example_peer_model, random_peer_model
 from bench.peer_servers import STREAMS, Setting, graphrt, llama_cpp, vllm
 from bench.peer_tables import ENGINE, ModelRuns, Run, Way, aims, tables
-from bench.serve_vs_engine import Model, find_models, run_part, say, versions
-from calculators.llm.engine.process_engine import ENVIRONMENT
+from bench.serve_vs_engine import (
+    Model,
+    find_models,
+    load_arguments,
+    run_engine,
+    run_part,
+    say,
+    versions,
+)
 from calculators.llm.prompt.maker import PromptMaker
 
 CONCURRENCIES: Final = (1, 8, STREAMS)
@@ -93,23 +100,15 @@ def measure(
 
 def load(common: Sequence[str], concurrency: int, requests: int, *, seed: int) -> Run:
     """Run the load generator."""
-    arguments = (
-        *("--concurrency", str(concurrency), "--requests", str(requests)),
-        *("--seed", str(seed)),
+    return Run.of(
+        run_part("bench.load_generator", *common, *load_arguments(concurrency, requests, seed))
     )
-    return Run.of(run_part("bench.load_generator", *common, *arguments))
 
 
 def load_engine(model: Model, tokens_per_word: float, concurrency: int) -> Run:
     """The same load, without a server."""
-    measured = run_part(
-        "bench.engine_throughput",
-        str(model.directory / "graph.pbtxt"),
-        *("--concurrency", str(concurrency), "--requests", str(model.requests[concurrency])),
-        *("--seed", str(concurrency), "--tokens_per_word", f"{tokens_per_word:.4f}"),
-        environment=ENVIRONMENT,
-    )
-    run = Run.of(measured)
+    arguments = load_arguments(concurrency, model.requests[concurrency], concurrency)
+    run = Run.of(run_engine(model, [*arguments, "--tokens_per_word", f"{tokens_per_word:.4f}"]))
     say(f"{model.name}, {concurrency}: no server: {run.throughput:.0f} tokens/s")
     return run
 

@@ -85,10 +85,7 @@ def compare(model: Model, repetitions: int) -> Comparison:
         with ServerProcess(model.directory) as server:
             for repetition in range(first, min(first + REPETITIONS_PER_SERVER, repetitions)):
                 for concurrency, requests in model.requests.items():
-                    load = [
-                        *("--concurrency", str(concurrency), "--requests", str(requests)),
-                        *("--seed", str(concurrency), *common),
-                    ]
+                    load = [*load_arguments(concurrency, requests, concurrency), *common]
                     pair = measure_pair(model, server, load, is_engine_first=repetition % 2 == 0)
                     comparison.pairs[concurrency].append(pair)
                 load = [
@@ -99,6 +96,14 @@ def compare(model: Model, repetitions: int) -> Comparison:
                     pair = measure_pair(model, server, load, is_engine_first=turn % 2 == 0)
                     comparison.first_tokens.append(pair)
     return comparison
+
+
+def load_arguments(concurrency: int, requests: int, seed: int) -> list[str]:
+    """Of the load generator, and of the engine without a server."""
+    return [
+        *("--concurrency", str(concurrency), "--requests", str(requests)),
+        *("--seed", str(seed)),
+    ]
 
 
 def measure_pair(
@@ -116,9 +121,14 @@ def measure_pair(
     return both
 
 
-def measure_engine(model: Model, load: Sequence[str]) -> Measurement:
+def run_engine(model: Model, load: Sequence[str]) -> dict[str, Any]:
+    """The figures of the engine without a server."""
     graph = str(model.directory / "graph.pbtxt")
-    figures = run_part("bench.engine_throughput", graph, *load, environment=ENVIRONMENT)
+    return run_part("bench.engine_throughput", graph, *load, environment=ENVIRONMENT)
+
+
+def measure_engine(model: Model, load: Sequence[str]) -> Measurement:
+    figures = run_engine(model, load)
     return Measurement.of(figures, {"engine": figures["cpu_seconds"]})
 
 

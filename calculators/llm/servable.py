@@ -123,6 +123,7 @@ class LlmServable:
         self.guides_tools = guides_tools
         self._adapters = frozenset(adapters)
         self.parsers = parsers or _NO_PARSERS
+        self._turning = self._find_turning()
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.verbose_response = verbose_response
         self._images = images
@@ -301,17 +302,18 @@ class LlmServable:
         table = self._tables.get(key)
         if table is None:
             hidden = frozenset[int]() if key is None else self.tokens.hidden(key)
+            turning = None if self._turning is None else self._turning - hidden
             pieces = self.tokens.visible(hidden)
-            table = self._tables[key] = _VisibleTokens(hidden, pieces, self._turning(pieces))
+            table = self._tables[key] = _VisibleTokens(hidden, pieces, turning)
         return table
 
-    def _turning(self, pieces: Sequence[bytes]) -> frozenset[int] | None:
-        """For `ReasoningCount`; ``pieces``: what is shown of the tokens."""
+    def _find_turning(self) -> frozenset[int] | None:
+        """The tokens in which reasoning may begin or end, all shown; None where that is unknown."""
         reasoning = self.parsers.reasoning
         if reasoning is None or not self.tokens.is_exact:
             return None
         tags = (*reasoning.start_tags, reasoning.end_tag, *reasoning.special_tokens)
-        return turning_tokens(tags, pieces)
+        return turning_tokens(tags, self.tokens.pieces)
 
     def _text_stream(self, visible: _VisibleTokens) -> TextStream:
         """What makes the text of one sequence."""

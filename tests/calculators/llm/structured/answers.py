@@ -65,13 +65,19 @@ class Answers:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False)
         return text
 
-    def several(self, form: Format, count: int = 8) -> list[str]:
-        """Some answers, those that came to an end; at least one."""
-        grammar = grammar_of(AnswerForm(json.dumps(form)))
+    def ended(self, grammar: Grammar, count: int) -> list[str]:
+        """The hot answers of so many seeds and the likeliest one, those that came to an end.
+
+        At least one does.
+        """
         written = self.write_all(grammar, [*((seed, 2.0) for seed in range(count)), (0, 0.0)])
         ended = [text for text in written if text is not None]
         assert ended, "no answer came to an end"
         return ended
+
+    def several(self, form: Format, count: int = 8) -> list[str]:
+        """`ended` for a form."""
+        return self.ended(grammar_of(AnswerForm(json.dumps(form))), count)
 
 
 def schema_of(**properties: Any) -> dict[str, Any]:

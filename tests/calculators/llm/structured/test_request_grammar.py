@@ -73,11 +73,7 @@ def asked(
 def written(answers: Answers, form: AnswerForm | None, count: int = 3) -> list[str]:
     """Answers of the form, those that came to an end."""
     assert form is not None
-    grammar = grammar_of(form)
-    texts = answers.write_all(grammar, [*((seed, 2.0) for seed in range(count)), (0, 0.0)])
-    ended = [text for text in texts if text is not None]
-    assert ended, "no answer came to an end"
-    return ended
+    return answers.ended(grammar_of(form), count)
 
 
 @dataclass
