@@ -32,8 +32,13 @@ class ServerProcess:
         pids: of the parts: ``server``, ``engine``, ``prompts``.
     """
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
-        """Start it and wait until the model is loaded.
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        command: tuple[str, ...] = (sys.executable, "-m", "servers.cli"),
+    ) -> None:
+        """Start it and wait until the model is loaded. ``command``: what runs `graphrt`.
 
         Raises:
             RuntimeError: it ended before it was ready.
@@ -42,7 +47,7 @@ class ServerProcess:
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (see close)
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "servers.cli", "serve", str(directory)),
+                *(*command, "serve", str(directory)),
                 *("--rest_port", "auto", "--log_level", "ERROR", *arguments),
             ],
             stderr=self._log,
