@@ -11,11 +11,9 @@ tensor graph passes 16 elements on.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
