@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from servers.kserve_grpc.settings import GrpcSettings
 from servers.loaded_graph import GraphSettings
 from servers.loop_watchdog import LoopWatchdog
 from servers.metrics.server_metrics import Served, ServerMetrics
-from servers.model_repository import ModelRepository
+from servers.model_repository import Holding, ModelRepository
 from servers.openai_http import HttpSettings
 from servers.openapi import openapi_document
 from servers.process_state import logged_on_signal
@@ -42,6 +42,8 @@ _log: Final = logging.getLogger(__name__)
 CLOSE_SECONDS: Final = 15.0
 #: And the process to end then.
 _EXIT_SECONDS: Final = 2.0
+#: Graphs and models, from which on a full collection of garbage takes the better part of a second.
+_MANY: Final = 1000
 #: Between two looks for what is idle, and for what has changed.
 TEND_SECONDS: Final = 1.0
 
@@ -142,18 +144,22 @@ class Server:
         self._watching.append(asyncio.create_task(work, name=name))
 
     async def _tend(self) -> None:
-        known: object = None
-        is_settled = False
+        known: Sequence[Holding] = ()
+        gone = 0
         while True:
             await asyncio.sleep(TEND_SECONDS)
             self.repository.unload_idle()
             found = self.repository.holdings()
-            if found != known:
-                known = found
-                is_settled = False
-            elif not is_settled:  # loading has paused, or is over
-                is_settled = True
-                settle()
+            if found == known:
+                continue
+            loaded = {each.servable for each in found if each.is_loaded}
+            gone += len({each.servable for each in known if each.is_loaded} - loaded)
+            known = found
+            # Going through thousands of graphs takes seconds: not for each that goes.
+            is_full = gone > 0 and (len(loaded) < _MANY or gone * 4 >= len(loaded))
+            settle(is_full=is_full)
+            if is_full:
+                gone = 0
 
     def reload_in_background(self) -> None:
         """Read the configuration again, as SIGHUP asks for; what comes of it is logged."""

@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 #: Longer names are of no model, and looking for near ones would take long.
 _LONGEST_NAME = 256
+#: Of more names none is looked for that is near: each takes some ten microseconds of the loop.
+_MOST_COMPARED = 1000
 #: How long who loads something waits for its unloading: processes take a moment to end, requests in
 #: flight perhaps hours.
 UNLOAD_SECONDS = 10.0
@@ -54,6 +56,18 @@ class Changes(NamedTuple):
 
     names: Sequence[str]
     work: Sequence[asyncio.Task[None]]
+
+
+class Holding(NamedTuple):
+    """What a slot has in memory. ``leaving``: how many that were replaced still have requests."""
+
+    servable: Servable
+    state: ServableState
+    leaving: int
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.state is ServableState.AVAILABLE
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
@@ -334,10 +348,10 @@ class ModelRepository:
         """Their places, in the same order."""
         return tuple(self._slots.values())
 
-    def holdings(self) -> object:
+    def holdings(self) -> Sequence[Holding]:
         """Equal to what it was before unless something has been loaded or unloaded since."""
         slots = (*self._slots.values(), *self._leaving.values())
-        return [(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
+        return [Holding(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
 
     def _slot(self, entry: Entry) -> Slot:
         return Slot(entry, self._make, self._settings)
@@ -430,6 +444,8 @@ class ModelRepository:
             return NotFoundError(
                 f"The model does not exist: no name is longer than {_LONGEST_NAME} characters"
             )
+        if len(self._slots) > _MOST_COMPARED:
+            return NotFoundError(f'The model "{model}" does not exist.')
         adapters = (name for each in self._answering() for name in each.adapters)
         near = did_you_mean(model, [*self._slots, *adapters])
         return NotFoundError(f'The model "{model}" does not exist.{near}')

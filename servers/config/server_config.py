@@ -23,6 +23,9 @@ from servers.finding import Finding
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 
+#: Graphs and models that one config lists; each takes some 100 KB even if nobody asks for it.
+MAX_ENTRIES: Final = 20_000
+
 #: A file that does not parse may be half written: how often it is read again, and after how long.
 RETRIES: Final = 3
 RETRY_SECONDS: Final = 0.01
@@ -214,6 +217,18 @@ class _Reading:
                 "",
                 "nothing is listed to be served",
                 'list graphs: {"mediapipe_config_list": [{"name": "NAME", "base_path": "DIR"}]}',
+            )
+            raise ConfigError(self.findings)
+        listed = sum(
+            len(value.get(key, ())) for key in ("mediapipe_config_list", "model_config_list")
+        )
+        if listed > MAX_ENTRIES:
+            self.add(
+                "error",
+                document,
+                "",
+                f"{listed} graphs and models are listed; a server serves at most {MAX_ENTRIES}",
+                "share them between several servers",
             )
             raise ConfigError(self.findings)
         root = self.path.absolute().parent

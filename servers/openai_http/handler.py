@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -46,7 +46,7 @@ _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 _RELOADED_IN_PART = 422
 
 #: Of an Accept header: the body of ``/metrics``, and its type.
-MetricsText = Callable[[str], tuple[bytes, str]]
+MetricsText = Callable[[str], Awaitable[tuple[bytes, str]]]
 
 
 class Handler:
@@ -210,7 +210,7 @@ class Handler:
             case Endpoint.METRICS:
                 if self._metrics is None:
                     raise HttpError(404, "metrics are not served")
-                body, content_type = self._metrics(exchange.request.headers.get("Accept", ""))
+                body, content_type = await self._metrics(exchange.request.headers.get("Accept", ""))
                 headers = {**exchange.headers, "Content-Type": content_type}
                 return web.Response(body=body, headers=headers)
             case _:
