@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from graph_runtime import UnavailableError
 from graph_runtime.executor import THREADS
-from graph_runtime.regular_file import read_by
+from graph_runtime.regular_file import raise_if_exhausted, read_by
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -49,6 +49,7 @@ async def in_file_thread(
             twice at a time where they do not answer.
 
     Raises:
+        DescriptorsExhaustedError: no file can be opened now.
         FilesNotAnsweringError: it has not ended within `ANSWER_SECONDS`, or did not the last time
             and still has not.
     """
@@ -113,7 +114,11 @@ class _Begun(Generic[T]):
     def _run(self) -> None:
         self.thread = threading.get_ident()
         try:
-            result = self._work()
+            try:
+                result = self._work()
+            except OSError as error:
+                raise_if_exhausted(error)
+                raise
         except BaseException as error:
             with suppress(RuntimeError):  # the event loop was closed meanwhile
                 self.future.set_exception(error)

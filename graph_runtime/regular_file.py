@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from graph_runtime.errors import UnavailableError
+
 #: Of the files beside a model's weights: the largest known vocabularies have some 40 MB.
 MODEL_FILE_BYTES: Final = 256 * 1024 * 1024
 
@@ -28,6 +30,45 @@ _KINDS: Final = (
 _being_read: Final[dict[int, str]] = {}
 
 
+class DescriptorsExhaustedError(UnavailableError):
+    """The process, or the system, has no file descriptor left: nothing is wrong with the file."""
+
+
+def raise_if_exhausted(error: OSError) -> None:
+    """
+    Raises:
+        DescriptorsExhaustedError: that is why.
+    """
+    if error.errno == errno.ENFILE:
+        raise DescriptorsExhaustedError(
+            "too many open files in the whole system: raise fs.file-max"
+        ) from error
+    if error.errno == errno.EMFILE:
+        raise DescriptorsExhaustedError(
+            f"too many open files (limit {_limit()}): raise it with `ulimit -n`, or LimitNOFILE= "
+            f"of the service"
+        ) from error
+
+
+def check_descriptors() -> None:
+    """
+    Raises:
+        DescriptorsExhaustedError: no file could be opened now.
+    """
+    try:
+        os.close(os.dup(2))
+    except OSError as error:
+        raise_if_exhausted(error)
+
+
+def _limit() -> str:
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        return "unknown"
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
 def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """The content of a file of at most ``most_bytes``; links are followed.
 
@@ -35,11 +76,16 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
         OSError: it cannot be read, is no regular file (EINVAL, a directory EISDIR), or is larger
             (EFBIG). ``strerror`` says so in words.
         ValueError: the path has a NUL character.
+        DescriptorsExhaustedError: no file can be opened now.
     """
     with being_read(path):
         _check_kind(os.stat(path), path)
-        # Nobody waits for a pipe that has come in its place meanwhile.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        try:
+            # Nobody waits for a pipe that has come in its place meanwhile.
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        except OSError as error:
+            raise_if_exhausted(error)
+            raise
         with open(descriptor, "rb") as file:
             _check_kind(os.fstat(descriptor), path)
             data = file.read(most_bytes + 1)

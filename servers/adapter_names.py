@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calculators.llm.options.adapter_names import adapter_names
 from graph_runtime import GraphError, Registry
+from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
 from servers.graph_source import GraphSource
 
@@ -13,6 +14,8 @@ def adapter_names_of(entry: GraphEntry, registry: Registry) -> tuple[str, ...]:
     thread."""
     try:
         source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
+    except DescriptorsExhaustedError:
+        raise
     except GraphError:  # said when it is loaded
         return ()
     return adapter_names_in(source)

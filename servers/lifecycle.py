@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from typing import Final, Self, TypeVar
 
 from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
+from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts import Fronts
 from servers.graph_definition import GraphDefinition
@@ -42,6 +44,8 @@ _log: Final = logging.getLogger(__name__)
 CLOSE_SECONDS: Final = 15.0
 #: And the process to end then.
 _EXIT_SECONDS: Final = 2.0
+#: How often it is said that there is no file descriptor left.
+_TELL_SECONDS: Final = 60.0
 #: Graphs and models, from which on a full collection of garbage takes the better part of a second.
 _MANY: Final = 1000
 #: Between two looks for what is idle, and for what has changed.
@@ -146,8 +150,15 @@ class Server:
     async def _tend(self) -> None:
         known: Sequence[Holding] = ()
         gone = 0
+        told_at = -_TELL_SECONDS
         while True:
             await asyncio.sleep(TEND_SECONDS)
+            try:
+                check_descriptors()
+            except DescriptorsExhaustedError as error:
+                if time.monotonic() - told_at >= _TELL_SECONDS:
+                    told_at = time.monotonic()
+                    _log.error("new connections wait or are closed: %s", error)
             self.repository.unload_idle()
             found = self.repository.holdings()
             if found == known:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from calculators.file_threads import FilesNotAnsweringError, in_file_thread
+from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
 from servers.config.entry import GRAPH_FILE
 from servers.data_plane import ReloadError
@@ -85,7 +86,7 @@ class Reloader:
             try:
                 await self.look()
                 told = ""
-            except FilesNotAnsweringError as error:
+            except (FilesNotAnsweringError, DescriptorsExhaustedError) as error:
                 if str(error) != told:
                     _log.error("changed files are not seen: %s", error)
                 told = str(error)

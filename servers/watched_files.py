@@ -6,7 +6,6 @@ the same second has.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
@@ -18,7 +17,12 @@ from typing import Final
 
 from calculators.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry
-from graph_runtime.regular_file import being_read, read_regular_file
+from graph_runtime.regular_file import (
+    DescriptorsExhaustedError,
+    being_read,
+    raise_if_exhausted,
+    read_regular_file,
+)
 from servers.config import GraphEntry
 from servers.graph_source import GraphSource
 
@@ -46,12 +50,18 @@ class WatchedFiles:
     around: Path | None = None
 
     def digest(self) -> str:
-        """Of all names and contents. Reads the files: for a thread."""
+        """Of all names and contents. Reads the files: for a thread.
+
+        Raises:
+            DescriptorsExhaustedError: nothing is known of them now.
+        """
         found = hashlib.sha256()
         paths = {os.fspath(path) for path in self.files}
-        with contextlib.suppress(OSError):  # a folder went away meanwhile: the next look sees that
+        try:
             paths.update(map(os.fspath, self._modules()))
             paths.update(map(os.fspath, self._graphs()))
+        except OSError as error:  # a folder went away meanwhile: the next look sees that
+            raise_if_exhausted(error)
         for path in sorted(paths):
             found.update(f"{path}\0{_CONTENTS.digest(path)}\0".encode(errors="surrogateescape"))
         return found.hexdigest()
@@ -75,6 +85,8 @@ def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = (
         return WatchedFiles(folders=folders)
     try:
         source = GraphSource(str(entry.graph_path), registry)
+    except DescriptorsExhaustedError:
+        raise
     except GraphError:
         return WatchedFiles((entry.graph_path,), folders)
     handlers = (path for config in source.configs for path in handler_paths(config))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
-from graph_runtime.regular_file import read_regular_file
+from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
 from servers.access.changing_files import ChangingFiles, is_open_to_others
 
 _log: Final = logging.getLogger(__name__)
@@ -83,6 +83,9 @@ class ApiKeys:
             return
         try:
             self._digests = _read(self._path)
+        except DescriptorsExhaustedError as error:
+            self._files.look_again()
+            _log.error("%s: %s; the keys that were read before stay", self._path, error)
         except KeyFileError as error:
             # Neither opened nor locked by a file that is being written, or was deleted by mistake.
             _log.error("%s; the keys that were read before stay", error)
