@@ -7,11 +7,13 @@ checker sees :data:`CalculatorGraphConfig`, which is ``Any``.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graph_runtime.errors import GraphConfigError, GraphSyntaxError
+from graph_runtime.regular_file import read_regular_file
 from graph_runtime.text_parser import ANY, MAX_DEPTH, parse_text
 from protos.pool import class_of, find_message, message_class, pool
 
@@ -94,8 +96,7 @@ def graph_to_binary(config: CalculatorGraphConfig) -> bytes:
 
 def _read(path: Path, source: str) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        return read_regular_file(path, MAX_BYTES)
     except FileNotFoundError:
         raise GraphConfigError(f"{source}: no such file") from None
     except IsADirectoryError:
@@ -104,11 +105,12 @@ def _read(path: Path, source: str) -> bytes:
             f" {os.path.join(source, 'graph.pbtxt')}"
         ) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise GraphConfigError(
+                f"{source}: more than {MAX_BYTES} bytes, too large for a graph"
+            ) from None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise GraphConfigError(f"{source}: cannot be read: {reason}") from None
-    if len(data) > MAX_BYTES:
-        raise GraphConfigError(f"{source}: more than {MAX_BYTES} bytes, too large for a graph")
-    return data
 
 
 def _is_binary(data: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from calculators.http_payload import ClientConnection, HttpPayload
@@ -111,9 +112,25 @@ class InferStream(Protocol):
 
 
 class ReloadError(GraphError):
-    """Not all of what the configuration says now could be taken; what was served goes on."""
+    """Not all of what the configuration says now could be taken; what was served goes on.
+
+    Attributes:
+        reloaded: names of what was loaded, replaced or retired all the same.
+        failed: what could not be loaded by name, with the reason; empty where the configuration
+            cannot be used, and nothing has changed.
+    """
 
     code = Code.FAILED_PRECONDITION
+
+    def __init__(
+        self,
+        message: str,
+        reloaded: Sequence[str] = (),
+        failed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(message)
+        self.reloaded = tuple(reloaded)
+        self.failed = dict(failed)
 
 
 class DataPlane(Protocol):

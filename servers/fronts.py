@@ -100,7 +100,7 @@ class Fronts:
                     start_http,
                     journal=self._journal,
                     document=document,
-                    metrics=None if self._metrics is None else self._metrics.text,
+                    metrics=None if self._metrics is None else self._metrics.text_in_turns,
                 )
                 plane = self._observed(data_plane, REST)
                 self._fronts[HTTP] = await _start(start, plane, http, HTTP)

@@ -7,11 +7,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from calculators.file_threads import in_file_thread
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
 from calculators.openvino.model_provider import ModelProvider
@@ -32,6 +33,13 @@ _log: Final = logging.getLogger(__name__)
 
 #: Files, and their digest.
 _Watched: TypeAlias = tuple[WatchedFiles, str]
+#: What it is made from, of a failure what lies around too, and its adapters.
+_Looked: TypeAlias = tuple[_Watched, _Watched, tuple[str, ...]]
+
+
+async def _alone() -> None:
+    """Nobody else is there to wait for."""
+
 
 #: The directories of an absolute path; no URL, and no ``type.googleapis.com/...``.
 _DIRECTORIES: Final = re.compile(r"""(?<![\w.:/~-])(?:/[^\s/'"`,;:()]+)+/(?=[^\s/])""")
@@ -60,12 +68,16 @@ class GraphDefinition:
         models: ModelProvider | None = None,
         shared: tuple[Path, ...] = (),
         owner_of: Callable[[str], str] = lambda name: "",
+        others_looked: Callable[[], Awaitable[None]] = _alone,
+        on_adapters: Callable[[], object] = lambda: None,
     ) -> None:
         """
         Args:
             models: of its session nodes; without, those beside the graph.
             shared: modules whose calculators ``registry`` has, which are watched like its own.
             owner_of: who else answers under a name, in words; "" is nobody.
+            others_looked: waits until the names of those that come before it are known.
+            on_adapters: called when it is known to have adapters.
         """
         self.entry = entry
         self._registry = registry
@@ -75,7 +87,11 @@ class GraphDefinition:
         #: What it was made from, with the digest; of a failure also what lies around.
         self._files = self._around = (WatchedFiles(), "")
         self._owner_of = owner_of
-        self.adapters = adapter_names_of(entry, registry)
+        self._others_looked = others_looked
+        self._on_adapters = on_adapters
+        self.adapters: tuple[str, ...] = ()
+        #: Looks at its files; None before, and once it is loaded or could not be.
+        self._looking: asyncio.Task[_Looked] | None = None
         self.users = Users()
         self.graph: LoadedGraph | None = None
         self.reason = ""
@@ -106,13 +122,18 @@ class GraphDefinition:
         start = time.monotonic()
         try:
             # Before: what changes while it loads is seen as a change afterwards.
-            self._files, self._around, self.adapters = await asyncio.to_thread(self._look)
-            self._check_names()
+            await self.prepare()
+            looking, self._looking = self._looking, None
+            assert looking is not None, "it has looked"
+            self._files, self._around, self.adapters = looking.result()
+            await self._check_names()
             self.graph = await load_graph(self.entry, self._registry, self._settings, self._models)
         except Exception as error:
             self._fail(error)
             return
         except asyncio.CancelledError:
+            if self._looking is not None:
+                self._looking.cancel()
             self.reason = "its loading was interrupted"
             self._move(ServableEvent.LOAD_FAILED)
             raise
@@ -121,6 +142,18 @@ class GraphDefinition:
         self.created = int(time.time())
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, time.monotonic() - start)
+
+    async def prepare(self) -> None:
+        """See under which names it answers, before it is loaded or deferred. What cannot be read
+        is told by `load`."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(), name=f"look at {self.name}")
+        await self.looked()
+
+    async def looked(self) -> None:
+        """Wait until `adapters` are known, if that is under way."""
+        if self._looking is not None and not self._looking.done():
+            await asyncio.wait({self._looking})
 
     def defer(self) -> None:
         """The next request is to load it."""
@@ -138,18 +171,28 @@ class GraphDefinition:
             return False
         return files.digest() != digest
 
-    def _look(self) -> tuple[_Watched, _Watched, tuple[str, ...]]:
+    async def _look(self) -> _Looked:
+        what = f'the files of the graph "{self.name}"'
+        found = await in_file_thread(what, self._read)
+        self.adapters = found[2]
+        if self.adapters:
+            self._on_adapters()
+        return found
+
+    def _read(self) -> _Looked:
         files = files_of(self.entry, self._registry, self._shared)
         around = files_around(self.entry, files)
         adapters = adapter_names_of(self.entry, self._registry)
         return (files, files.digest()), (around, around.digest()), adapters
 
-    def _check_names(self) -> None:
+    async def _check_names(self) -> None:
         """See that nobody else answers under its names.
 
         Raises:
             ResourceError: somebody does.
         """
+        if self.adapters:
+            await self._others_looked()
         if owner := self._owner_of(self.name):
             raise ResourceError(f'the name "{self.name}" is that of {owner}; choose another')
         for adapter in self.adapters:

@@ -14,6 +14,8 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
+from graph_runtime.graph_config import MAX_BYTES
+from graph_runtime.regular_file import read_regular_file
 from graph_runtime.source_map import node_positions
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
@@ -94,7 +96,7 @@ class GraphSource:
         if not self._is_file:
             return None
         try:
-            return Path(self.path).read_text(encoding="utf-8")
+            return read_regular_file(self.path, MAX_BYTES).decode()
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -131,7 +133,8 @@ class GraphSource:
         own = Path(self.path)
         for path in sorted(own.parent.glob("*.pbtxt")):
             try:
-                is_likely = says_type.search(path.read_text(encoding="utf-8")) is not None
+                text = read_regular_file(path, MAX_BYTES).decode()
+                is_likely = says_type.search(text) is not None
             except (OSError, UnicodeDecodeError):
                 continue
             if (is_likely or path.stem == name) and not path.samefile(own):

@@ -6,14 +6,19 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
-from graph_runtime import REGISTRY, Registry
+from calculators.file_threads import DaemonThreads
+from graph_runtime import REGISTRY, GraphError, Registry
+from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts import Fronts
 from servers.graph_definition import GraphDefinition
@@ -23,7 +28,7 @@ from servers.kserve_grpc.settings import GrpcSettings
 from servers.loaded_graph import GraphSettings
 from servers.loop_watchdog import LoopWatchdog
 from servers.metrics.server_metrics import Served, ServerMetrics
-from servers.model_repository import ModelRepository
+from servers.model_repository import Holding, ModelRepository
 from servers.openai_http import HttpSettings
 from servers.openapi import openapi_document
 from servers.process_state import logged_on_signal
@@ -37,6 +42,12 @@ _log: Final = logging.getLogger(__name__)
 
 #: How long resources may take to close once nothing answers any more.
 CLOSE_SECONDS: Final = 15.0
+#: And the process to end then.
+_EXIT_SECONDS: Final = 2.0
+#: How often it is said that there is no file descriptor left.
+_TELL_SECONDS: Final = 60.0
+#: Graphs and models, from which on a full collection of garbage takes the better part of a second.
+_MANY: Final = 1000
 #: Between two looks for what is idle, and for what has changed.
 TEND_SECONDS: Final = 1.0
 
@@ -93,6 +104,7 @@ class Server:
                 Path(), settings.graphs, settings.models, python_path=settings.python_path
             )
             self._reloader = Reloader(self.repository, shared, config, settings.reread)
+        self._reloading: asyncio.Task[None] | None = None
         self._watching: list[asyncio.Task[None]] = []
         self._fronts = Fronts(settings.journal, self.metrics)
 
@@ -136,14 +148,49 @@ class Server:
         self._watching.append(asyncio.create_task(work, name=name))
 
     async def _tend(self) -> None:
-        known: object = None
+        known: Sequence[Holding] = ()
+        gone = 0
+        told_at = -_TELL_SECONDS
         while True:
             await asyncio.sleep(TEND_SECONDS)
+            try:
+                check_descriptors()
+            except DescriptorsExhaustedError as error:
+                if time.monotonic() - told_at >= _TELL_SECONDS:
+                    told_at = time.monotonic()
+                    _log.error("new connections wait or are closed: %s", error)
             self.repository.unload_idle()
             found = self.repository.holdings()
-            if found != known:
-                known = found
-                settle()
+            if found == known:
+                continue
+            loaded = {each.servable for each in found if each.is_loaded}
+            gone += len({each.servable for each in known if each.is_loaded} - loaded)
+            known = found
+            # Going through thousands of graphs takes seconds: not for each that goes.
+            is_full = gone > 0 and (len(loaded) < _MANY or gone * 4 >= len(loaded))
+            settle(is_full=is_full)
+            if is_full:
+                gone = 0
+
+    def reload_in_background(self) -> None:
+        """Read the configuration again, as SIGHUP asks for; what comes of it is logged."""
+        if self._reloader is None:
+            _log.info("SIGHUP: there is no configuration to read again; use SIGTERM to stop")
+            return
+        if self._reloading is not None and not self._reloading.done():
+            _log.info("SIGHUP: a reload is under way already")
+            return
+        _log.info("SIGHUP: reading the configuration again")
+        self._reloading = asyncio.create_task(self._reload(), name="reload for SIGHUP")
+
+    async def _reload(self) -> None:
+        try:
+            has_changed = await self.repository.reload()
+        except GraphError as error:
+            _log.error("%s", error)
+        else:
+            if not has_changed:
+                _log.info("nothing has changed")
 
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
         """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
@@ -153,6 +200,9 @@ class Server:
         await asyncio.gather(*self._watching, return_exceptions=True)
         if self._reloader is not None:
             await self._reloader.close()
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.wait({self._reloading})
         if self._fronts.urls:
             seconds = self.settings.drain_seconds
             await self._fronts.stop_accepting()
@@ -179,16 +229,24 @@ def serve(
     Raises:
         ListenError: an address is taken or is none.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(Server(settings), on_loaded))
+    with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_default_executor(DaemonThreads())
+        return runner.run(_serve(Server(settings), on_loaded, deadline))
 
 
-async def _serve(server: Server, on_loaded: Callable[[Server], None] | None) -> int:
+async def _serve(
+    server: Server, on_loaded: Callable[[Server], None] | None, deadline: _Deadline
+) -> int:
     hold_ups = HoldUps(server.repository.servables)
     seconds = server.settings.drain_seconds + CLOSE_SECONDS
+
+    def on_stop() -> None:
+        watchdog.stop_within(seconds)
+        deadline.begin(seconds + _EXIT_SECONDS)
+
     with (
         LoopWatchdog(hold_ups.name_of, hold_ups.note) as watchdog,
-        _signals(lambda: watchdog.stop_within(seconds)) as (stop, hurry),
+        _signals(on_stop, server.reload_in_background) as (stop, hurry),
         logged_on_signal(),
     ):
         await server.start()
@@ -225,11 +283,44 @@ async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> 
     return None if task.cancelled() else task.result()
 
 
+class _Deadline:
+    """Ends the process if leaving the context takes too long: by then nothing is left to wait for
+    but what does not return."""
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+        self._has_begun = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+
+    def begin(self, seconds: float) -> None:
+        """From now on. For signal handlers; only the first call counts."""
+        if not self._has_begun:
+            self._has_begun = True
+            watch = partial(self._watch, seconds)
+            threading.Thread(target=watch, name="graphrt-deadline", daemon=True).start()
+
+    def _watch(self, seconds: float) -> None:
+        if not self._is_over.wait(seconds):
+            _log.error("still not ended after %g s: ending the process", seconds)
+            logging.shutdown()
+            os._exit(1)
+
+
 @contextmanager
-def _signals(tell: Callable[[], None]) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+def _signals(
+    tell: Callable[[], None], reload: Callable[[], None]
+) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
     """Events of the first and of the second signal to stop. The third ends the process.
 
-    ``tell`` is called with each at once, even while the loop does not turn.
+    Args:
+        tell: called with each at once, even while the loop does not turn.
+        reload: called on the loop for SIGHUP, which a server that is closed with its terminal gets
+            too: that one goes on, as under ``nohup``.
     """
     loop = asyncio.get_running_loop()
     events = [asyncio.Event(), asyncio.Event()]
@@ -242,9 +333,14 @@ def _signals(tell: Callable[[], None]) -> Iterator[tuple[asyncio.Event, asyncio.
             os._exit(128 + number)
         loop.call_soon_threadsafe(event.set)
 
+    def on_hang_up(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(reload)
+
     previous = {
         number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
     }
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, on_hang_up)
     try:
         yield events[0], events[1]
     finally:

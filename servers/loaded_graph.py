@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.file_threads import in_file_thread
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.inference import InferRequest, InferResponse
@@ -108,9 +109,9 @@ async def load_graph(
             cannot be made or a side packet has no resource.
     """
     registry = await registry_of(entry, registry)
-    source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
-    source.queue_size()
-    plan = source.validate()
+    source, plan = await in_file_thread(
+        f'the files of the graph "{entry.name}"', _validated, entry, registry
+    )
     settings = settings or GraphSettings()
     resource_settings = ResourceSettings(
         entry.directory,
@@ -146,6 +147,13 @@ async def load_graph(
     if settings.metrics is not None:
         graph.count_into(settings.metrics)
     return graph
+
+
+def _validated(entry: GraphEntry, registry: Registry) -> tuple[GraphSource, ValidatedGraph]:
+    """In a thread: a large graph takes seconds."""
+    source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
+    source.queue_size()
+    return source, source.validate()
 
 
 def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:

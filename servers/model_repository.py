@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from calculators.http_payload import ClientConnection, HttpPayload
 from calculators.inference import InferRequest, InferResponse
@@ -31,11 +31,17 @@ from servers.servable import Servable
 from servers.servable_states import ServableState
 from servers.slot import Entry, Slot
 
+T = TypeVar("T")
+
 #: Longer names are of no model, and looking for near ones would take long.
 _LONGEST_NAME = 256
+#: Of more names none is looked for that is near: each takes some ten microseconds of the loop.
+_MOST_COMPARED = 1000
 #: How long who loads something waits for its unloading: processes take a moment to end, requests in
 #: flight perhaps hours.
 UNLOAD_SECONDS = 10.0
+#: Entries that one turn of the loop goes through.
+_AT_ONCE = 100
 _ANSWERING = (ServableState.AVAILABLE, ServableState.ON_DEMAND)
 
 
@@ -50,6 +56,26 @@ class Changes(NamedTuple):
 
     names: Sequence[str]
     work: Sequence[asyncio.Task[None]]
+
+
+class Holding(NamedTuple):
+    """What a slot has in memory. ``leaving``: how many that were replaced still have requests."""
+
+    servable: Servable
+    state: ServableState
+    leaving: int
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.state is ServableState.AVAILABLE
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items; the event loop turns now and then, as a configuration may name thousands."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 class ModelRepository:
@@ -76,6 +102,8 @@ class ModelRepository:
         self.reloads_by: Callable[[], Awaitable[bool]] | None = None
         self._settings = settings or GraphSettings()
         entries: list[Entry] = [*graphs, *models]
+        #: Names of graphs that have adapters, or had some: few, where there may be thousands.
+        self._adapted: set[str] = set()
         self._slots = {entry.name: self._slot(entry) for entry in entries}
         self._leaving: dict[asyncio.Task[None], Slot] = {}
         self._retiring: dict[asyncio.Task[None], str] = {}
@@ -90,11 +118,15 @@ class ModelRepository:
 
         Failures are logged and kept.
         """
-        begun = [slot.begin() for slot in self._slots.values()]
-        await asyncio.gather(*filter(None, begun), return_exceptions=True)
+        begun = [
+            slot.begin()
+            async for slot in in_turns(self.slots())
+            if self._slots.get(slot.name) is slot  # the configuration may have changed meanwhile
+        ]
+        await asyncio.gather(*begun, return_exceptions=True)
         self._was_loaded = True
 
-    def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
+    async def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
         """Serve these, in this order: load new ones, replace those that are others now, retire the
         rest. Requests in flight go on, on what they began with.
 
@@ -108,13 +140,19 @@ class ModelRepository:
         """
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
-        old, self._slots = self._slots, {}
+        old = self._slots
+        slots: dict[str, Slot] = {}
+        async for entry in in_turns(entries):
+            slots[entry.name] = old.get(entry.name) or self._slot(entry)
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        self._slots = slots
         touched: list[str] = []
         work: list[asyncio.Task[None] | None] = []
-        for entry in entries:
+        async for entry in in_turns(entries):
             name = entry.name
-            slot = self._slots[name] = old[name] if name in old else self._slot(entry)
-            if old.pop(name, None) is None:
+            slot = slots[name]
+            if name not in old:
                 touched.append(name)
                 work.append(slot.begin())
             elif slot.entry != entry or name in changed:
@@ -122,9 +160,10 @@ class ModelRepository:
                 work.append(slot.begin_refreshing(entry))
             else:
                 work.append(slot.reside(entry))
-        for slot in old.values():
-            touched.append(slot.name)
-            self._let_go(slot)
+        async for name in in_turns(old):
+            if name not in slots:
+                touched.append(name)
+                self._let_go(old[name])
         return Changes(touched, [task for task in work if task is not None])
 
     def unload_idle(self) -> None:
@@ -309,10 +348,10 @@ class ModelRepository:
         """Their places, in the same order."""
         return tuple(self._slots.values())
 
-    def holdings(self) -> object:
+    def holdings(self) -> Sequence[Holding]:
         """Equal to what it was before unless something has been loaded or unloaded since."""
         slots = (*self._slots.values(), *self._leaving.values())
-        return [(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
+        return [Holding(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
 
     def _slot(self, entry: Entry) -> Slot:
         return Slot(entry, self._make, self._settings)
@@ -322,7 +361,16 @@ class ModelRepository:
             return ModelDefinition(entry, self._settings)
         models = GraphModels(self, entry.directory)
         owner_of = partial(self._owner_of, asker=entry.name)
-        return GraphDefinition(entry, self.registry, self._settings, models, self.shared, owner_of)
+        return GraphDefinition(
+            entry,
+            self.registry,
+            self._settings,
+            models,
+            self.shared,
+            owner_of,
+            partial(self._looked_before, entry.name),
+            partial(self._adapted.add, entry.name),
+        )
 
     def _let_go(self, slot: Slot) -> None:
         """Retire what is not named any more; nobody waits for it."""
@@ -347,7 +395,7 @@ class ModelRepository:
         slot = self._slots.get(model)
         if slot is not None:
             return slot
-        for slot in self._slots.values():
+        for slot in self._with_adapters():
             if model in slot.servable.adapters:
                 return slot
         raise self._unknown(model)
@@ -360,15 +408,29 @@ class ModelRepository:
         """
         if name in self._slots and name != asker:
             return f'the model "{name}"'
-        is_before = True
-        for slot in self._slots.values():
-            if slot.name == asker:
-                is_before = False
-            elif name in slot.servable.adapters:
+        for slot in self._with_adapters():
+            if slot.name != asker and name in slot.servable.adapters:
                 has_it = slot.servable.state in _ANSWERING
-                if has_it or (is_before and name != asker):
+                if has_it or (name != asker and self._is_before(slot.name, asker)):
                     return f'an adapter of the model "{slot.name}"'
         return ""
+
+    def _with_adapters(self) -> list[Slot]:
+        """Those that may have adapters, in the order of the configuration."""
+        if len(self._adapted) > 1:
+            return [slot for name, slot in self._slots.items() if name in self._adapted]
+        return [self._slots[name] for name in self._adapted if name in self._slots]
+
+    def _is_before(self, one: str, other: str) -> bool:
+        """Does the configuration name one before the other?"""
+        return next(name for name in self._slots if name in (one, other)) == one
+
+    async def _looked_before(self, asker: str) -> None:
+        """Wait until the adapters of all that the configuration names before it are known."""
+        for slot in self.slots():
+            if slot.name == asker:
+                return
+            await slot.servable.looked()
 
     async def _asked(self, model: str) -> Servable:
         """One that answers."""
@@ -382,6 +444,8 @@ class ModelRepository:
             return NotFoundError(
                 f"The model does not exist: no name is longer than {_LONGEST_NAME} characters"
             )
+        if len(self._slots) > _MOST_COMPARED:
+            return NotFoundError(f'The model "{model}" does not exist.')
         adapters = (name for each in self._answering() for name in each.adapters)
         near = did_you_mean(model, [*self._slots, *adapters])
         return NotFoundError(f'The model "{model}" does not exist.{near}')

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from calculators.file_threads import FilesNotAnsweringError, in_file_thread
+from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
 from servers.config.entry import GRAPH_FILE
 from servers.data_plane import ReloadError
@@ -21,8 +24,20 @@ from servers.watched_files import WatchedFiles
 
 _log: Final = logging.getLogger(__name__)
 
-#: Of a config that is not in use, the errors that clients are told.
-_TOLD: Final = 3
+#: How much longer than looking the time between two looks is, at least.
+_REST: Final = 10.0
+_CONFIG_FILES: Final = "the files of the configuration"
+#: Of many errors or names, those that one text has.
+_TOLD: Final = 10
+
+
+class _Reading(NamedTuple):
+    """What was read of the configuration. ``config``: None where it cannot be used at all;
+    ``findings`` then say why."""
+
+    digest: str
+    config: ServerConfig | None
+    findings: Sequence[Finding] = ()
 
 
 class Reloader:
@@ -58,16 +73,26 @@ class Reloader:
         repository.reloads_by = self.reload
 
     async def watch(self, seconds: float) -> None:
-        """Look again and again, with so much time between; never returns.
+        """Look again and again, with so much time between; never returns. Where looking takes long,
+        as with thousands of graphs, there is more time between.
 
         What takes long to load does not hold up what changes meanwhile.
         """
+        told = ""
+        took = 0.0
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(max(seconds, took * _REST))
+            began = time.monotonic()
             try:
                 await self.look()
+                told = ""
+            except (FilesNotAnsweringError, DescriptorsExhaustedError) as error:
+                if str(error) != told:
+                    _log.error("changed files are not seen: %s", error)
+                told = str(error)
             except Exception:
                 _log.exception("looking for changed files failed; it is done again")
+            took = time.monotonic() - began
 
     async def step(self) -> bool:
         """Look once, and take what has changed; was there anything? Returns when it is loaded."""
@@ -98,13 +123,14 @@ class Reloader:
         await self._finished()
         if self._repository.problem:
             raise ReloadError(f"Reloading config file failed: {self._repository.problem}")
-        failed = [
-            f"{slot.name}: {failure.reason}"
+        failed = {
+            slot.name: failure.reason
             for slot in self._repository.slots()
             if (failure := slot.rejected or slot.servable).state is ServableState.FAILED
-        ]
+        }
         if failed:
-            raise ReloadError(f"Reloading config file failed: {'; '.join(failed)}")
+            reloaded = [name for name in touched if name not in failed]
+            raise ReloadError(_told(reloaded, failed), reloaded, failed)
         return bool(touched)
 
     async def look(self, *, retries: bool = False) -> Sequence[str]:
@@ -114,9 +140,11 @@ class Reloader:
             retries: what could not be loaded is tried again, changed or not.
         """
         async with self._lock:
-            await asyncio.to_thread(self._read)
-            changed = set(await asyncio.to_thread(self._outdated))
-            if await asyncio.to_thread(self._shared.import_again, self._config.python_path):
+            self._take(await in_file_thread(_CONFIG_FILES, self._read, self._config, self._digest))
+            changed = set(await in_file_thread("the files of graphs and models", self._outdated))
+            paths = self._config.python_path
+            if await in_file_thread("the files of python_path", self._shared.is_outdated, paths):
+                await asyncio.to_thread(self._shared.import_again, paths)
                 self._repository.registry = self._shared.registry
                 self._repository.shared = self._shared.paths
                 changed.update(entry.name for entry in self._config.graphs)
@@ -127,7 +155,7 @@ class Reloader:
                     if slot.rejected is not None or slot.servable.state is ServableState.FAILED
                 )
             entries: list[Entry] = [*self._config.graphs, *self._config.models]
-            names, work = self._repository.update(entries, changed)
+            names, work = await self._repository.update(entries, changed)
             finishing = asyncio.create_task(_finish(names, work), name="finish reload")
             self._finishing.add(finishing)
             finishing.add_done_callback(self._finishing.discard)
@@ -140,22 +168,38 @@ class Reloader:
 
     # In a thread ----------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        digest = _deciding(self._config).digest()
-        if digest == self._digest:
-            return
-        self._digest = digest  # before it is read: a change meanwhile is seen by the next look
+    def _read(self, config: ServerConfig, known: str) -> _Reading | None:
+        """The configuration as it is now; None where no file of it has changed."""
+        digest = _deciding(config).digest()
+        if digest == known:
+            return None
+        # The digest comes first: a change meanwhile is seen by the next look.
         try:
-            config = self._reread()
+            return _Reading(digest, self._reread())
         except ConfigError as error:
-            self._refuse(error.findings)
+            return _Reading(digest, None, error.findings)
+
+    def _outdated(self) -> list[str]:
+        return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
+
+    # What was read --------------------------------------------------------------------------------
+
+    def _take(self, reading: _Reading | None) -> None:
+        if reading is None:
+            return
+        self._digest = reading.digest
+        config = reading.config
+        if config is None:
+            self._refuse(reading.findings)
             return
         if any(finding.severity == "error" for finding in config.findings):
             self._refuse(config.findings)
             return
-        for finding in config.findings:
-            if self._findings is not None and finding not in self._findings:
-                _log.warning("%s", finding.to_text())
+        if self._findings is not None:
+            known = set(self._findings)
+            for finding in config.findings:
+                if finding not in known:
+                    _log.warning("%s", finding.to_text())
         self._findings = config.findings
         if self._repository.problem:
             _log.info("the configuration can be used again")
@@ -172,15 +216,26 @@ class Reloader:
             self._repository.problem = problem
             _log.error("the changed configuration is not in use:\n%s", "\n".join(texts))
 
-    def _outdated(self) -> list[str]:
-        return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
+
+def _told(reloaded: Sequence[str], failed: Mapping[str, str]) -> str:
+    """How a reload went of which something failed."""
+    if reloaded:
+        begin = f"Reloading config file took effect in part: reloaded {_some(reloaded)}; failed: "
+    else:
+        begin = "Reloading config file failed: "
+    return begin + _some([f"{name}: {reason}" for name, reason in failed.items()], "; ")
+
+
+def _some(texts: Sequence[str], separator: str = ", ") -> str:
+    more = [f"and {len(texts) - _TOLD} more"] if len(texts) > _TOLD else []
+    return separator.join([*texts[:_TOLD], *more])
 
 
 async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> None:
     if work:
         await asyncio.wait(work)
     if names:
-        _log.info("reloaded: %s", ", ".join(names))
+        _log.info("reloaded: %s", _some(names))
 
 
 def _deciding(config: ServerConfig) -> WatchedFiles:

@@ -58,6 +58,12 @@ class Servable(Protocol):
         """Are its files others than those that it was loaded from, or could not be? False while
         nothing is loaded. Reads files: for a thread."""
 
+    async def prepare(self) -> None:
+        """See under which names it answers, before it is loaded or deferred."""
+
+    async def looked(self) -> None:
+        """Wait until `adapters` are known, if `prepare` is under way."""
+
     async def load(self) -> None:
         """Load it, unless it is UNLOADING. A failure is logged and kept as `reason`."""
 

@@ -29,6 +29,10 @@ class SharedModules:
         self.paths: tuple[Path, ...] = ()
         self.import_again(paths)
 
+    def is_outdated(self, paths: tuple[Path, ...]) -> bool:
+        """Would `import_again` import anything?"""
+        return WatchedFiles(folders=paths).digest() != self._digest
+
     def import_again(self, paths: tuple[Path, ...]) -> bool:
         """Import what is at these paths, if that is not what it was; was it?"""
         # Before: what changes meanwhile is imported the next time.

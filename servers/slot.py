@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
+from calculators.file_threads import in_file_thread
 from graph_runtime import UnavailableError
 from servers.config import GraphEntry, ModelEntry
 from servers.in_flight import InFlight
@@ -87,11 +88,11 @@ class Slot:
 
     # Loading --------------------------------------------------------------------------------------
 
-    def begin(self) -> asyncio.Task[None] | None:
+    def begin(self) -> asyncio.Task[None]:
         """At the start: load it, or leave that to the first request."""
         if self.entry.residence.is_on_demand:
             self.servable.defer()
-            return None
+            return asyncio.create_task(self.servable.prepare(), name=f"look at {self.name}")
         return self.begin_loading()
 
     def begin_loading(self) -> asyncio.Task[None]:
@@ -176,10 +177,11 @@ class Slot:
         if is_same and isinstance(old, ModelDefinition):
             await self._load()  # it keeps the versions that are loaded
             return
-        if is_same and self.rejected is not None and not await asyncio.to_thread(old.is_outdated):
+        if is_same and self.rejected is not None and not await self._is_outdated(old):
             await self._drop_rejected()  # the change was taken back
             return
         new = self._make(entry)
+        await new.prepare()
         if old.state is not ServableState.AVAILABLE:
             await self._drop_rejected()
             await self._take_over(old, new, is_same=is_same)
@@ -205,6 +207,9 @@ class Slot:
         else:
             self.rejected = new
             _log.warning("%s: the previous version of it goes on answering", self.name)
+
+    async def _is_outdated(self, servable: Servable) -> bool:
+        return await in_file_thread(f'the files of "{self.name}"', servable.is_outdated)
 
     async def _take_over(self, old: Servable, new: Servable, *, is_same: bool) -> None:
         """Where the old one does not answer; whether the new one is loaded goes by why."""

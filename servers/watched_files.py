@@ -6,8 +6,10 @@ the same second has.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import os
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +17,22 @@ from typing import Final
 
 from calculators.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry
+from graph_runtime.regular_file import (
+    DescriptorsExhaustedError,
+    being_read,
+    raise_if_exhausted,
+    read_regular_file,
+)
 from servers.config import GraphEntry
 from servers.graph_source import GraphSource
 
 #: Of a file that is larger its size and time stand for its content.
 _LARGEST_READ: Final = 16 * 1024 * 1024
+#: A file that was changed so short before it was read may be changed again without a trace in its
+#: times, which some file systems keep in whole seconds.
+_UNSETTLED_NS: Final = 3_000_000_000
+#: Files whose content is remembered; with more, all are read again once.
+_MOST_KNOWN: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +50,20 @@ class WatchedFiles:
     around: Path | None = None
 
     def digest(self) -> str:
-        """Of all names and contents. Reads the files: for a thread."""
+        """Of all names and contents. Reads the files: for a thread.
+
+        Raises:
+            DescriptorsExhaustedError: nothing is known of them now.
+        """
         found = hashlib.sha256()
-        paths = set(self.files)
-        with contextlib.suppress(OSError):  # a folder went away meanwhile: the next look sees that
-            paths.update(self._modules())
-            paths.update(self._graphs())
+        paths = {os.fspath(path) for path in self.files}
+        try:
+            paths.update(map(os.fspath, self._modules()))
+            paths.update(map(os.fspath, self._graphs()))
+        except OSError as error:  # a folder went away meanwhile: the next look sees that
+            raise_if_exhausted(error)
         for path in sorted(paths):
-            found.update(f"{path}\0{_content(path)}\0".encode(errors="surrogateescape"))
+            found.update(f"{path}\0{_CONTENTS.digest(path)}\0".encode(errors="surrogateescape"))
         return found.hexdigest()
 
     def _modules(self) -> Iterator[Path]:
@@ -66,6 +85,8 @@ def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = (
         return WatchedFiles(folders=folders)
     try:
         source = GraphSource(str(entry.graph_path), registry)
+    except DescriptorsExhaustedError:
+        raise
     except GraphError:
         return WatchedFiles((entry.graph_path,), folders)
     handlers = (path for config in source.configs for path in handler_paths(config))
@@ -78,11 +99,35 @@ def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
     return replace(files, around=entry.graph_path.parent)
 
 
-def _content(path: Path) -> str:
-    try:
-        status = path.stat()
-        if status.st_size > _LARGEST_READ:
-            return f"{status.st_size} {status.st_mtime_ns}"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        return type(error).__name__
+class _Contents:
+    """Digests of files, which are read again only when their times, sizes or places change."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def digest(self, path: str) -> str:
+        """Of the content; what stands for it where it is not read."""
+        try:
+            with being_read(path):
+                status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode):
+                return f"no regular file: {stat.S_IFMT(status.st_mode)}"
+            if status.st_size > _LARGEST_READ:
+                return f"{status.st_size} {status.st_mtime_ns}"
+            times = (status.st_mtime_ns, status.st_ctime_ns)
+            marks = (*times, status.st_size, status.st_ino, status.st_dev)
+            known = self._known.get(path)
+            if known is not None and known[0] == marks:
+                return known[1]
+            began = time.time_ns()
+            digest = hashlib.sha256(read_regular_file(path, _LARGEST_READ)).hexdigest()
+        except OSError as error:
+            return type(error).__name__
+        if began - max(times) > _UNSETTLED_NS:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[path] = (marks, digest)
+        return digest
+
+
+_CONTENTS: Final = _Contents()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from calculators.graph_directory import GRAPH_DIRECTORY, graph_file
 from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 
 class Label(NamedTuple):
@@ -23,15 +24,21 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
 
     Raises:
         NotFoundError: there is no such file.
-        GraphError: it is empty, or no text (INVALID_ARGUMENT).
+        GraphError: it is empty, or no text (INVALID_ARGUMENT); it cannot be read
+            (FAILED_PRECONDITION).
     """
     directory = cc.service(GRAPH_DIRECTORY)
     file = graph_file(path, directory or Path())
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
+        lines = read_regular_file(file, MODEL_FILE_BYTES).decode().split("\n")
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
             f'label_map_path: there is no file "{path}" beside the graph'
+        ) from error
+    except OSError as error:
+        raise GraphError(
+            f'label_map_path: the file "{path}" cannot be read: {error.strerror}',
+            code=Code.FAILED_PRECONDITION,
         ) from error
     except ValueError as error:
         raise GraphError(

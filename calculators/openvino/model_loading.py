@@ -13,6 +13,7 @@ from calculators.openvino.model_changes import apply_settings
 from calculators.openvino.model_settings import ModelSettings
 from calculators.openvino.openvino_reason import openvino_reason
 from graph_runtime import Code, GraphError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: OpenVINO Model Server's: other names for tensors, beside the model's file.
 _MAPPING_FILE: Final = "mapping_config.json"
@@ -64,7 +65,7 @@ def _rename(network: Any, folder: Path) -> None:
     if not file.is_file():
         return
     try:
-        mapping = json.loads(file.read_bytes())
+        mapping = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
         renames = [(dict(mapping.get(key, {}))) for key in ("inputs", "outputs")]
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise GraphError(

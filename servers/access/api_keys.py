@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import logging
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
 from servers.access.changing_files import ChangingFiles, is_open_to_others
 
 _log: Final = logging.getLogger(__name__)
@@ -81,6 +83,9 @@ class ApiKeys:
             return
         try:
             self._digests = _read(self._path)
+        except DescriptorsExhaustedError as error:
+            self._files.look_again()
+            _log.error("%s: %s; the keys that were read before stay", self._path, error)
         except KeyFileError as error:
             # Neither opened nor locked by a file that is being written, or was deleted by mistake.
             _log.error("%s; the keys that were read before stay", error)
@@ -90,13 +95,14 @@ class ApiKeys:
 
 def _read(path: Path) -> tuple[bytes, ...]:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular_file(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise KeyFileError(
+                f"{path}: more than {MAX_BYTES} bytes, too large for a file of keys"
+            ) from None
         reason = (error.strerror or "cannot be read").lower()
         raise KeyFileError(f"{path}: {reason}") from None
-    if len(data) > MAX_BYTES:
-        raise KeyFileError(f"{path}: more than {MAX_BYTES} bytes, too large for a file of keys")
     try:
         return _digests(data.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:

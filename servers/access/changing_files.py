@@ -41,6 +41,10 @@ class ChangingFiles:
         self._known = seen
         return True
 
+    def look_again(self) -> None:
+        """They could not be read: the next look tells of a change again."""
+        self._known = ()
+
     def _look(self) -> _Look:
         return tuple(_state(path) for path in self._paths)
 

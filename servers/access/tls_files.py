@@ -9,7 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
+from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
 from servers.access.changing_files import ChangingFiles, is_open_to_others
+
+#: Of a file of certificates; bundles of authorities have some 200 KB.
+MAX_BYTES: Final = 4 * 1024 * 1024
 
 _log: Final = logging.getLogger(__name__)
 
@@ -88,6 +92,10 @@ class TlsFiles:
             pair = self._read_pair()
             for context in self._live:
                 _load_pair(context, self._certificate, self._key)
+        except DescriptorsExhaustedError as error:
+            self._files.look_again()
+            _log.error("%s: %s; the one before stays", self._certificate, error)
+            return
         except TlsError as error:
             _log.error("%s; the certificate that was read before stays", error)
             return
@@ -129,7 +137,7 @@ def _load_client_ca(context: ssl.SSLContext, path: Path) -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular_file(path, MAX_BYTES)
     except OSError as error:
         raise TlsError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
 

@@ -48,6 +48,7 @@ async def registry_of(entry: GraphEntry, parent: Registry) -> Registry:
     """`registry_with` what only this graph has; failures are logged. The event loop goes on."""
     if not entry.python_path:
         return parent
+    # As long as it takes: a module may load a library of its own.
     imports = await asyncio.to_thread(registry_with, entry.python_path, parent)
     for failure in imports.failures:
         _log.error("%s: a module cannot be imported: %s", entry.name, failure)
@@ -104,6 +105,8 @@ def _modules_of(path: Path) -> Iterator[Path]:
 
 
 def _import(name: str, path: Path) -> ImportFailure | None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return ImportFailure(path, None, "it is not a regular file")  # a pipe has no end
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
             importlib.import_module(name)

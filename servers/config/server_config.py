@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from graph_runtime import GraphConfigError
+from graph_runtime.regular_file import read_regular_file
 from servers.config import schema
 from servers.config.checks import Check, shown
 from servers.config.entry import GraphEntry, entry_of, python_path_of
@@ -19,6 +22,9 @@ from servers.config.model_entry import ModelEntry, model_entry_of
 from servers.finding import Finding
 
 MAX_BYTES: Final = 8 * 1024 * 1024
+
+#: Graphs and models that one config lists; each takes some 100 KB even if nobody asks for it.
+MAX_ENTRIES: Final = 20_000
 
 #: A file that does not parse may be half written: how often it is read again, and after how long.
 RETRIES: Final = 3
@@ -162,8 +168,7 @@ class _Reading:
 
     def _read(self) -> str:
         try:
-            with self.path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+            data = read_regular_file(self.path, MAX_BYTES)
         except FileNotFoundError:
             raise self._failed("no such file") from None
         except IsADirectoryError:
@@ -172,10 +177,11 @@ class _Reading:
                 f"name the config in it, such as {self.path / 'config.json'}",
             ) from None
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EFBIG:
+                text = f"more than {MAX_BYTES} bytes, too large for a config"
+                raise self._failed(text) from None
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise self._failed(f"cannot be read: {reason}") from None
-        if len(data) > MAX_BYTES:
-            raise self._failed(f"more than {MAX_BYTES} bytes, too large for a config")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -211,6 +217,18 @@ class _Reading:
                 "",
                 "nothing is listed to be served",
                 'list graphs: {"mediapipe_config_list": [{"name": "NAME", "base_path": "DIR"}]}',
+            )
+            raise ConfigError(self.findings)
+        listed = sum(
+            len(value.get(key, ())) for key in ("mediapipe_config_list", "model_config_list")
+        )
+        if listed > MAX_ENTRIES:
+            self.add(
+                "error",
+                document,
+                "",
+                f"{listed} graphs and models are listed; a server serves at most {MAX_ENTRIES}",
+                "share them between several servers",
             )
             raise ConfigError(self.findings)
         root = self.path.absolute().parent
@@ -257,8 +275,9 @@ class _Reading:
     ) -> None:
         """Add what ``model_config_list`` has, which may be graphs too."""
         root = self.path.absolute().parent
+        taken = ChainMap[str, Any](graphs, models)
         for item, where in _models_in(document):
-            if not self.is_free(item["name"], where, document, {**graphs, **models}):
+            if not self.is_free(item["name"], where, document, taken):
                 continue
             entry = entry_of(item, root)
             if _is_graph(item, entry):
@@ -297,7 +316,7 @@ class _Reading:
         self, entry: GraphEntry, graphs: Mapping[str, GraphEntry], models: dict[str, ModelEntry]
     ) -> None:
         """Add the models of a graph's own list. What is wrong there stops no other graph."""
-        if not entry.subconfig_path.is_file():
+        if not entry.subconfig_path.exists() or entry.subconfig_path.is_dir():
             return
         reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
         try:
@@ -305,10 +324,11 @@ class _Reading:
         except ConfigError as error:
             self.findings += error.findings
             return
+        taken = ChainMap[str, Any](dict(graphs), models)
         for item, where in _models_in(document):
             model = reading.model_of(item, where, document)
             if models.get(model.name) != model and reading.is_free(
-                model.name, where, document, {**graphs, **models}
+                model.name, where, document, taken
             ):
                 models[model.name] = model
         self.findings += reading.findings

@@ -140,11 +140,14 @@ def _listen(server: grpc.aio.Server, address: str, settings: GrpcSettings) -> in
 
 def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
     keep_alive = int(settings.keep_alive_seconds * 1000)
+    handshake = int(settings.handshake_seconds * 1000)
     return {
         "grpc.max_receive_message_length": settings.max_message_bytes,
         "grpc.max_send_message_length": _MAX_SENT_BYTES,
         "grpc.keepalive_time_ms": keep_alive,
         "grpc.keepalive_timeout_ms": keep_alive // 3,
+        "grpc.server_handshake_timeout_ms": handshake,
+        "grpc.http2.settings_timeout": handshake,  # for the answer to the server's own settings
         "grpc.http2.min_ping_interval_without_data_ms": _MIN_PING_MS,
         "grpc.server.max_pending_requests": _MAX_PENDING,
         "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,

@@ -26,6 +26,8 @@ class GrpcSettings:
             ``writable`` gets there.
         keep_alive_seconds: a connection silent for so long is pinged, and closed if nothing comes
             back: the runs of clients that are gone without a word end.
+        handshake_seconds: from a connection's start to the end of its handshakes, those of TLS and
+            of HTTP/2; who says nothing is closed then. One that has spoken may be silent.
         watch_seconds: how often ``Health.Watch`` looks whether something has changed.
         stall_seconds: a stream is ended when its client takes nothing of its answers for so long.
             gRPC tells that it takes some only when it has read half of a window, up to megabytes.
@@ -47,6 +49,7 @@ class GrpcSettings:
     write_buffer_bytes: int = 64 * 1024
     max_unsent_bytes: int = 64 * 1024 * 1024
     keep_alive_seconds: float = 60.0
+    handshake_seconds: float = 10.0
     watch_seconds: float = 1.0
     stall_seconds: float = 120.0
     idle_seconds: float = 3600.0

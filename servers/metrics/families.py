@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -79,6 +79,13 @@ class Family(Generic[S]):
             for key in [key for key in self._series if wanted <= dict(key).items()]:
                 del self._series[key]
 
+    def forget_all(self, label: str, values: Collection[str]) -> None:
+        """Drop the series whose label has one of these values."""
+        with self._lock:
+            gone = [k for k, each in self._series.items() if each.labels.get(label) in values]
+            for key in gone:
+                del self._series[key]
+
     def _new(self, labels: Mapping[str, str]) -> S:
         if self.kind is Kind.HISTOGRAM:
             return self._make(self.name, labels, self.bounds)  # type: ignore[call-arg]
@@ -122,6 +129,11 @@ class Families:
         """Drop the series of all families that have all these labels."""
         for family in self:
             family.forget(labels)
+
+    def forget_all(self, label: str, values: Collection[str]) -> None:
+        """Drop the series of all families whose label has one of these values."""
+        for family in self:
+            family.forget_all(label, values)
 
     def _known(self, family: Family[S]) -> Family[S]:
         if _NAME.fullmatch(family.name) is None:

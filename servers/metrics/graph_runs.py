@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from graph_runtime import GraphMetrics, NodeTotal, RunTotals, ValidatedGraph
+from graph_runtime import GraphMetrics, RunTotals, ValidatedGraph
 from servers.metrics.families import Families
 
 #: Counters of one graph that calculators make with ``cc.get_counter``; more are not shown.
@@ -17,11 +17,11 @@ class NodeFamilies:
 
     def __init__(self, families: Families) -> None:
         self.calls = families.counter(
-            "graphrt_node_calls_total", "Calls of a node: open, process and close, of ended runs."
+            "graphrt_node_calls_total", "Calls of a node: open, process and close."
         )
         self.seconds = families.counter(
             "graphrt_node_seconds_total",
-            "Time in the calls of a node, waiting of coroutines included, of ended runs.",
+            "Time in the calls of a node, waiting of coroutines included.",
         )
         self.dropped = families.counter(
             "graphrt_node_dropped_packets_total",
@@ -31,7 +31,7 @@ class NodeFamilies:
             "graphrt_node_queued_packets", "Packets that wait in the inputs of a node, of all runs."
         )
         self.counters = families.counter(
-            "graphrt_graph_counter_total", "What calculators count with get_counter, of ended runs."
+            "graphrt_graph_counter_total", "What calculators count with get_counter."
         )
 
 
@@ -50,16 +50,18 @@ class GraphRuns:
         self.totals = RunTotals(plan)
         self.name = name
         self._families = families
-        self._queued = [0] * len(self.totals.nodes)
+        #: As of the last `look`, so that all lines of one text are of one moment.
+        self._nodes, self._counters = self.totals.now()
+        self._queued = [0] * len(self._nodes)
         self._known: set[str] = set()
         self._is_forgotten = False
         self._ends: list[Callable[[], None]] = []
-        for place, total in enumerate(self.totals.nodes):
+        for place, total in enumerate(self._nodes):
             labels = {"graph": name, "node": total.name}
             self._ends += (
-                families.calls.of(labels).follow(partial(_calls, total)),
-                families.seconds.of(labels).follow(partial(_seconds, total)),
-                families.dropped.of(labels).follow(partial(_dropped, total)),
+                families.calls.of(labels).follow(partial(self._calls, place)),
+                families.seconds.of(labels).follow(partial(self._seconds, place)),
+                families.dropped.of(labels).follow(partial(self._dropped, place)),
                 families.queued.of(labels).follow(partial(self._queued.__getitem__, place)),
             )
 
@@ -67,12 +69,25 @@ class GraphRuns:
         """Take up what is not told by itself; before somebody reads the metrics."""
         if self._is_forgotten:
             return
+        self._nodes, self._counters = self.totals.now()
         self._queued[:] = self.totals.queued()
-        for name in self.totals.counters:
+        for name in self._counters:
             if name not in self._known and len(self._known) < _MOST_COUNTERS:
                 self._known.add(name)
                 series = self._families.counters.of({"graph": self.name, "counter": name})
-                self._ends.append(series.follow(partial(self.totals.counters.__getitem__, name)))
+                self._ends.append(series.follow(partial(self._counted, name)))
+
+    def _calls(self, place: int) -> float:
+        return self._nodes[place].calls
+
+    def _seconds(self, place: int) -> float:
+        return self._nodes[place].time_ns / 1e9
+
+    def _dropped(self, place: int) -> float:
+        return self._nodes[place].dropped
+
+    def _counted(self, name: str) -> float:
+        return self._counters[name]
 
     def forget(self) -> None:
         """Its series are dropped, though the last of its runs may go on: make no others."""
@@ -84,15 +99,3 @@ class GraphRuns:
         for end in self._ends:
             end()
         self._ends.clear()
-
-
-def _calls(total: NodeTotal) -> float:
-    return total.calls
-
-
-def _seconds(total: NodeTotal) -> float:
-    return total.time_ns / 1e9
-
-
-def _dropped(total: NodeTotal) -> float:
-    return total.dropped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -82,6 +82,10 @@ class ServerMetrics:
         """The body of ``GET /metrics``; ``accept`` is the header."""
         return self._exposition.text(accept)
 
+    async def text_in_turns(self, accept: str = "") -> MetricsText:
+        """`text`; the event loop turns meanwhile."""
+        return await self._exposition.text_in_turns(accept)
+
     # What is loaded -------------------------------------------------------------------------------
 
     def service_of(self, graph: str) -> GraphNodeMetrics:
@@ -156,21 +160,27 @@ class ServerMetrics:
 
     # What is not told by itself -------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _look(self) -> Iterator[None]:
         served = list(self.served())
-        self._take_up(served)
+        self._forget_others(served)
         for each in served:
+            self._take_up(each)
             self._ready.of({"name": each.name}).set(each.is_ready)
-        for runs in self._runs:
+            yield
+        for runs in tuple(self._runs):
             runs.look()
+            yield
 
     def _take_served(self, name: str) -> None:
         served = list(self.served())
-        if any(each.name == name or name in each.adapters for each in served):
-            self._take_up(served)
+        found = [each for each in served if each.name == name or name in each.adapters]
+        if found:
+            self._forget_others(served)
+        for each in found:
+            self._take_up(each)
 
-    def _take_up(self, served: Iterable[Served]) -> None:
-        """Make the series of what is new, drop those of what is served no more."""
+    def _forget_others(self, served: Iterable[Served]) -> None:
+        """Drop the series of what is served no more, and learn the names of adapters."""
         graphs = {each.name for each in served if each.versions is None}
         models = {each.name: each.versions for each in served if each.versions is not None}
         served_as = {**dict.fromkeys(graphs, True), **dict.fromkeys(models, False)}
@@ -178,34 +188,41 @@ class ServerMetrics:
             *(name for name in self._graphs if not served_as.get(name, False)),
             *(name for name in self._models if served_as.get(name, True)),
         }
-        for name in changed | (self._names - served_as.keys()):
-            self._forget(name)
-        self._names.update(served_as)
+        self._forget(changed | (self._names - served_as.keys()))
         # A model's own name is before an adapter's.
         adapted = {name: each.name for each in served for name in each.adapters}
         self._adapted = {name: adapted[name] for name in adapted.keys() - served_as.keys()}
-        for name in graphs - self._graphs.keys():
-            self._graphs[name] = GraphRequests(name, self._ovms, self._cancelled)
-        for name, versions in models.items():
-            known = self._models.get(name)
-            if known is None:
-                known = self._models[name] = ModelRequests(name, self._ovms, self._cancelled)
-            if known.versions != frozenset(versions):
-                for gone in known.versions.difference(versions):
-                    self.families.forget({"name": name, "version": gone})
-                known.set_versions(versions)
 
-    def _forget(self, name: str) -> None:
-        self._names.discard(name)
-        self._graphs.pop(name, None)
-        self._models.pop(name, None)
-        self._services.pop(name, None)
-        self._generations.forget(name)
+    def _take_up(self, served: Served) -> None:
+        """Make its series, unless there are some."""
+        name = served.name
+        self._names.add(name)
+        if served.versions is None:
+            if name not in self._graphs:
+                self._graphs[name] = GraphRequests(name, self._ovms, self._cancelled)
+            return
+        known = self._models.get(name)
+        if known is None:
+            known = self._models[name] = ModelRequests(name, self._ovms, self._cancelled)
+        if known.versions != frozenset(served.versions):
+            for gone in known.versions.difference(served.versions):
+                self.families.forget({"name": name, "version": gone})
+            known.set_versions(served.versions)
+
+    def _forget(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        for name in names:
+            self._names.discard(name)
+            self._graphs.pop(name, None)
+            self._models.pop(name, None)
+            self._services.pop(name, None)
+            self._generations.forget(name)
         for runs in self._runs:
-            if runs.name == name:
+            if runs.name in names:
                 runs.forget()
-        self.families.forget({"name": name})
-        self.families.forget({"graph": name})
+        for label in ("name", "graph"):
+            self.families.forget_all(label, names)
 
 
 def _outcome_of(end: RequestEnd) -> str:

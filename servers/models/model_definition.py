@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from calculators.file_threads import in_file_thread
 from calculators.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
@@ -95,6 +96,12 @@ class ModelDefinition:
 
     # Life -----------------------------------------------------------------------------------------
 
+    async def prepare(self) -> None:
+        """It has one name."""
+
+    async def looked(self) -> None:
+        """It has one name."""
+
     async def load(self) -> None:
         """Load the versions that the policy chooses now and that are not loaded; then retire
         others.
@@ -104,7 +111,9 @@ class ModelDefinition:
         self._was_loaded.clear()
         self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
         try:
-            self._found = await asyncio.to_thread(find_versions, self.entry)
+            self._found = await in_file_thread(
+                f'the files of the model "{self.name}"', find_versions, self.entry
+            )
             await self._load_versions(self._found.paths())
         except GraphError as error:
             self._reason = str(error)

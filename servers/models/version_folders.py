@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from graph_runtime import GraphError
+from graph_runtime.regular_file import raise_if_exhausted
 from servers.config import ModelEntry
 from servers.models.version_paths import version_paths
 
@@ -65,6 +66,7 @@ def _listing(path: Path | None) -> Listing:
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         found = [(file.name, file.stat()) for file in files]
-    except OSError:  # it is being copied, or taken away; the next look sees more
+    except OSError as error:  # it is being copied, or taken away; the next look sees more
+        raise_if_exhausted(error)
         return (("", 0, 0),)
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from calculators.openvino.model_folder import SUFFIXES, versions_in
 from graph_runtime import Code, GraphError
+from graph_runtime.regular_file import raise_if_exhausted
 from servers.config import ModelEntry
 
 
@@ -25,6 +26,7 @@ def version_paths(entry: ModelEntry) -> dict[int, Path]:
     try:
         found = versions_in(path)
     except OSError as error:
+        raise_if_exhausted(error)
         raise _error(f'its base_path "{path.name}" cannot be read: {error.strerror}') from None
     if not found:
         raise _error(

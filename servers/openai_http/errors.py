@@ -50,6 +50,7 @@ class HttpError(Exception):
 
     Attributes:
         message: for the client, clean already.
+        details: further members of the body, in KServe's form.
         cause: what only the log may show; None when the client's text says everything.
         headers: besides those of every answer.
     """
@@ -62,6 +63,7 @@ class HttpError(Exception):
         param: str | None = None,
         code: str | None = None,
         headers: Mapping[str, str] | None = None,
+        details: Mapping[str, object] | None = None,
         cause: BaseException | None = None,
     ) -> None:
         super().__init__(message)
@@ -70,6 +72,7 @@ class HttpError(Exception):
         self.param = param
         self.code = _CODES.get(status) if code is None else code
         self.headers = dict(headers or {})
+        self.details = dict(details or {})
         self.cause = cause
 
     @property
@@ -101,7 +104,7 @@ class HttpError(Exception):
 
     def kserve_body(self) -> bytes:
         """``{"error": text}``, as KServe's v2 protocol has it."""
-        return json.dumps({"error": self.message}).encode()
+        return json.dumps({"error": self.message, **self.details}).encode()
 
     def anthropic_body(self, request_id: str) -> bytes:
         """``{"type": "error", "error": {"type", "message"}, "request_id"}``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -42,8 +42,11 @@ from servers.request_log import RequestJournal, request_id_of
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
+#: What failed in a reload is told, and what took effect nevertheless.
+_RELOADED_IN_PART = 422
+
 #: Of an Accept header: the body of ``/metrics``, and its type.
-MetricsText = Callable[[str], tuple[bytes, str]]
+MetricsText = Callable[[str], Awaitable[tuple[bytes, str]]]
 
 
 class Handler:
@@ -157,11 +160,17 @@ class Handler:
 
     async def _reload(self, exchange: Exchange) -> web.StreamResponse:
         """201 with all states if anything has changed, else 200; as OpenVINO Model Server's API
-        documents it."""
+        documents it. What failed is an error as there, with names and reasons; whether something
+        took effect nevertheless shows in the status."""
         try:
             has_changed = await self._data_plane.reload()
         except ReloadError as error:
-            raise HttpError(412, clean(error.message)) from error
+            failed = {name: clean(reason) for name, reason in error.failed.items()}
+            raise HttpError(
+                _RELOADED_IN_PART if error.reloaded else 412,
+                clean(error.message),
+                details={"reloaded": list(error.reloaded), "failed": failed},
+            ) from error
         return _json(exchange, self._data_plane.statuses(), status=201 if has_changed else 200)
 
     async def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
@@ -201,7 +210,7 @@ class Handler:
             case Endpoint.METRICS:
                 if self._metrics is None:
                     raise HttpError(404, "metrics are not served")
-                body, content_type = self._metrics(exchange.request.headers.get("Accept", ""))
+                body, content_type = await self._metrics(exchange.request.headers.get("Accept", ""))
                 headers = {**exchange.headers, "Content-Type": content_type}
                 return web.Response(body=body, headers=headers)
             case _:

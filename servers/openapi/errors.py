@@ -8,7 +8,17 @@ from typing import Any, Final
 from servers.openai_http.routes import ErrorForm
 from servers.openai_http.settings import HttpSettings
 from servers.openapi.parameters import REQUEST_ID, header_ref
-from servers.openapi.schema import Schema, anything, const, nullable, one_of, record, ref, string
+from servers.openapi.schema import (
+    Schema,
+    anything,
+    array,
+    const,
+    nullable,
+    one_of,
+    record,
+    ref,
+    string,
+)
 
 _NAMES: Final = {
     ErrorForm.OPENAI: "OpenAIError",
@@ -32,7 +42,12 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
         required=("error",),
     ),
     "KServeError": record(
-        {"error": string("What is wrong, and what would be right.")}, required=("error",)
+        {
+            "error": string("What is wrong, and what would be right."),
+            "reloaded": array(string(), "Of a reload: what was taken all the same."),
+            "failed": anything("Of a reload: what could not be loaded by name, and why."),
+        },
+        required=("error",),
     ),
     "AnthropicError": record(
         {
@@ -59,9 +74,10 @@ _ABOUT: Final = {
     405: "The path has other methods.",
     408: "The request did not arrive in time.",
     409: "The graph says that it exists already.",
-    412: "What the configuration says now cannot be served; what was served goes on.",
+    412: "Nothing of what the configuration says now could be taken; what was served goes on.",
     415: "The body is of another type.",
     417: "The only Expect that is met is 100-continue.",
+    422: "The configuration was taken in part: `reloaded` and `failed` say what.",
     429: "Too many requests are waiting; try again later.",
     500: "A fault of the server or of the graph.",
     501: "The graph cannot do this.",

@@ -74,7 +74,7 @@ def server_operations() -> list[Operation]:
             tag=_TAG,
             summary="Read the configuration again, and serve what it says now",
             form=ErrorForm.KSERVE,
-            errors=frozenset({412}),
+            errors=frozenset({412, 422}),
             answers={
                 200: answer("Nothing has changed.", {JSON: media(ref("Statuses"))}),
                 201: answer("It serves what is new.", {JSON: media(ref("Statuses"))}),

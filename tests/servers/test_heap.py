@@ -37,6 +37,17 @@ def test_what_was_kept_is_collected_after_the_next_change() -> None:
     assert gone() is None
 
 
+def test_what_is_new_is_gone_through_without_what_was_kept() -> None:
+    kept = InACycle()
+    kept_gone = weakref.ref(kept)
+    settle()
+    new = InACycle()
+    new_gone = weakref.ref(new)
+    del kept, new
+    settle(is_full=False)
+    assert (kept_gone() is None, new_gone() is None) == (False, True)
+
+
 def test_what_is_kept_counts_in_the_state_of_the_process() -> None:
     InACycle.__module__ = "servers.test_heap"  # objects of others are not counted
     kept = [InACycle() for _ in range(100)]

@@ -526,3 +526,54 @@ def test_whoever_asks_for_a_reload_and_leaves_does_not_end_it(tmp_path: Path) ->
         assert len(initializer.made) == 2
 
     reloading(tmp_path, scenario, [initializer])
+
+
+def test_a_reload_that_took_effect_in_part_says_what_did_and_what_failed(tmp_path: Path) -> None:
+    for name in ("echo", "other"):
+        write_graph(tmp_path, name, http_graph("Echo"))
+    write_config(tmp_path, "echo", "other")
+
+    async def scenario(site: Site) -> None:
+        (tmp_path / "other" / "graph.pbtxt").write_text(http_graph("Ecko"))
+        write_config(tmp_path, "echo", "other", {"name": "new", "base_path": "echo"})
+        with pytest.raises(ReloadError, match="took effect in part: reloaded new; fail") as caught:
+            await site.reloader.reload()
+        assert caught.value.reloaded == ("new",)
+        assert list(caught.value.failed) == ["other"]
+        assert "Ecko" in caught.value.failed["other"]
+        assert await site.ask("new", "hello") == "hello"
+        # Nothing more takes effect: only the failure is left.
+        with pytest.raises(ReloadError, match="Reloading config file failed: other: ") as caught:
+            await site.reloader.reload()
+        assert caught.value.reloaded == ()
+
+    reloading(tmp_path, scenario)
+
+
+def test_the_loop_turns_while_thousands_of_entries_are_taken(tmp_path: Path) -> None:
+    write_graph(tmp_path, "echo", http_graph("Echo"))
+    write_config(tmp_path, "echo")
+
+    async def scenario(site: Site) -> None:
+        many = [{"name": f"g{number}", "base_path": "echo"} for number in range(2000)]
+        for each in many:
+            each["load"] = "on_demand"
+        write_config(tmp_path, "echo", *many)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        names = await site.reloader.look()
+        counting.cancel()
+        assert len(names) == 2000
+        assert turns > 40  # two passes, a hundred at a time
+        assert await site.ask("g1999", "hello") == "hello"
+        write_config(tmp_path, "echo")
+        assert len(await site.reloader.look()) == 2000
+
+    reloading(tmp_path, scenario)

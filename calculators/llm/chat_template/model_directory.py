@@ -8,6 +8,8 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from jinja2.loaders import split_template_path
 
+from graph_runtime.regular_file import read_regular_file
+
 _LARGEST_FILE = 1024 * 1024
 
 
@@ -31,7 +33,7 @@ class ModelDirectoryLoader(BaseLoader):
                 or path.stat().st_size > _LARGEST_FILE
             ):
                 raise TemplateNotFound(template)
-            text = path.read_text(encoding="utf-8")
+            text = read_regular_file(path, _LARGEST_FILE).decode()
         except (OSError, ValueError, RuntimeError) as error:  # links in a circle, no UTF-8, ...
             raise TemplateNotFound(template) from error
         # The name stands in for the path: errors must not tell where the model lies.

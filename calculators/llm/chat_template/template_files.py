@@ -8,6 +8,7 @@ last, so that an edited ``tokenizer_config.json`` means what it says.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from xml.etree import ElementTree
 
 from calculators.llm.chat_template.errors import ChatTemplateError, clean
 from graph_runtime.errors import Code
+from graph_runtime.regular_file import read_regular_file
 
 #: For models without a template: a chat of one message, which is the prompt.
 DEFAULT_SOURCE = (
@@ -117,12 +119,12 @@ def _broken(file: str, reason: str) -> ChatTemplateError:
 def _read_text(path: Path, file: str) -> str | None:
     """The text, or None where there is no such file."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise _broken(file, f"is larger than {_LARGEST_FILE >> 20} MiB")
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular_file(path, _LARGEST_FILE).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _broken(file, f"is larger than {_LARGEST_FILE >> 20} MiB") from None
         raise _broken(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _broken(file, f"is not UTF-8 at byte {error.start}") from error

@@ -19,6 +19,7 @@ from yarl import URL
 from calculators.llm.images.limits import MAX_IMAGE_BYTES
 from calculators.llm.images.media_rules import MediaRules
 from calculators.llm.images.public_address import is_public
+from graph_runtime.regular_file import raise_if_exhausted
 
 #: For one image, redirections included.
 SECONDS: Final = 10.0
@@ -87,8 +88,11 @@ async def download(url: str, rules: MediaRules, *, seconds: float = SECONDS) -> 
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, _PrivateAddress):
             raise ValueError(_PRIVATE) from None
+        raise_if_exhausted(error.os_error)
         raise ValueError("its server cannot be reached") from None
-    except (aiohttp.ClientError, OSError):
+    except (aiohttp.ClientError, OSError) as error:
+        if isinstance(error, OSError):
+            raise_if_exhausted(error)
         raise ValueError("its server did not send it") from None
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from calculators.llm.images.limits import MAX_IMAGE_BYTES
+from graph_runtime.regular_file import raise_if_exhausted
 
 _DISABLED: Final = (
     "images from files are off on this server; it allows a directory with "
@@ -26,6 +27,7 @@ def read_local_file(url: str, directory: str) -> bytes:
         directory: that the file has to be in, links followed; "" is none.
 
     Raises:
+        DescriptorsExhaustedError: no file can be opened now.
         ValueError: it may not be read, or cannot be; the text is for the client.
     """
     if not directory:
@@ -44,7 +46,8 @@ def read_local_file(url: str, directory: str) -> bytes:
         raise ValueError(_OUTSIDE)
     try:
         descriptor = _open_inside(root, real.relative_to(root))
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error)
         raise ValueError("there is no such file, or it cannot be read") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

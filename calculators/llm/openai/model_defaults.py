@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _T = TypeVar("_T")
 
@@ -93,7 +94,7 @@ def read_generation_defaults(directory: Path) -> ModelDefaults:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_file(path, MODEL_FILE_BYTES).decode()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

@@ -11,6 +11,7 @@ import msgspec
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from graph_runtime import Code
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: OpenAI's word for a prompt that does not fit; programs that shorten it look for it.
 TOO_LONG: Final = "context_length_exceeded"
@@ -46,7 +47,7 @@ def model_length(config: dict[str, Any]) -> int | None:
 def read_model_length(directory: Path) -> int | None:
     """`model_length` of a model directory; None too when the file is not there or not readable."""
     try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     return model_length(config) if isinstance(config, dict) else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _WEIGHTS: Final = "adapter_model.safetensors"
 _CONFIG: Final = "adapter_config.json"
@@ -65,7 +66,7 @@ def _of_folder(folder: Path, shown: str) -> FoundAdapter:
     if not weights.is_file():
         raise ResourceError(f'"{shown}" has no {_WEIGHTS}; PEFT\'s save_pretrained makes it')
     try:
-        config = json.loads((folder / _CONFIG).read_bytes())
+        config = json.loads(read_regular_file(folder / _CONFIG, MODEL_FILE_BYTES))
     except FileNotFoundError:
         raise ResourceError(
             f'"{shown}" has no {_CONFIG}, which says how strong the adapter is; '

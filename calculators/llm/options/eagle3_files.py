@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _MODEL: Final = "openvino_model.xml"
 #: As OpenVINO writes runtime information at the end of a model.
@@ -23,7 +24,7 @@ MIN_LAYERS: Final = 10
 
 def is_eagle3(draft: Path) -> bool:
     """Does the model say that it is one? The engine's library then takes it for one."""
-    return _MODE.search((draft / _MODEL).read_bytes()) is not None
+    return _MODE.search(read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)) is not None
 
 
 def check_eagle3(draft: Path, main: Path, shown: str) -> None:
@@ -32,7 +33,7 @@ def check_eagle3(draft: Path, main: Path, shown: str) -> None:
     Raises:
         ResourceError: what its files lack.
     """
-    content = (draft / _MODEL).read_bytes()
+    content = read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)
     if _MODE.search(content) is None:
         raise ResourceError(
             f"{shown} is no EAGLE-3 model: {_MODEL} has no runtime information eagle3_mode; export "
@@ -55,7 +56,7 @@ def check_eagle3(draft: Path, main: Path, shown: str) -> None:
 
 def _layers(main: Path) -> int:
     try:
-        config = json.loads((main / "config.json").read_bytes())
+        config = json.loads(read_regular_file(main / "config.json", MODEL_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
         return 0
     if not isinstance(config, dict):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _IR: Final = "optimum-cli export openvino makes it"
 _TOKENIZER: Final = (
@@ -72,6 +73,8 @@ def find_model(models_path: str, directory: Path, field: str = "models_path") ->
             f'{field}: "{models_path}" is a file and does not end in .gguf; give the directory of '
             "an OpenVINO model, or a GGUF file"
         )
+    if not path.is_file() and not path.is_dir():
+        raise ResourceError(f'{field}: "{models_path}" is neither a directory nor a regular file')
     if path.is_dir():
         _check_files(path, f'{field}: "{models_path}"')
     return path
@@ -91,7 +94,9 @@ def _needed(path: Path) -> Sequence[tuple[str, str, str]]:
     if not sees_images(path):
         return TEXT_FILES
     try:
-        kind = json.loads((path / "config.json").read_bytes()).get("model_type")
+        kind = json.loads(read_regular_file(path / "config.json", MODEL_FILE_BYTES)).get(
+            "model_type"
+        )
     except (OSError, ValueError, RecursionError, AttributeError):
         # Told of, or missed, later.
         return VISION_FILES
@@ -111,10 +116,12 @@ def _check_files(path: Path, shown: str) -> None:
     for name in _JSON_FILES:
         # The library says where it breaks off, and not in which file.
         try:
-            json.loads((path / name).read_bytes())
+            json.loads(read_regular_file(path / name, MODEL_FILE_BYTES))
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            raise ResourceError(f"{shown}: {name} cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
             raise ResourceError(
                 f"{shown}: {name} is not JSON, or only a part of it: {error}"
             ) from None

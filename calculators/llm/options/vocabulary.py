@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _TOKENIZER: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
 
@@ -81,7 +82,7 @@ def read_vocabulary_size(directory: Path) -> int | None:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

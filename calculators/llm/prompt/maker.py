@@ -36,6 +36,7 @@ from calculators.llm.prompt.messages import (
 from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_table import TokenTable, make_token_table
 from graph_runtime import Code
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: Texts whose tokens the token table is compared on, beside random tokens.
 _TEXTS: Final = (
@@ -240,5 +241,5 @@ def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
-    config = json.loads((directory / "config.json").read_bytes())
+    config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
     return config if isinstance(config, dict) else {}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from servers.config import ConfigError, read_config
+from servers.config.server_config import MAX_ENTRIES
 
 
 def errors_of(folder: Path, content: Any) -> list[str]:
@@ -143,3 +144,11 @@ def test_a_half_written_file_is_read_again(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_file_that_stays_half_written_is_refused(tmp_path: Path) -> None:
     assert "this is not JSON" in only_error(tmp_path, json.dumps(graph())[:-1])
+
+
+def test_more_entries_than_a_server_can_hold_are_refused(tmp_path: Path) -> None:
+    graphs = [{"name": f"g{number}"} for number in range(MAX_ENTRIES)]
+    models = [{"config": {"name": "m", "base_path": "m"}}]
+    error = only_error(tmp_path, {"mediapipe_config_list": graphs, "model_config_list": models})
+    assert f"{MAX_ENTRIES + 1} graphs and models are listed" in error
+    assert "share them between several servers" in error

@@ -15,6 +15,7 @@ from graph_runtime import METRICS, CalculatorGraph, NodeMetrics, Packet, RunTota
 from servers.metrics.families import Families
 from servers.metrics.node_metrics import SERIES_LIMIT, GraphNodeMetrics
 from servers.metrics.series import Counter
+from servers.metrics.server_metrics import Served, ServerMetrics
 from tests.servers.metrics.metered_server import Metered, registry, serving
 from tests.servers.served_graphs import Wait, http_graph
 
@@ -26,7 +27,7 @@ def metrics(*kept: str) -> NodeMetrics:
     return GraphNodeMetrics(Families(), "g", frozenset(kept)).of_node("n")
 
 
-def test_calls_and_times_of_nodes_are_those_of_ended_runs(tmp_path: Path) -> None:
+def test_calls_and_times_of_nodes_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         node = {"graph": "echo", "node": "node"}
         assert await server.value("graphrt_node_calls_total", **node) == 0
@@ -37,6 +38,41 @@ def test_calls_and_times_of_nodes_are_those_of_ended_runs(tmp_path: Path) -> Non
         assert 0 < await server.value("graphrt_node_seconds_total", **node) < 60
 
     serving(tmp_path, scenario)
+
+
+def test_a_run_that_goes_on_counts_too_and_no_number_falls_when_it_ends() -> None:
+    graph = CalculatorGraph(text_config=http_graph("Wait"), registry=registry())
+    server = ServerMetrics()
+    runs = server.begin_graph("g", graph.plan)
+    graph.count_into(runs.totals)
+
+    def calls() -> float:
+        lines = server.text().body.decode().splitlines()
+        (line,) = (line for line in lines if line.startswith("graphrt_node_calls_total{"))
+        return float(line.rpartition(" ")[2])
+
+    async def run() -> None:
+        Wait.began, Wait.go_on, Wait.closed = asyncio.Event(), asyncio.Event(), 0
+        server.served = lambda: [Served("g", True)]
+        assert calls() == 0
+        await graph.start_run_async()
+        graph.add_packet_to_input_stream("input", HttpPayload("/", {}), 0)
+        await Wait.began.wait()
+        assert calls() == 1  # open; process has not returned
+        Wait.go_on.set()
+        await graph.wait_until_idle_async()
+        assert calls() == 2
+        assert runs.totals.nodes[0].calls == 0
+        graph.close_all_packet_sources()
+        await graph.wait_until_done_async()
+        assert calls() == 3
+        server.end_graph(runs)
+        assert calls() == 3
+        again = server.begin_graph("g", graph.plan)  # a reload
+        assert calls() == 3
+        server.end_graph(again)
+
+    asyncio.run(run())
 
 
 def test_packets_that_wait_for_a_node_are_told() -> None:

@@ -48,6 +48,22 @@ def test_what_cannot_be_taken_is_told(run: Run, error: Exception, status: int, t
     run(scenario())
 
 
+def test_what_took_effect_is_told_beside_what_failed(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane()
+        plane.reload_error = ReloadError("in part", ["a"], {"b": "no /secret/place/model"})
+        async with serving(plane) as front:
+            reply = await ask(front, request_bytes("POST", RELOAD))
+        assert reply.status == 422
+        assert reply.json == {
+            "error": "in part",
+            "reloaded": ["a"],
+            "failed": {"b": "no <path>"},
+        }
+
+    run(scenario())
+
+
 def test_only_a_post_reloads(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:

@@ -1,0 +1,179 @@
+"""Work on files beside the event loop: in threads that nobody has to wait for.
+
+A read of a network mount that is gone does not return, and nothing can interrupt it. So who waits
+for files gives up after a while, and the thread ends with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from graph_runtime import UnavailableError
+from graph_runtime.executor import THREADS
+from graph_runtime.regular_file import raise_if_exhausted, read_by
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+#: How long files may take to answer.
+ANSWER_SECONDS: Final = 30.0
+#: Threads that work at a time; more would only take the interpreter from the event loop.
+_AT_A_TIME: Final = 4
+#: Whoever takes longer waits for a disk or a network, not for the processor: others may begin.
+_TURN_SECONDS: Final = 1.0
+#: Threads that wait for files which do not answer. Beyond, nobody begins.
+_MOST_HANGING: Final = 256
+_ADVICE: Final = "is a network mount gone?"
+
+
+class FilesNotAnsweringError(UnavailableError):
+    """Files have not answered in time; the thread that asked still waits."""
+
+
+async def in_file_thread(
+    what: str, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """What ``work`` returns or raises, from a thread.
+
+    Args:
+        what: whose files these are, for the error: ``the files of the graph "a"``. Nothing is done
+            twice at a time where they do not answer.
+
+    Raises:
+        DescriptorsExhaustedError: no file can be opened now.
+        FilesNotAnsweringError: it has not ended within `ANSWER_SECONDS`, or did not the last time
+            and still has not.
+    """
+    turns = _turns()
+    async with turns.semaphore:
+        if what in turns.hanging:
+            raise FilesNotAnsweringError(f"{what} still do not answer: {_ADVICE}")
+        if len(turns.hanging) >= _MOST_HANGING:
+            raise FilesNotAnsweringError(
+                f"{what} are not read: those of {len(turns.hanging)} others do not answer"
+            )
+        begun = _Begun(partial(work, *args, **kwargs))
+        waiting = asyncio.wrap_future(begun.future)
+        # Not shared with the thread: whoever is cancelled leaves it behind.
+        await asyncio.wait({waiting}, timeout=_TURN_SECONDS)
+    if not waiting.done():
+        turns.hanging.add(what)
+        waiting.add_done_callback(partial(_answered, turns, what))
+        await asyncio.wait({waiting}, timeout=ANSWER_SECONDS - _TURN_SECONDS)
+    if not waiting.done():
+        path = read_by(begun.thread)
+        which = f" (it waits for {path})" if path else ""
+        raise FilesNotAnsweringError(
+            f"{what} have not answered for {ANSWER_SECONDS:g} s{which}: {_ADVICE}"
+        )
+    return waiting.result()
+
+
+def _answered(turns: _Turns, what: str, future: asyncio.Future[Any]) -> None:
+    turns.hanging.discard(what)
+    if not future.cancelled():
+        future.exception()  # perhaps nobody asks any more
+
+
+class _Turns:
+    """Of one event loop. ``hanging``: whose files a thread waits for beyond its turn."""
+
+    def __init__(self) -> None:
+        self.semaphore = asyncio.Semaphore(_AT_A_TIME)
+        self.hanging: set[str] = set()
+
+
+_turns_by_loop: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _turns() -> _Turns:
+    return _turns_by_loop.setdefault(asyncio.get_running_loop(), _Turns())
+
+
+class _Begun(Generic[T]):
+    """A call in a thread of its own. ``thread``: which; None until it runs."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.future: Future[T] = Future()
+        self.thread: int | None = None
+        self._work = work
+        self.future.set_running_or_notify_cancel()
+        THREADS.start(self._run, "graphrt-files")
+
+    def _run(self) -> None:
+        self.thread = threading.get_ident()
+        try:
+            try:
+                result = self._work()
+            except OSError as error:
+                raise_if_exhausted(error)
+                raise
+        except BaseException as error:
+            with suppress(RuntimeError):  # the event loop was closed meanwhile
+                self.future.set_exception(error)
+        else:
+            with suppress(RuntimeError):
+                self.future.set_result(result)
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An event loop's own executor, for `asyncio.to_thread`, whose threads hold up no exit.
+
+    The standard one has the interpreter wait for its threads, however long they take.
+    """
+
+    def __init__(self, most_threads: int | None = None) -> None:
+        """``most_threads``: without, as many as asyncio takes."""
+        super().__init__(1)  # asyncio takes no other class; its threads are never started
+        self._most = most_threads or min(32, (os.cpu_count() or 1) + 4)
+        self._running = 0
+        self._guard = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()  # guarded by: self._guard
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As `concurrent.futures.Executor.submit`."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        with self._guard:
+            self._waiting.append(run)
+            if self._running >= self._most:
+                return future
+            self._running += 1
+        THREADS.start(self._work, "graphrt-loop")
+        return future
+
+    def _work(self) -> None:
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    self._running -= 1
+                    return
+                run = self._waiting.popleft()
+            with suppress(RuntimeError):  # the event loop was closed meanwhile
+                run()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Forget what has not begun; what runs goes on until the process ends."""
+        with self._guard:
+            self._waiting.clear()

@@ -1,0 +1,119 @@
+"""Reading files whose names come from a configuration: regular files only, and no more than fits.
+
+A pipe would make its reader wait for a writer, and a device such as ``/dev/zero`` has no end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from graph_runtime.errors import UnavailableError
+
+#: Of the files beside a model's weights: the largest known vocabularies have some 40 MB.
+MODEL_FILE_BYTES: Final = 256 * 1024 * 1024
+
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+_KINDS: Final = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+#: What each thread waits for, so that a file that does not answer can be named.
+_being_read: Final[dict[int, str]] = {}
+
+
+class DescriptorsExhaustedError(UnavailableError):
+    """The process, or the system, has no file descriptor left: nothing is wrong with the file."""
+
+
+def raise_if_exhausted(error: OSError) -> None:
+    """
+    Raises:
+        DescriptorsExhaustedError: that is why.
+    """
+    if error.errno == errno.ENFILE:
+        raise DescriptorsExhaustedError(
+            "too many open files in the whole system: raise fs.file-max"
+        ) from error
+    if error.errno == errno.EMFILE:
+        raise DescriptorsExhaustedError(
+            f"too many open files (limit {_limit()}): raise it with `ulimit -n`, or LimitNOFILE= "
+            f"of the service"
+        ) from error
+
+
+def check_descriptors() -> None:
+    """
+    Raises:
+        DescriptorsExhaustedError: no file could be opened now.
+    """
+    try:
+        os.close(os.dup(2))
+    except OSError as error:
+        raise_if_exhausted(error)
+
+
+def _limit() -> str:
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        return "unknown"
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """The content of a file of at most ``most_bytes``; links are followed.
+
+    Raises:
+        OSError: it cannot be read, is no regular file (EINVAL, a directory EISDIR), or is larger
+            (EFBIG). ``strerror`` says so in words.
+        ValueError: the path has a NUL character.
+        DescriptorsExhaustedError: no file can be opened now.
+    """
+    with being_read(path):
+        _check_kind(os.stat(path), path)
+        try:
+            # Nobody waits for a pipe that has come in its place meanwhile.
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        except OSError as error:
+            raise_if_exhausted(error)
+            raise
+        with open(descriptor, "rb") as file:
+            _check_kind(os.fstat(descriptor), path)
+            data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", os.fspath(path))
+    return data
+
+
+@contextmanager
+def being_read(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let `read_by` name the file while this thread looks at it."""
+    thread = threading.get_ident()
+    _being_read[thread] = os.fspath(path)
+    try:
+        yield
+    finally:
+        _being_read.pop(thread, None)
+
+
+def read_by(thread: int | None) -> str:
+    """The path that a thread reads now, "" where there is none."""
+    return _being_read.get(thread, "") if thread is not None else ""
+
+
+def _check_kind(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "no file")
+    raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
