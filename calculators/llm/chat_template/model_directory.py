@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from jinja2.loaders import split_template_path
 
-_LARGEST_FILE = 1024 * 1024
+from calculators.llm.chat_template.limits import LONGEST_TEMPLATE
 
 
 class ModelDirectoryLoader(BaseLoader):
@@ -28,7 +28,7 @@ class ModelDirectoryLoader(BaseLoader):
             if (
                 not path.is_relative_to(self._directory)
                 or not path.is_file()
-                or path.stat().st_size > _LARGEST_FILE
+                or path.stat().st_size > LONGEST_TEMPLATE
             ):
                 raise TemplateNotFound(template)
             text = path.read_text(encoding="utf-8")
