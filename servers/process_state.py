@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
 import logging
 import os
@@ -92,11 +93,26 @@ def _name_of(task: asyncio.Task[Any]) -> str:
 
 
 def _classes() -> Iterator[str]:
-    for each in gc.get_objects():
-        kind = type(each)
+    for kind in _types():
         module = str(kind.__module__)
         if module.partition(".")[0] in _COUNTED:
             yield f"{module}.{kind.__qualname__}"
+
+
+def _types() -> list[type]:
+    """The type of every object that the garbage collector knows.
+
+    Some of these are being made by other threads, tuples say, and CPython fails with a SystemError
+    where somebody else holds one when it is complete. So nothing of Python runs while they are
+    held: all of it is one call of ``list``, which keeps the interpreter's lock.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()  # it would run finalizers
+    try:
+        return list(map(type, itertools.chain.from_iterable(map(gc.get_objects, (None,)))))
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _counted(names: Iterator[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.image.encoded_image import ImageLimits
-from calculators.llm.chat_template.limits import RenderLimits
+from calculators.llm.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.images import limits as images
@@ -111,7 +111,8 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
         f"{images.MAX_PIXELS // 10**6} million; {images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
-        f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}",
+        f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
+        f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
         f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
         f"{structured_output.MAX_SIZE >> 10} Ki characters; {structured_output.MAX_REGEX}; "
         f"{structured_output.MAX_CHOICES}",

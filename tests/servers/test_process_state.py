@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,36 @@ def test_tasks_have_the_names_of_what_they_run() -> None:
 
     (name,) = (name for name, count in asyncio.run(look()).items() if count == 3)
     assert name.endswith("waits")
+
+
+def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
+    async def look() -> None:
+        process_state()
+
+    ended = threading.Event()
+    made: list[int] = []
+    failed: list[BaseException] = []
+
+    def make_tuples() -> None:
+        try:
+            while not ended.is_set():
+                # Longer than a thread's turn.
+                made.append(len(tuple(sum(range(100)) for _ in range(10_000))))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=make_tuples) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            asyncio.run(look())
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+    assert set(made) == {10_000}
 
 
 #: In a process of its own, as a server is: the tests' own has handlers of others.

@@ -11,7 +11,7 @@ from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
 
 from calculators.llm.chat_template.environment import TemplateEnvironment
 from calculators.llm.chat_template.errors import ChatTemplateError, clean
-from calculators.llm.chat_template.limits import RenderLimits
+from calculators.llm.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.chat_template.not_given import NOT_GIVEN
 from calculators.llm.chat_template.template_files import TemplateFiles, TemplateSource
 from calculators.llm.openai.template_arguments import RESERVED
@@ -104,12 +104,19 @@ class ChatTemplate:
 
     def _compile(self, source: TemplateSource) -> Template:
         environment = self._environment
+        if len(source.text) > LONGEST_TEMPLATE:
+            raise _not_compiled(
+                f"{source.file}: the template has {len(source.text)} characters;"
+                f" it may have up to {LONGEST_TEMPLATE}"
+            )
         try:
-            with environment.budget():
+            with environment.budget(compiles=True):
                 code = environment.compile(source.text, source.file, source.file)
                 return Template.from_code(environment, code, environment.make_globals(None))
         except TemplateSyntaxError as error:
             raise _syntax_error(error) from error
+        except ChatTemplateError as error:
+            raise _not_compiled(f"{source.file}: {error.message}") from error
         except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
             # From Python's compiler, which has its own limits.
             raise _not_compiled(f"{source.file}: the template is too complex") from error

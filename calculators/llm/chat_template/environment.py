@@ -5,28 +5,28 @@ ever, or from filling the memory; that is done here, in the small steps that a t
 
 - loops, macros and includes count, and look at the clock (`GuardedCodeGenerator`);
 - operators, methods and filters that make much out of little say how much first (`growth`);
+- so do those that go through all of a value, which may hold itself many times over (`comparing`);
 - what they make is accounted for (`Budget`).
 
-What is left: a comparison or a hash of a list that holds itself many times over is one step, and
-can take long. Only a template that was written to do so has one, never a request. Whoever loads
-templates of strangers renders them in a process that can be killed.
+Whoever loads templates of strangers still renders them in a process that can be killed.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import Template
 from jinja2.filters import make_attrgetter
-from jinja2.runtime import Context
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Cycler, Joiner, Namespace
 
-from calculators.llm.chat_template import growth
+from calculators.llm.chat_template import comparing, growth
 from calculators.llm.chat_template.code_generator import GuardedCodeGenerator
 from calculators.llm.chat_template.functions import (
     from_json,
@@ -44,6 +44,9 @@ T = TypeVar("T")
 #: Of no use in a prompt, and slow for input that is made to be slow.
 _LEFT_OUT_FILTERS = ("pprint", "urlize")
 _LEFT_OUT_GLOBALS = ("lipsum",)
+#: Called with anything, they neither print nor compare it.
+_LIGHT_CALLABLES = (Macro, LoopContext)
+_LIGHT_CLASSES = (Cycler, Joiner, Namespace)
 
 
 class _Running(threading.local):
@@ -82,15 +85,17 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.filters["join"] = self._join
         self.filters["sum"] = self._sum
         self.tests["none"] = is_none
-        for name in growth.SLOW_TESTS:
+        for name in self.tests.keys() - growth.LIGHT_TESTS:
             test: Any = self.tests[name]
             self.tests[name] = self._guarded_test(test)
+        for name, comparison in comparing.TESTS.items():
+            self.tests[name] = self._comparing_test(comparison)
 
     @contextmanager
-    def budget(self) -> Iterator[Budget]:
-        """Everything that the block compiles or renders shares one budget."""
+    def budget(self, *, compiles: bool = False) -> Iterator[Budget]:
+        """Everything that the block renders, or compiles, shares one budget."""
         before = getattr(self._running, "budget", None)
-        self._running.budget = budget = Budget(self._limits)
+        self._running.budget = budget = Budget(self._limits, compiles=compiles)
         try:
             yield budget
         finally:
@@ -103,6 +108,20 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def tick(self) -> None:
         self._running.budget.tick()
+
+    def look_at_clock(self) -> None:
+        self._running.budget.check_time()
+
+    def compared(self, first: Any, *rest: tuple[str, Any]) -> Any:
+        return comparing.compare(self._running.budget, first, *rest)
+
+    def key(self, value: T) -> T:
+        comparing.check_key(self._running.budget, value)
+        return value
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        comparing.check_key(self._running.budget, argument)
+        return super().getitem(obj, argument)
 
     def made(self, value: T) -> T:
         return self._running.budget.made(value)
@@ -131,7 +150,12 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         budget = __self._running.budget
         budget.check_time()
         owner = getattr(__obj, "__self__", None)
+        if not isinstance(__obj, _LIGHT_CALLABLES) and __obj not in _LIGHT_CLASSES:
+            for value in (*args, *kwargs.values()):
+                comparing.check_key(budget, value)
         if owner is not None:
+            if isinstance(owner, (list, tuple)) and args:
+                comparing.check_search(budget, owner, args[0])  # index, count
             args = growth.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
         return budget.made(super().call(__context, __obj, *args, **kwargs))
 
@@ -159,27 +183,56 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         first = 1 if hasattr(function, "jinja_pass_arg") else 0
         check = growth.FILTERS.get(name)
         is_light = name in growth.LIGHT_FILTERS
+        attribute_place = growth.COMPARING_FILTERS.get(name)
 
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             budget = self._running.budget
             budget.check_time()
+            if attribute_place is not None:
+                args = self._weighed_attributes(args, first, kwargs, attribute_place)
             if not is_light:
-                for value in args[first:]:
+                for value in (*args[first:], *kwargs.values()):
                     budget.weigh(value)
             if check is not None:
                 check(budget, *args[first:], **kwargs)
-            return budget.made(function(*args, **kwargs))
+            made = function(*args, **kwargs)
+            if isinstance(made, Iterator):
+                return _timed(budget, made)
+            return budget.made(made)
 
         return guarded
 
     def _guarded_test(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            self._running.budget.check_time()
+            budget = self._running.budget
+            budget.check_time()
+            for value in args:
+                if not isinstance(value, TemplateEnvironment):
+                    budget.weigh(value)
             return function(*args, **kwargs)
 
         return guarded
+
+    def _comparing_test(
+        self, comparison: Callable[[Budget, Any, Any], Any]
+    ) -> Callable[[Any, Any], Any]:
+        return lambda left, right: comparison(self._running.budget, left, right)
+
+    def _weighed_attributes(
+        self, args: tuple[Any, ...], first: int, kwargs: Mapping[str, Any], place: int
+    ) -> tuple[Any, ...]:
+        """The arguments of a filter that compares values, which are a list then."""
+        if len(args) <= first:
+            return args
+        values = args[first]
+        if not isinstance(values, (str, Mapping)):
+            values = list(values)
+        attribute = growth.argument(args, kwargs, first + 1 + place, "attribute")
+        for each in attribute.split(",") if isinstance(attribute, str) else (attribute,):
+            self._running.budget.weigh(list(self._attributes(values, each)))
+        return (*args[:first], values, *args[first + 1 :])
 
     def _to_json(self, value: Any, *args: Any, **kwargs: Any) -> str:
         budget = self._running.budget
@@ -205,3 +258,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def _attributes(self, values: Iterable[Any], attribute: str | int | None) -> Iterable[Any]:
         return values if attribute is None else map(make_attrgetter(self, attribute), values)
+
+
+def _timed(budget: Budget, values: Iterator[T]) -> Iterator[T]:
+    """The same, with a look at the clock before each."""
+    for value in values:
+        budget.check_time()
+        yield value

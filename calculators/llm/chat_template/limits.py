@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, KeysView, ValuesView
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any, TypeVar
 
+from jinja2.environment import TemplateModule
 from jinja2.utils import Namespace
 
 from calculators.llm.chat_template.errors import ChatTemplateError
@@ -20,6 +21,8 @@ ELEMENT = 16
 TURNOVER = 64
 #: The longest integer in bits. Arithmetic on longer ones takes time that grows with the square.
 MAX_BITS = 65_536
+#: Characters of a template, which takes its time to compile: up to two seconds for so many.
+LONGEST_TEMPLATE = 256 * 1024
 #: Arguments of filters that say how many things to make.
 MAX_COUNT = 100_000
 
@@ -29,31 +32,50 @@ class RenderLimits:
     """What one rendering may take.
 
     Attributes:
-        seconds: wall clock, looked at between the steps of the template.
+        seconds: of the processor, looked at between the steps of the template.
         output_characters: the longest prompt, and the longest string or list on the way to it.
         loop_ticks: turns of loops, calls of macros and includes, all together.
+        compile_seconds: of the processor, for a template when it is loaded.
     """
 
     seconds: float = 2.0
     output_characters: int = 4 * 1024 * 1024
     loop_ticks: int = 1_000_000
+    compile_seconds: float = 10.0
 
 
 class Budget:
     """What one rendering has left. Every method raises `ChatTemplateError` when it is used up."""
 
-    __slots__ = ("_characters", "_deadline", "_limits", "_ticks")
+    __slots__ = (
+        "_characters",
+        "_deadline",
+        "_limits",
+        "_processor_deadline",
+        "_seconds",
+        "_ticks",
+        "_work",
+    )
 
-    def __init__(self, limits: RenderLimits) -> None:
+    def __init__(self, limits: RenderLimits, *, compiles: bool = False) -> None:
         self._limits = limits
-        self._deadline = monotonic() + limits.seconds
+        self._work = "compiling" if compiles else "rendering"
+        self._seconds = limits.compile_seconds if compiles else limits.seconds
+        self._deadline = monotonic() + self._seconds
+        self._processor_deadline = thread_time() + self._seconds
         self._ticks = limits.loop_ticks
         self._characters = TURNOVER * limits.output_characters
 
+    @property
+    def longest(self) -> int:
+        """What `allow` allows."""
+        return self._limits.output_characters
+
     def check_time(self) -> None:
-        if monotonic() > self._deadline:
+        # A process that had to wait has not been slow. The first clock is the cheaper one.
+        if monotonic() > self._deadline and thread_time() > self._processor_deadline:
             raise ChatTemplateError(
-                f"rendering the chat template took longer than {self._limits.seconds:g} seconds"
+                f"{self._work} the chat template took longer than {self._seconds:g} seconds"
             )
 
     def tick(self) -> None:
@@ -108,24 +130,39 @@ class Budget:
 
         A list that holds itself many times over is small until somebody prints it.
         """
-        if type(value) is str:
-            return len(value)
-        total = 0
-        waiting = [value]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, str):
-                total += len(item) + 2
-            elif isinstance(item, dict):
-                total += 4 * len(item)
-                waiting += item
-                waiting += item.values()
-            elif isinstance(item, (list, tuple, KeysView, ValuesView, ItemsView)):
-                total += 2 * len(item)
-                waiting += item
-            elif isinstance(item, Namespace):
-                waiting.append(item._Namespace__attrs)
-            else:
-                total += 8
-            self.allow(total)
-        return total
+        most = self._limits.output_characters
+        weight = _weight(value, most)
+        if weight > most:
+            self.allow(weight)
+        return weight
+
+    def is_within(self, value: Any, most: int) -> bool:
+        """Is ``value`` about as long, as text, as ``most`` or less?"""
+        return _weight(value, most) <= most
+
+
+def _weight(value: Any, most: int) -> int:
+    """About how many characters ``value`` is as text; something above ``most`` if it is more."""
+    if type(value) is str:
+        return len(value)
+    total = 0
+    waiting = [value]
+    while waiting and total <= most:
+        item = waiting.pop()
+        if isinstance(item, str):
+            total += len(item) + 2
+        elif isinstance(item, dict):
+            total += 4 * len(item)
+            waiting += item
+            waiting += item.values()
+        elif isinstance(item, (list, tuple, KeysView, ValuesView, ItemsView)):
+            total += 2 * len(item)
+            waiting += item
+        elif isinstance(item, Namespace):
+            total += 2
+            waiting.append(item._Namespace__attrs)
+        elif isinstance(item, TemplateModule):
+            total += sum(map(len, item._body_stream))
+        else:
+            total += 8
+    return total

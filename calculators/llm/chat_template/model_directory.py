@@ -8,9 +8,8 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from jinja2.loaders import split_template_path
 
+from calculators.llm.chat_template.limits import LONGEST_TEMPLATE
 from graph_runtime.regular_file import read_regular_file
-
-_LARGEST_FILE = 1024 * 1024
 
 
 class ModelDirectoryLoader(BaseLoader):
@@ -27,13 +26,9 @@ class ModelDirectoryLoader(BaseLoader):
         try:
             # Refuses "..", and on other systems their separators too.
             path = self._directory.joinpath(*split_template_path(template)).resolve()
-            if (
-                not path.is_relative_to(self._directory)
-                or not path.is_file()
-                or path.stat().st_size > _LARGEST_FILE
-            ):
+            if not path.is_relative_to(self._directory):
                 raise TemplateNotFound(template)
-            text = read_regular_file(path, _LARGEST_FILE).decode()
+            text = read_regular_file(path, LONGEST_TEMPLATE).decode()
         except (OSError, ValueError, RuntimeError) as error:  # links in a circle, no UTF-8, ...
             raise TemplateNotFound(template) from error
         # The name stands in for the path: errors must not tell where the model lies.

@@ -14,6 +14,11 @@ class FinishReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     CONTENT_FILTER = "content_filter"
 
+    @property
+    def is_cut(self) -> bool:
+        """Would the answer have gone on?"""
+        return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+
 
 #: A full cache ends an answer as its length would; a cancelled one has no reader.
 _OF_ENGINE: Final = {

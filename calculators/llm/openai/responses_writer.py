@@ -60,7 +60,7 @@ class ResponsesAnswerWriter:
         for item in items:
             if item.block.kind is Kind.CONTENT:
                 item.logprobs = choice.logprobs or []
-        is_cut = choice.finish_reason is FinishReason.LENGTH
+        is_cut = choice.finish_reason.is_cut
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
         return self._object.ended(written, choice.finish_reason, usage)
@@ -89,13 +89,11 @@ class ResponsesAnswerWriter:
         steps: list[Step] = []
         if not self._blocks.count:
             steps += self._blocks.begin_content()
-        steps += self._blocks.finish(is_cut=reason is FinishReason.LENGTH)
+        steps += self._blocks.finish(is_cut=reason.is_cut)
         return "".join(map(self._write, steps))
 
     def end(self, usage: Usage) -> str:
-        kind = "completed"
-        if self._reason in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER):
-            kind = "incomplete"
+        kind = "incomplete" if self._reason.is_cut else "completed"
         response = self._object.ended(self._done, self._reason, usage)
         return self._event(f"response.{kind}", f'"response":{response}') + DONE
 

@@ -31,7 +31,7 @@ class JsonToolParser(ToolParser):
         opening: what follows ``start``, before the first brace; "" or "[".
         separator: what stands between calls that have no ``start`` of their own; "" for nothing.
         bare: an output that begins with it begins with calls, even without ``start``.
-        only_first: calls are those at the beginning of the output alone.
+        begins_with_calls: ``start`` counts only in an output that begins with it or with a call.
         argument_keys: the names of the member with the arguments.
         dropped: tokens that are no text, to be left out of the content.
     """
@@ -41,7 +41,7 @@ class JsonToolParser(ToolParser):
     opening: ClassVar[str] = ""
     separator: ClassVar[str] = ""
     bare: ClassVar[str] = ""
-    only_first: ClassVar[bool] = False
+    begins_with_calls: ClassVar[bool] = False
     argument_keys: ClassVar[Set[str]] = frozenset(("arguments",))
     dropped: ClassVar[tuple[str, ...]] = ()
     _tags: ClassVar[Tags]
@@ -59,6 +59,7 @@ class JsonToolParser(ToolParser):
         self._wanted = ""
         self._is_bare = False
         self._is_in_block = False
+        self._start_counts = not self.begins_with_calls
         self._call = CallReader(self.argument_keys)
         # Text that becomes content if no call follows.
         self._raw: list[str] = []
@@ -94,6 +95,7 @@ class JsonToolParser(ToolParser):
         text, place = scanner.text, scanner.place
         if text.startswith(self.start, place):
             self._take(place + len(self.start))
+            self._start_counts = True
             self._expect(self.opening + "{")
         elif scanner.more and self.start.startswith(text[place:]):
             return False
@@ -111,7 +113,7 @@ class JsonToolParser(ToolParser):
 
     def _follow(self, tag: str) -> bool:
         """What comes after a tag that does not stand in a call."""
-        if tag == self.start and not self.only_first:
+        if tag == self.start and self._start_counts:
             self._is_in_block = True
             self._raw.append(tag)
             self._expect(self.opening + "{")
@@ -193,6 +195,7 @@ class JsonToolParser(ToolParser):
         if call.is_announced and not was_announced:
             self._raw = []
             self._is_bare = False
+            self._start_counts = True
             self._spoken.call()
         if call.state is CallState.READING:
             return False

@@ -1,6 +1,7 @@
 """Templates that would run for ever or fill the memory, each rendered under a memory limit.
 
-``python -m`` this module prints one JSON line for each: its name, what became of it, the seconds.
+``python -m`` this module prints one JSON line for each: its name, what became of it, the seconds
+of the processor.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ ADDRESS_SPACE = 1 << 30
 _GROW = "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = OP %}{% endfor %}"
 _TREE = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = OP %}{% endfor %}"
 _PAIRS = _TREE.replace("OP", "[ns.x, ns.x]")
+_TWO = _PAIRS.replace("ns", "a") + _PAIRS.replace("ns", "b")
+_TUPLES = _TREE.replace("OP", "(ns.x, ns.x)").replace("[1]", "(1,)")
 _BIG = "{% set big = 'a' * 4000000 %}"
 _MANY = "{% for i in range(100000) %}"
 
@@ -83,6 +86,55 @@ HOSTILE = {
     "list in itself, formatted": _PAIRS + "{{ '%s' % ns.x }}",
     "list in itself, appended": _PAIRS + "{{ 'a' ~ ns.x }}",
     "list in itself, sorted": _PAIRS + "{{ [ns.x, ns.x] | sort | length }}",
+    "lists in themselves, equal": _TWO + "{{ a.x == b.x }}",
+    "lists in themselves, not equal": _TWO + "{{ a.x != b.x }}",
+    "lists in themselves, ordered": _TWO + "{{ a.x < b.x }}",
+    "lists in themselves, in a chain": _TWO + "{{ 1 < 2 != a.x == b.x }}",
+    "lists in themselves, found": _TWO + "{{ a.x in [b.x] }}",
+    "lists in themselves, not found": _TWO + "{{ a.x not in (b.x,) }}",
+    "lists in themselves, found in what comes one by one": _TWO
+    + "{{ a.x in ([b.x] | map('default')) }}",
+    "lists in themselves, tested": _TWO + "{{ a.x is eq b.x }}",
+    "lists in themselves, tested to be in": _TWO + "{{ a.x is in [b.x] }}",
+    "lists in themselves, selected": _TWO + "{{ [a.x] | select('==', b.x) | list | length }}",
+    "lists in themselves, by attribute": _TWO
+    + "{{ [{'k': a.x}] | selectattr('k', 'eq', b.x) | list | length }}",
+    "lists in themselves, counted": _TWO + "{{ [a.x].count(b.x) }}",
+    "lists in themselves, index": _TWO + "{{ (a.x,).index(b.x) }}",
+    "lists in themselves, sorted one by one": _TWO
+    + "{{ [a.x, b.x] | map('default') | sort | length }}",
+    "lists in themselves, sorted by attribute": _TWO
+    + "{{ [cycler(a.x), cycler(b.x)] | sort(attribute='items') | length }}",
+    "lists in themselves, grouped": _TWO
+    + "{{ [cycler(a.x), cycler(b.x)] | groupby('items') | length }}",
+    "lists in themselves, greatest": _TWO + "{{ [a.x, b.x] | max }}",
+    "lists in themselves, in dicts": _TWO + "{{ {'k': a.x} == {'k': b.x} }}",
+    "lists in themselves, in a loop's condition": _TWO
+    + "{% for i in [1] if a.x == b.x %}x{% endfor %}",
+    "tuple in itself, a key": _TUPLES + "{{ {ns.x: 1} }}",
+    "tuple in itself, looked up": _TUPLES + "{{ {}[ns.x] }}",
+    "tuple in itself, got": _TUPLES + "{{ {}.get(ns.x) }}",
+    "tuple in itself, in a dict": _TUPLES + "{{ ns.x in {} }}",
+    "tuple in itself, in keys": _TUPLES + "{{ ns.x in {}.keys() }}",
+    "tuple in itself, taken from keys": _TUPLES + "{{ {'a': 1}.keys() - [ns.x] }}",
+    "tuple in itself, keys that have nothing of it": _TUPLES
+    + "{{ {'a': 1}.keys().isdisjoint([ns.x]) }}",
+    "tuple in itself, a dict of it": _TUPLES + "{{ dict([(ns.x, 1)]) }}",
+    "tuple in itself, unique": _TUPLES + "{{ [ns.x, ns.x] | map('default') | unique | list }}",
+    "tuple in itself, name of a filter": _TUPLES + "{{ ns.x is filter }}",
+    "list in itself, lower": _PAIRS + "{{ ns.x is lower }}",
+    "list in itself, no such element": _PAIRS + "{{ {}[ns.x].y }}",
+    "list in itself, raised": _PAIRS + "{{ raise_exception(ns.x) }}",
+    "list in itself, as an argument": _PAIRS + "{{ 'a'.center(1, ns.x) }}",
+    "long texts compared in a condition": "{% set a = 'a' * 4000000 %}{% set b = 'a' * 4000000 %}"
+    "{% for i in range(100000) if a != b %}{% endfor %}x" + _MANY * 2 + "{% endfor %}" * 2,
+    "long text looked for in many": "{% set a = 'a' * 4000000 %}{% set b = 'a' * 4000000 %}"
+    "{{ a in [b] * 200000 }}",
+    "searches in a condition": _BIG + "{% for i in range(100000) if 'b' in big %}{% endfor %}x"
+    + _MANY * 2 + "{% endfor %}" * 2,
+    "conditions that never hold": "{% for i in range(100000) if [1] == [2] %}{% endfor %}" * 40,
+    "tags stripped": "{{ ('<!-- -->' * 400000) | striptags }}",
+    "a module, formatted": "{% import 'x' as m %}{{ ('%s' * 1000) % ((m,) * 1000) }}",
     "namespace, printed": _PAIRS + "{{ ns }}",
     "values, printed": _PAIRS + "{{ {'a': ns.x}.values() }}",
     "indented JSON": "{{ [[[[1]]]] | tojson(indent=10 ** 9) }}",
@@ -107,13 +159,13 @@ def main() -> None:
     # Each on a quarter of the memory that the real limits would give it.
     limits = RenderLimits(seconds=SECONDS, output_characters=4 << 20, loop_ticks=300_000)
     for name, source in HOSTILE.items():
-        start = time.monotonic()
+        start = time.process_time()
         try:
             prompt = ChatTemplate.of_source(source, limits=limits).render([{"content": "x"}])
             outcome = f"a prompt of {len(prompt)} characters"
         except ChatTemplateError as error:
             outcome = f"ChatTemplateError: {error}"
-        line = {"name": name, "outcome": outcome, "seconds": time.monotonic() - start}
+        line = {"name": name, "outcome": outcome, "seconds": time.process_time() - start}
         sys.stdout.write(json.dumps(line) + "\n")
 
 

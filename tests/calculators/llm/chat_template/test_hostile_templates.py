@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.chat_template import ChatTemplateError, RenderLimits
+from calculators.llm.chat_template import ChatTemplate, ChatTemplateError, RenderLimits
 from tests.calculators.llm.chat_template import hostile_templates
 from tests.calculators.llm.chat_template.model_directories import render
 
@@ -28,7 +28,7 @@ def outcomes() -> Outcomes:
         capture_output=True,
         text=True,
         check=False,
-        timeout=55,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return {each["name"]: each for each in map(json.loads, done.stdout.splitlines())}
@@ -54,6 +54,51 @@ def test_the_limits_can_be_set() -> None:
         render(loop, limits=RenderLimits(output_characters=99))
     with pytest.raises(ChatTemplateError, match="longer than 0 seconds"):
         render(loop, limits=RenderLimits(seconds=0))
+
+
+def test_a_template_that_is_too_long_is_an_error_of_the_load() -> None:
+    source = "{{ messages[0].content }}\n" * 100_000
+    with pytest.raises(ChatTemplateError, match="has 2600000 characters; it may have up to 262144"):
+        ChatTemplate.of_source(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ x }}\n" * 20_000, "{{ " + ("[" + "0," * 2000) * 60 + "x" + "]" * 60 + " }}"]
+)
+def test_a_template_that_takes_long_to_compile_is_an_error_of_the_load(source: str) -> None:
+    limits = RenderLimits(compile_seconds=0.05)
+    with pytest.raises(ChatTemplateError, match=r"compiling .* took longer than 0\.05 seconds"):
+        ChatTemplate.of_source(source, limits=limits)
+
+
+def test_comparisons_mean_what_they_mean_in_python() -> None:
+    lists = "{% set a = [1, [2, 'x']] %}{% set b = [1, [2, 'x']] %}{% set d = {'k': a, a[0]: 2} %}"
+    for expression, expected in {
+        "a == b, a != b, a < b, a <= b, a > b, a >= b": (True, False, False, True, False, True),
+        "1 < 2 < 3, 1 < 2 > 3, a == b == 1": (True, False, False),
+        "a in [b], a not in [b], a in [], 'x' in b[1], 'y' in 'xyz'": (
+            True,
+            False,
+            False,
+            True,
+            True,
+        ),
+        "'k' in d, 1 in d, 3 in d, 2 in (d.values() | map('default'))": (True, True, False, True),
+        "d['k'] == b, d[1], b in d.values(), [a].count(b)": (True, 2, True, 1),
+        "a is eq b, a is ne b, 'k' is in d, 1 is lt 2, nothing == 1": (
+            True,
+            False,
+            True,
+            True,
+            False,
+        ),
+    }.items():
+        assert render(lists + "{{ [" + expression + "] }}") == str(list(expected)), expression
+    assert render("{% for i in range(6) if i % 2 %}{{ i }}{% endfor %}") == "135"
+    assert render("{{ ['b', 'a', 'b'] | unique | sort | join }}") == "ab"
+    assert render(
+        "{{ [{'n': 2}, {'n': 1}] | sort(attribute='n') | map(attribute='n') | list }}"
+    ) == ("[1, 2]")
 
 
 def test_a_long_chat_is_no_attack() -> None:

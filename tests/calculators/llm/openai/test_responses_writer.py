@@ -183,8 +183,12 @@ def test_an_answer_that_was_cut_is_incomplete(reason: FinishReason, why: str) ->
     assert response["completed_at"] is None
 
 
-def test_only_what_was_cut_is_incomplete_itself() -> None:
-    response = read(streamed(ALL[:6], FinishReason.LENGTH))[-1]["response"]
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.CONTENT_FILTER])
+def test_only_what_was_cut_is_incomplete_itself(reason: FinishReason) -> None:
+    events = read(streamed(ALL[:6], reason))
+    response = events[-1]["response"]
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert done == response["output"]
     reasoning, message, call = response["output"]
     assert "status" not in reasoning
     assert (message["status"], call["status"]) == ("completed", "incomplete")
@@ -246,8 +250,9 @@ def test_a_whole_answer_is_the_last_event_of_its_stream() -> None:
     assert whole == last
 
 
-def test_a_whole_answer_that_was_cut() -> None:
-    choice = AnswerChoice([Reasoning("hm"), Content("Hel")], FinishReason.LENGTH)
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.CONTENT_FILTER])
+def test_a_whole_answer_that_was_cut(reason: FinishReason) -> None:
+    choice = AnswerChoice([Reasoning("hm"), Content("Hel")], reason)
     whole = json.loads(writer().whole([choice], USAGE))
     assert whole["status"] == "incomplete"
     assert [item.get("status") for item in whole["output"]] == [None, "incomplete"]

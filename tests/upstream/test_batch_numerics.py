@@ -1,0 +1,96 @@
+"""openvino-genai 2026.4: what runs beside a request changes the last digits of its logits.
+
+Same prompts, no sampling. Alone, a prompt's answer is the same to the last bit each time. In a
+batch its log-probabilities move: by some hundredths in bfloat16, which processors with AVX-512
+take, by a hundred-thousandth in float32. Where two tokens are as good as equal, that decides.
+`docs/llm_options.md` says which options are for whom.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import openvino
+import openvino_genai as genai
+import pytest
+
+_MODEL: Final = Path(__file__).parents[2] / "examples" / "models" / "demo"
+_FLOAT32: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+_WORDS: Final = ("the", "graph", "packet", "stream", "of", "a", "node", "and", "many", "does", "it")
+_TOKENS: Final = 30
+
+#: For each prompt its tokens, and the log-probability of each.
+Answers = list[tuple[list[int], list[float]]]
+
+
+def pipeline_of(properties: dict[str, str], *, one_at_a_time: bool = False) -> Any:
+    scheduler = genai.SchedulerConfig()
+    if one_at_a_time:
+        scheduler.max_num_seqs = 1
+        scheduler.dynamic_split_fuse = False
+    return genai.ContinuousBatchingPipeline(_MODEL, scheduler, "CPU", properties)
+
+
+def answers(pipeline: Any, batch: int) -> Answers:
+    """Of all prompts, of which ``batch`` are asked at a time."""
+    config = genai.GenerationConfig(max_new_tokens=_TOKENS, ignore_eos=True, logprobs=1)
+    config.apply_chat_template = False
+    random = np.random.default_rng(5)
+    texts = [" ".join(random.choice(_WORDS, size=length)) for length in range(3, 63, 3)]
+    tokenizer = pipeline.get_tokenizer()
+    prompts = [np.array(tokenizer.encode(text).input_ids.data).reshape(1, -1) for text in texts]
+    made: Answers = []
+    for begin in range(0, len(prompts), batch):
+        handles = [
+            pipeline.add_request(number, openvino.Tensor(prompt), config)
+            for number, prompt in enumerate(prompts[begin : begin + batch], begin)
+        ]
+        while pipeline.has_non_finished_requests():
+            pipeline.step()
+        read = [handle.read_all()[0] for handle in handles]
+        made += [(list(each.generated_ids), list(each.generated_log_probs)) for each in read]
+    return made
+
+
+def logprobs_of(made: Answers) -> list[list[float]]:
+    return [logprobs for _, logprobs in made]
+
+
+every_precision = pytest.mark.parametrize("properties", [{}, _FLOAT32], ids=["default", "float32"])
+
+
+@every_precision
+def test_alone_a_prompt_is_always_answered_the_same(properties: dict[str, str]) -> None:
+    pipeline = pipeline_of(properties)
+    first = answers(pipeline, 1)
+    assert first == answers(pipeline, 1)
+    assert all(len(tokens) == _TOKENS for tokens, _ in first)
+
+
+@pytest.mark.parametrize("batch", [4, 20])
+def test_in_float32_a_batch_changes_no_token(batch: int) -> None:
+    pipeline = pipeline_of(_FLOAT32)
+    alone, together = answers(pipeline, 1), answers(pipeline, batch)
+    assert [tokens for tokens, _ in alone] == [tokens for tokens, _ in together]
+    assert np.allclose(logprobs_of(alone), logprobs_of(together), rtol=0, atol=1e-3)
+
+
+@every_precision
+def test_a_batch_changes_the_last_digits(properties: dict[str, str]) -> None:
+    pipeline = pipeline_of(properties)
+    assert logprobs_of(answers(pipeline, 1)) != logprobs_of(answers(pipeline, 20))
+
+
+@every_precision
+def test_one_at_a_time_nothing_changes(properties: dict[str, str]) -> None:
+    alone = answers(pipeline_of(properties), 1)
+    assert answers(pipeline_of(properties, one_at_a_time=True), 20) == alone
+
+
+def test_the_number_of_sequences_counts_only_where_prompts_are_not_cut() -> None:
+    scheduler = genai.SchedulerConfig()
+    scheduler.max_num_seqs = 1
+    pipeline = genai.ContinuousBatchingPipeline(_MODEL, scheduler, "CPU")
+    assert logprobs_of(answers(pipeline, 1)) != logprobs_of(answers(pipeline, 20))
