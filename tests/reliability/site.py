@@ -12,8 +12,9 @@ from tests.servers.cli.process import ROOT
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 
 
-def make_site(folder: Path) -> Path:
-    """Writes ``config.json``; its path. All that it names lies in the examples."""
+def make_site(folder: Path, *names: str) -> Path:
+    """Writes ``config.json`` with the models of these names, or all; its path. All that it names
+    lies in the examples."""
     graphs: list[dict[str, Any]] = [
         {"name": "demo", "base_path": str(DEMO)},
         _example("flowers", subconfig="subconfig.json"),
@@ -21,6 +22,7 @@ def make_site(folder: Path) -> Path:
         _example("python_chat"),
         _example("sensor", python_path="sensor.py"),
     ]
+    graphs = [graph for graph in graphs if not names or graph["name"] in names]
     config = folder / "config.json"
     config.write_text(json.dumps({"mediapipe_config_list": graphs}), "utf-8")
     return config
