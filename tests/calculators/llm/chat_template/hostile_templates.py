@@ -107,13 +107,13 @@ def main() -> None:
     # Each on a quarter of the memory that the real limits would give it.
     limits = RenderLimits(seconds=SECONDS, output_characters=4 << 20, loop_ticks=300_000)
     for name, source in HOSTILE.items():
-        start = time.monotonic()
+        start = time.process_time()
         try:
             prompt = ChatTemplate.of_source(source, limits=limits).render([{"content": "x"}])
             outcome = f"a prompt of {len(prompt)} characters"
         except ChatTemplateError as error:
             outcome = f"ChatTemplateError: {error}"
-        line = {"name": name, "outcome": outcome, "seconds": time.monotonic() - start}
+        line = {"name": name, "outcome": outcome, "seconds": time.process_time() - start}
         sys.stdout.write(json.dumps(line) + "\n")
 
 
