@@ -15,6 +15,8 @@ from tests.process.processes import cpu_seconds
 from tests.process.server_process import ServerProcess
 
 _SAID: Final = re.compile(r"state of the process: (\{.*\})")
+#: What has gone on for so long without a change goes on.
+_STEADY_SECONDS: Final = 40.0
 #: Gauges of the server that should be back where they were.
 _GAUGES: Final = re.compile(
     r"^(\w*(?:cache|running|waiting|in_flight|current_)\w*(?:\{.*\})?) (\S+)$"
@@ -53,14 +55,19 @@ def look(server: ServerProcess) -> Held:
 
 
 def look_when_quiet(server: ServerProcess, before: Held | None, seconds: float) -> Held:
-    """As `look`, once nothing is left of the clients, or after so many seconds anyway."""
+    """As `look`, once nothing is left of the clients, or nothing has changed for some time, or
+    after so many seconds anyway."""
     deadline = time.monotonic() + seconds
+    changed_at, last = time.monotonic(), (0, 0)
     while True:
         held = look(server)
         is_quiet = before is None or (
             held.descriptors <= before.descriptors and held.tasks <= before.tasks
         )
-        if is_quiet or time.monotonic() > deadline:
+        now, counts = time.monotonic(), (held.descriptors, held.tasks)
+        if counts != last:
+            changed_at, last = now, counts
+        if is_quiet or now > min(deadline, changed_at + _STEADY_SECONDS):
             return held
         time.sleep(1.0)
 

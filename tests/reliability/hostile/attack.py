@@ -152,7 +152,7 @@ async def _send(port: int, request: Post, leaves: bool) -> str:
         head = await reader.readuntil(b"\r\n\r\n")
         while await reader.read(65536):
             pass
-    except asyncio.IncompleteReadError:
+    except (asyncio.IncompleteReadError, ConnectionError):
         return "closed without an answer"
     finally:
         writer.close()

@@ -78,9 +78,14 @@ class Watch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for process in self._processes:
+        for process, reader in self._processes:
             process.kill()
             process.wait()
+            reader.join()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
+            process.stdout.close()
 
     def wait_until_well(self, since: float) -> bool:
         """Wait until each kind of request was answered twice; False when that does not come."""
@@ -145,7 +150,7 @@ class Watch:
 
     def _start(
         self, module: str, take: Callable[[dict[str, Any]], object], *words: str
-    ) -> subprocess.Popen[str]:
+    ) -> tuple[subprocess.Popen[str], threading.Thread]:
         process = subprocess.Popen(
             [sys.executable, "-m", f"{_PACKAGE}.{module}", *words],
             cwd=ROOT,
@@ -154,8 +159,9 @@ class Watch:
             stdout=subprocess.PIPE,
             text=True,
         )
-        threading.Thread(target=_read, args=(process, take), daemon=True).start()
-        return process
+        reader = threading.Thread(target=_read, args=(process, take), daemon=True)
+        reader.start()
+        return process, reader
 
     def _take_answer(self, line: dict[str, Any]) -> None:
         self._answers.append(line)
