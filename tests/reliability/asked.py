@@ -78,23 +78,24 @@ def _python_handler(random: Random) -> Asked:
 
 
 def _structured(random: Random) -> Asked:
-    body = {**_chat(random).body, "response_format": _form(random)}
+    body = {**_chat(random).body, "ignore_eos": False, "response_format": _form(random)}
     return Asked("structured chat", CHAT, body, _has("choices"))
 
 
 def _structured_stream(random: Random) -> Asked:
-    body = {**_chat_stream(random).body, "response_format": _form(random)}
+    body = {**_chat_stream(random).body, "ignore_eos": False, "response_format": _form(random)}
     return Asked("structured chat, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
 
 
 def _tools(random: Random) -> Asked:
-    choice = random.choice(("auto", "required"))
-    body = {**_chat(random).body, "tools": _tool_list(random), "tool_choice": choice}
+    called = {"tools": _tool_list(random), "tool_choice": random.choice(("auto", "required"))}
+    body = {**_chat(random).body, "ignore_eos": False, **called}
     return Asked("chat with tools", CHAT, body, _has("choices"))
 
 
 def _tools_stream(random: Random) -> Asked:
-    body = {**_chat_stream(random).body, "tools": _tool_list(random), "tool_choice": "required"}
+    called = {"tools": _tool_list(random), "tool_choice": "required"}
+    body = {**_chat_stream(random).body, "ignore_eos": False, **called}
     return Asked("chat with tools, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
 
 

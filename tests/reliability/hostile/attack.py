@@ -18,6 +18,7 @@ from tests.process.server_process import ServerProcess
 SECONDS: Final = 150.0
 MOST_WAIT: Final = 1.0
 MOST_STALL: Final = 0.2
+MOST_SECONDS: Final = 60.0
 
 REFUSED: Final = frozenset({"400"})
 #: Served, or refused for what it costs.
@@ -49,6 +50,7 @@ class Attack:
             and counts the answers: statuses, or how a connection ended.
         answers: what may be answered.
         most_wait: seconds that a normal request may take meanwhile.
+        most_seconds: until all of it is answered.
         may_refuse: a normal request may get 503, since the attack takes a process away.
         ends_server: the server is asked to end afterwards, and has to, with exit code 0.
     """
@@ -57,6 +59,7 @@ class Attack:
     prepare: Callable[[], Send]
     answers: frozenset[str] = REFUSED
     most_wait: float = MOST_WAIT
+    most_seconds: float = MOST_SECONDS
     may_refuse: bool = False
     ends_server: bool = False
 

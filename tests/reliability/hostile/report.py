@@ -43,6 +43,8 @@ class Round:
             for kind, seconds in seen.waits.items()
             if seconds > most
         ]
+        if self.seconds > slack * attack.most_seconds:
+            found.append(f"it took {self.seconds:.0f} s, at most {slack * attack.most_seconds:g}")
         if seen.stall > slack * MOST_STALL:
             most_ms = 1e3 * slack * MOST_STALL
             found.append(f"the loop stood still for {1e3 * seen.stall:.0f} ms, at most {most_ms:g}")
