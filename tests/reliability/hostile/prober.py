@@ -2,7 +2,7 @@
 
     python -m tests.reliability.hostile.prober PORT PID
 
-Prints JSON lines: ``{"begin", "seconds", "starved", "status"}`` of a probe that took long, and once
+Prints JSON lines: ``{"begin", "seconds", "starved", "status"}`` of a probe that took long, and twice
 a second of the longest; ``{"at", "memory"}`` with MiB by module and process five times a second.
 ``starved`` is the part of the seconds in which the server's thread or this one was ready and had no
 processor: that is no stall of the loop.
@@ -71,7 +71,7 @@ def _probe_on(port: int, pid: int) -> None:
         }
         if longest is None or probe["seconds"] > longest["seconds"]:
             longest = probe
-        if end - begin >= _LONG or end - told_at > 1.0:
+        if end - begin >= _LONG or end - told_at > 0.5:
             tell(longest)
             longest, told_at = None, end
         time.sleep(_PERIOD)
