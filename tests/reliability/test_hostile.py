@@ -51,8 +51,11 @@ def test_what_is_allowed_is_no_problem() -> None:
 
 def test_other_answers_are_told() -> None:
     assert problems(attack(), {"400": 1, "500": 2}) == ["answered 500, 2 times"]
-    assert problems(attack(may_refuse=True), {"400": 1}, seen(bad=Counter({"chat 503": 1}))) == []
-    assert problems(attack(), {"400": 1}, seen(bad=Counter({"chat 503": 1}))) == [
+    assert (
+        problems(attack(normal=frozenset({503})), {"400": 1}, seen(bad=Counter({("chat", 503): 1})))
+        == []
+    )
+    assert problems(attack(), {"400": 1}, seen(bad=Counter({("chat", 503): 1}))) == [
         "the normal client got chat 503, 1 times"
     ]
 

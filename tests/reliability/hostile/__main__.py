@@ -73,8 +73,10 @@ class Watched:
     def endure(self, attack: Attack) -> tuple[Round, bool]:
         """Run one attack; whether the server can take another one."""
         send = attack.prepare()
-        if not self.watch.wait_until_well(time.monotonic()):
-            raise AssertionError("the normal client is not served before anything is done")
+        begin = time.monotonic()
+        if not self.watch.wait_until_well(begin):
+            bad = self.watch.seen(begin, time.monotonic()).bad
+            raise AssertionError(f"not served before anything is done: {dict(bad)}")
         begin = time.monotonic()
         try:
             answers = asyncio.run(_within(send, self.target))

@@ -51,7 +51,8 @@ class Attack:
         answers: what may be answered.
         most_wait: seconds that a normal request may take meanwhile.
         most_seconds: until all of it is answered.
-        may_refuse: a normal request may get 503, since the attack takes a process away.
+        normal: what a normal request may get besides 200: 503 where the attack takes a process
+            away, 0 (no answer) where it takes what connections need.
         ends_server: the server is asked to end afterwards, and has to, with exit code 0.
     """
 
@@ -60,7 +61,7 @@ class Attack:
     answers: frozenset[str] = REFUSED
     most_wait: float = MOST_WAIT
     most_seconds: float = MOST_SECONDS
-    may_refuse: bool = False
+    normal: frozenset[int] = frozenset()
     ends_server: bool = False
 
 

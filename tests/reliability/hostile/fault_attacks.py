@@ -33,6 +33,7 @@ from tests.reliability.hostile.attack import (
 
 GRAMMARS: Final = "calculators.llm.structured.process"
 
+_UNAVAILABLE: Final = frozenset({503})
 _SERVED: Final = frozenset({"200", "503"})
 #: A process that is stopped keeps others from it so long; they may wait for that as well.
 _STOPPED_SECONDS: Final = 2.0
@@ -274,28 +275,28 @@ FAULT_ATTACKS: Final = (
         act(_stop(GRAMMARS, _schema("stopped"), {"guided_regex": "a+b"})),
         _SERVED,
         most_wait=_STOPPED_SECONDS + 1.0,
-        may_refuse=True,
+        normal=_UNAVAILABLE,
     ),
     Attack(
         "the grammar process is killed while it loads",
         act(_kill_while_loading(GRAMMARS, _schema("killed"))),
         _SERVED,
         most_wait=_START_SECONDS,
-        may_refuse=True,
+        normal=_UNAVAILABLE,
     ),
     Attack(
         "the prompt process stands still",
         act(_stop(PROMPTS, {}, {"messages": [{"role": "user", "content": "Hi"}]})),
         _SERVED,
         most_wait=_STOPPED_SECONDS + 1.0,
-        may_refuse=True,
+        normal=_UNAVAILABLE,
     ),
     Attack(
         "the prompt process is killed while it loads",
         act(_kill_while_loading(PROMPTS, {})),
         _SERVED,
         most_wait=_START_SECONDS,
-        may_refuse=True,
+        normal=_UNAVAILABLE,
     ),
     Attack(
         "a template compares deeply shared lists",
@@ -323,7 +324,7 @@ FAULT_ATTACKS: Final = (
         act(_no_descriptors),
         frozenset({"200"}),
         most_wait=_STOPPED_SECONDS + 1.0,
-        may_refuse=True,
+        normal=frozenset({0, 503}),
     ),
     Attack("100 gRPC connections that say nothing", _slow(100, grpc=True), _CLOSED),
     Attack("100 HTTP connections that say nothing", _slow(100), _CLOSED),

@@ -32,10 +32,9 @@ class Round:
             if answer not in attack.answers
         ]
         found += [
-            f"the normal client got {what}, {count} times"
-            for what, count in seen.bad.items()
-            if not (attack.may_refuse and what.endswith(" 503"))
-            and not (attack.ends_server and what.endswith(" 0"))
+            f"the normal client got {kind} {status}, {count} times"
+            for (kind, status), count in seen.bad.items()
+            if status not in attack.normal and not (attack.ends_server and status == 0)
         ]
         most = slack * attack.most_wait
         found += [

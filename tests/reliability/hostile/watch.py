@@ -47,7 +47,7 @@ class Seen:
     """
 
     waits: dict[str, float]
-    bad: Counter[str]
+    bad: Counter[tuple[str, int]]
     stall: float
     memory: dict[str, Memory]
 
@@ -117,9 +117,7 @@ class Watch:
         return Seen(
             waits=waits,
             bad=Counter(
-                f"{answer['kind']} {answer['status']}"
-                for answer in answers
-                if answer["status"] != 200
+                (answer["kind"], answer["status"]) for answer in answers if answer["status"] != 200
             ),
             stall=max((probe["seconds"] - probe["starved"] for probe in probes), default=0.0),
             memory=self._memory(begin, end),
