@@ -3,9 +3,9 @@
     python -m tests.reliability.hostile.prober PORT PID
 
 Prints JSON lines: ``{"begin", "seconds", "starved", "status"}`` of a probe that took long, and
-twice a second of the longest; ``{"at", "memory"}`` with MiB by module and process five times a second.
-``starved`` is the part of the seconds in which the server's thread or this one was ready and had no
-processor: that is no stall of the loop.
+twice a second of the longest; ``{"at", "memory"}`` with MiB by module and process five times a
+second. ``starved`` is the part of the seconds in which the server's thread or this one was ready
+and had no processor: that is no stall of the loop.
 """
 
 from __future__ import annotations
