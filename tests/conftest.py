@@ -5,9 +5,28 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests.hanging_tests import HangingTests
+from tests.reaper import Reaper
+
 # A busy machine makes examples slowly; that is no finding.
 settings.register_profile("graphrt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("graphrt")
+
+
+_reaper = Reaper()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(HangingTests(config), "hanging tests")
+
+
+def pytest_unconfigure() -> None:
+    _reaper.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for command in _reaper.end_all():
+        terminalreporter.write_line(f"left running by a test, ended now: {command}")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -38,6 +38,7 @@ from servers.openai_http.settings import HttpSettings
 from servers.servable_states import SERVABLE_TRANSITIONS
 from servers.slot import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.text_generation.text_stream import STREAM_LIMIT
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -148,7 +149,7 @@ def test_the_first_example_works_as_typed(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
 
@@ -159,7 +160,7 @@ def test_the_first_example_works_as_typed(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert (done.stdout, done.stderr) == ("0 HELLO!\n", "")
 
@@ -178,7 +179,7 @@ def test_the_class_example_works_as_typed(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert done.stdout == '{"stream": "safe", "ts": 1, "value": "my *** ***"}\n', done.stderr
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 ROOMS = ("protos", "graph_runtime", "calculators")
@@ -74,7 +76,7 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=PATIENCE,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ def test_the_openai_client(server: Serving) -> None:
         [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{server.port}/v1"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

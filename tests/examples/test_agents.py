@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
@@ -26,7 +27,7 @@ def test_a_tool_is_called_and_its_result_is_said(address: str, script: str, call
         [sys.executable, str(AGENTS / script), "--base-url", f"{address}/v3"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env=environ,
     )
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8000"
@@ -33,7 +35,7 @@ def test_make_serve_serves_the_example() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_curl(address: str) -> None:
     command = block("console", "curl").removeprefix("$ ").replace(ADDRESS, address)
-    done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=PATIENCE)
     answer = json.loads(done.stdout)
     assert answer["model"] == "demo"
     assert answer["choices"][0]["message"]["content"].strip()
@@ -43,7 +45,7 @@ def test_curl(address: str) -> None:
 def test_the_openai_client_streams_an_answer(address: str) -> None:
     script = block("python", "from openai import OpenAI").replace(ADDRESS, address)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) > 3

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
@@ -68,7 +69,7 @@ def answers() -> list[list[Any]]:
             [sys.executable, "-c", CLIENT, address, json.dumps(requests)],
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=PATIENCE,
         )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
 ROOT = Path(__file__).parents[2]
@@ -83,7 +84,7 @@ def test_openais_client_reads_answers_and_streams(server: Serving) -> None:
         [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{server.port}/v3"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     whole, streamed, has_usage, status = done.stdout.splitlines()

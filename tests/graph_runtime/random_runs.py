@@ -19,11 +19,11 @@ from graph_runtime import (
 )
 from tests.graph_runtime.random_graphs import BuiltGraph
 from tests.graph_runtime.random_steps import Entry
+from tests.patience import PATIENCE
 
 DRIVERS = ("application thread", "default", "event loop", "thread pool")
 
 #: No run of these graphs takes long; one that does hangs.
-SECONDS_PER_RUN = 5.0
 
 #: What the application does: (what, which graph input, time difference, value).
 Action = tuple[str, int, int, int]
@@ -117,7 +117,7 @@ class PlannedRun:
     def run(self) -> Outcome:
         """Start, do what is planned, close, wait for the end. May be called again."""
         self.outcome = Outcome({name: [] for name in self.plan.graph.streams})
-        watchdog = threading.Timer(SECONDS_PER_RUN, self._give_up)
+        watchdog = threading.Timer(PATIENCE, self._give_up)
         watchdog.start()
         try:
             if self.driver == "event loop":

@@ -25,6 +25,7 @@ from graph_runtime import (
 from graph_runtime.testing import Sink
 from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward, one_node
+from tests.patience import PATIENCE
 
 CHAIN = """
     input_stream: "in"
@@ -198,7 +199,7 @@ def test_cancelling_interrupts_what_is_awaited(
         await graph.wait_until_done_async()
 
     def cancel() -> None:
-        waits.started.wait(10)
+        waits.started.wait(PATIENCE)
         graph.cancel()
 
     def use_sync() -> None:

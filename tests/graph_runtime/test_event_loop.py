@@ -23,6 +23,7 @@ from graph_runtime import (
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Forward, one_node
+from tests.patience import PATIENCE
 
 
 class Gate(Calculator):
@@ -102,7 +103,7 @@ def test_a_blocking_call_on_a_pool_does_not_stop_the_loop(registry: Registry) ->
     released = threading.Event()
 
     def blocks(value: int) -> int:
-        assert released.wait(10)
+        assert released.wait(PATIENCE)
         return value
 
     registry.register_calculator(blocks, "Blocks")

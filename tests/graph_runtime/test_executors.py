@@ -28,6 +28,7 @@ from graph_runtime import (
 from graph_runtime.executor import ThreadCache, automatic_num_threads
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import one_node
+from tests.patience import PATIENCE
 
 
 class Where(Calculator):
@@ -208,6 +209,6 @@ def test_threads_are_used_again() -> None:
             lambda: threads.append((threading.get_ident(), threading.current_thread().name)),
             f"turn-{turn}",
         )
-        offered.get(timeout=10)
+        offered.get(timeout=PATIENCE)
     assert len({ident for ident, _ in threads}) == 1
     assert [name for _, name in threads] == [f"turn-{turn}" for turn in range(5)]

@@ -19,6 +19,7 @@ from graph_runtime import (
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Forward, one_node
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_every_waiter_hears_of_the_end_and_one_of_the_error(registry: Registry) 
         thread.start()
     graph.add_packet_to_input_stream("in", "x", 0)
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert sorted(outcomes) == ["done", "done", "error"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from graph_runtime import CalculatorGraph, Registry, RunError
 from tests.graph_runtime.small_calculators import one_node
+from tests.patience import PATIENCE
 
 COUNTS = """
     node { calculator: "CountTo" input_side_packet: "N:n" output_stream: "numbers" }
@@ -84,7 +85,7 @@ def test_a_reader_waits_for_a_packet_from_another_thread(doubles: CalculatorGrap
     for value in range(100):
         doubles.add_packet_to_input_stream("in", value, value)
     doubles.close_input_stream("in")
-    reader.join(10)
+    reader.join(PATIENCE)
 
     assert seen == [2 * value for value in range(100)]
     doubles.wait_until_done()

@@ -22,6 +22,7 @@ from graph_runtime import (
 )
 from graph_runtime.states import RunState
 from tests.graph_runtime.small_calculators import one_node
+from tests.patience import PATIENCE
 
 JOIN = """
     input_stream: "left" input_stream: "right" max_queue_size: 2
@@ -140,7 +141,7 @@ def test_a_source_waits_for_its_layer(registry: Registry) -> None:
         out = Out[int]()
 
         def process(self, cc: CalculatorContext) -> None:
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
 
     registry.register_calculator(Slow)
     graph = CalculatorGraph(

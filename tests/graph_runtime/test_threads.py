@@ -22,6 +22,7 @@ from graph_runtime import (
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Forward, one_node
+from tests.patience import PATIENCE
 
 POOL = """
     executor { name: "pool" type: "ThreadPoolExecutor" options {
@@ -30,7 +31,7 @@ POOL = """
 
 
 def test_blocking_calls_on_a_pool_overlap(registry: Registry) -> None:
-    meeting = threading.Barrier(3, timeout=10)
+    meeting = threading.Barrier(3, timeout=PATIENCE)
 
     def meets(value: int) -> int:
         meeting.wait()
@@ -63,7 +64,7 @@ def test_parallel_calls_of_one_node_overlap_and_keep_the_order(registry: Registr
         def process(self, cc: CalculatorContext) -> None:
             place = cc.get(self.value)
             if place + 1 < len(self.done):
-                assert self.done[place + 1].wait(10)
+                assert self.done[place + 1].wait(PATIENCE)
             finished.append(place)
             self.done[place].set()
             cc.emit(self.out, place)
@@ -120,7 +121,7 @@ def test_several_threads_may_feed_one_graph(registry: Registry, threads: int) ->
     graph = CalculatorGraph(text_config=f"{pool} {nodes}", registry=registry)
     sinks = [Sink(graph, f"{name}_out") for name in inputs]
     graph.check_invariants()
-    together = threading.Barrier(len(inputs), timeout=10)
+    together = threading.Barrier(len(inputs), timeout=PATIENCE)
 
     def feed(name: str) -> None:
         together.wait()
@@ -134,7 +135,7 @@ def test_several_threads_may_feed_one_graph(registry: Registry, threads: int) ->
         feeder.start()
     graph.wait_until_done()
     for feeder in feeders:
-        feeder.join(10)
+        feeder.join(PATIENCE)
     assert [sink.values for sink in sinks] == [[2 * time for time in range(200)]] * 4
 
 
@@ -143,7 +144,7 @@ def test_adding_waits_for_room_in_another_thread(registry: Registry) -> None:
 
     def holds(value: int) -> int:
         started.set()
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE)
         return value
 
     registry.register_calculator(holds, "Holds")
@@ -161,10 +162,10 @@ def test_adding_waits_for_room_in_another_thread(registry: Registry) -> None:
     graph.start_run()
     feeder = threading.Thread(target=feed)
     feeder.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     assert len(added) < 3, "one call is held, one packet fills the queue"
     go_on.set()
-    feeder.join(10)
+    feeder.join(PATIENCE)
     graph.close()
     assert sink.values == added == list(range(5))
 
@@ -184,7 +185,7 @@ def test_sources_run_in_the_background_while_the_application_does_something_else
 
     graph.observe_output_stream("out", observe)
     graph.start_run({"n": 100})
-    assert last.wait(10)
+    assert last.wait(PATIENCE)
     graph.wait_until_done()
 
 
@@ -268,7 +269,7 @@ def test_an_interrupt_in_another_thread_is_an_error_of_the_run(registry: Registr
     )
     graph.set_error_callback(lambda error: failed.set())
     graph.start_run()
-    assert failed.wait(10)
+    assert failed.wait(PATIENCE)
     with pytest.raises(RunError) as caught:
         graph.wait_until_done()
     assert isinstance(caught.value.errors[0], CalculatorError)

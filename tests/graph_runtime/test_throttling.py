@@ -22,6 +22,7 @@ from graph_runtime import (
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import one_node
+from tests.patience import PATIENCE
 
 
 class Held(Calculator):
@@ -60,7 +61,7 @@ def test_add_if_not_full_refuses_and_takes_again_when_there_is_room(registry: Re
     Blocking.go_on.clear()
     graph.start_run()
     graph.add_packet_to_input_stream("in", 0, 0)
-    assert Blocking.started.wait(10)
+    assert Blocking.started.wait(PATIENCE)
     graph.add_packet_to_input_stream("in", 1, 1)
     graph.add_packet_to_input_stream("in", 2, 2)
     with pytest.raises(UnavailableError, match=r"Graph is throttled\."):
@@ -83,7 +84,7 @@ class Blocking(Calculator):
 
     def process(self, cc: CalculatorContext) -> None:
         self.started.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(PATIENCE)
         cc.forward(self.same, cc.packet(self.value))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from graph_runtime import CalculatorGraph, Registry, RunError, StateError, Tracer
 from tests.graph_runtime.small_calculators import one_node
+from tests.patience import PATIENCE
 
 GRAPH = """
     input_stream: "in"
@@ -134,7 +135,7 @@ def test_overlapping_calls_of_a_node_get_lanes_of_their_own(registry: Registry) 
     both_run = threading.Barrier(2)
 
     def meet(value: int) -> int:
-        both_run.wait(timeout=10)
+        both_run.wait(timeout=PATIENCE)
         return value
 
     registry.register_calculator(meet, "Meet")

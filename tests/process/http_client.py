@@ -10,12 +10,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.patience import PATIENCE
+
 CHAT: Final = "/v3/chat/completions"
 COMPLETIONS: Final = "/v3/completions"
 HELLO: Final = ({"role": "user", "content": "Hello"},)
-
-#: Longer than any answer of the demo model takes.
-_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class HttpClient:
         data = body if isinstance(body, str | None) else json.dumps(body)
         headers = {"Content-Type": "application/json", **(headers or {})}
         with closing(
-            http.client.HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+            http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         ) as connection:
             connection.request(method, path, data, headers)
             with connection.getresponse() as response:
@@ -83,10 +82,10 @@ class HttpClient:
     def send_and_leave(self, path: str, body: object, *, when: Callable[[], bool]) -> None:
         """Post, and close the connection when something is so, without reading the answer."""
         with closing(
-            http.client.HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+            http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         ) as connection:
             connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            deadline = time.monotonic() + _SECONDS
+            deadline = time.monotonic() + PATIENCE
             while not when():
                 assert time.monotonic() < deadline
                 time.sleep(0.005)

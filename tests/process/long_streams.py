@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
 
 #: More than is generated while a test looks at it.
@@ -20,7 +20,6 @@ class LongStream:
 
     def __init__(self, client: HttpClient, pool: ThreadPoolExecutor, max_tokens: int) -> None:
         self.began = Event()
-        self.ended_at = 0.0
         self._client = client
         self._max_tokens = max_tokens
         self._body: Future[bytes] = pool.submit(self._read)
@@ -39,7 +38,6 @@ class LongStream:
                     if body.count(b"\n\n") == 2:
                         self.began.set()
         finally:
-            self.ended_at = time.monotonic()
             self.began.set()
         return body
 
@@ -52,5 +50,5 @@ def in_flight(
     with ThreadPoolExecutor(max_workers=count) as pool:
         streams = [LongStream(client, pool, max_tokens) for _ in range(count)]
         for stream in streams:
-            assert stream.began.wait(30)
+            assert stream.began.wait(PATIENCE)
         yield streams

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from types import TracebackType
 from typing import Any, Final
 
+from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
 from tests.process.stream_law import read_stream
 
 _TOKENS: Final = 1000
 _ASKED: Final[dict[str, Any]] = {"ignore_eos": True, "max_tokens": _TOKENS}
-_SECONDS: Final = 30.0
 
 
 class Neighbour:
-    """Reads from entering to leaving, which checks all of its streams.
-
-    Attributes:
-        longest_pause: seconds between two lines of one stream, at most.
-    """
+    """Reads from entering to leaving, which checks all of its streams."""
 
     def __init__(self, client: HttpClient) -> None:
-        self.longest_pause = 0.0
         self._client = client
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._began = Event()
@@ -33,7 +27,7 @@ class Neighbour:
 
     def __enter__(self) -> Neighbour:
         self._bodies = self._pool.submit(self._read_all)
-        assert self._began.wait(_SECONDS)
+        assert self._began.wait(PATIENCE)
         return self
 
     def __exit__(
@@ -70,11 +64,7 @@ class Neighbour:
         options = {"include_usage": True}
         lines: list[bytes] = []
         with self._client.stream(CHAT, messages=HELLO, stream_options=options, **_ASKED) as reply:
-            last = time.monotonic()
             while line := reply.readline():
-                now = time.monotonic()
-                self.longest_pause = max(self.longest_pause, now - last)
-                last = now
                 lines.append(line)
                 if len(lines) == 4:
                     self._began.set()

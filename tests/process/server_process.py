@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
 from tests.process.processes import children_of, is_running, module_of
 from tests.servers.cli.process import COMMAND, ROOT, environment
@@ -19,9 +20,6 @@ from tests.servers.cli.process import COMMAND, ROOT, environment
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"
 PROMPTS: Final = "calculators.llm.prompt.process"
-
-#: Much longer than anything here takes on a busy machine.
-SECONDS: Final = 30.0
 
 
 class ServerProcess:
@@ -81,7 +79,7 @@ class ServerProcess:
     def wait_for_log(self, pattern: str, *, since: int = 0) -> re.Match[str]:
         """The first line from the given one on in which the pattern is found."""
         place = since
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + PATIENCE
         with self._more_log:
             while True:
                 for line in self.log[place:]:
@@ -132,8 +130,8 @@ class ServerProcess:
 
     def wait(self) -> int:
         """Wait until it has ended; its exit code."""
-        code = self._process.wait(SECONDS)
-        self._reader.join(SECONDS)
+        code = self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         return code
 
     def _end(self) -> None:
@@ -144,7 +142,7 @@ class ServerProcess:
         self._process.stderr.close()
 
 
-def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = SECONDS) -> float:
+def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> float:
     """Wait for something that only looking can tell; the seconds that it took."""
     begin = time.monotonic()
     while not is_so():

@@ -90,7 +90,6 @@ def told(server: ServerProcess) -> dict[str, Any]:
 BROKEN: Final = {**LANGUAGE_MODELS, **PLAIN_MODELS}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_is_told_with_its_reason(told: dict[str, Any], name: str) -> None:
     assert told[name]["error_code"] == "FAILED_PRECONDITION"
@@ -98,7 +97,6 @@ def test_each_is_told_with_its_reason(told: dict[str, Any], name: str) -> None:
     assert "/tmp" not in told[name]["error_message"]
 
 
-@pytest.mark.timeout(120)
 def test_what_is_whole_is_served(server: ServerProcess) -> None:
     assert server.is_ready()
     assert server.client.post(CHAT, messages=HELLO, max_tokens=3).status == 200

@@ -28,7 +28,7 @@ def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool
     demo.wait_for_log(f"POST {CHAT} 499 ", since=since)
     # Another request shares the engine's steps with what is running: all that is left is this one.
     assert demo.client.post(CHAT, messages=HELLO, max_tokens=1).status == 200
-    wait_until(Idle(engine), "the engine is idle", seconds=5.0)
+    wait_until(Idle(engine), "the engine is idle")
     assert cpu_seconds(engine) - left < _REST
 
 

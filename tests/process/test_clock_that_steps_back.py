@@ -9,6 +9,7 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
@@ -28,7 +29,9 @@ def test_requests_restarts_and_the_stop_go_on(tmp_path: Path) -> None:
     clock = tmp_path / "clock.py"
     clock.write_text(_CLOCK)
     with ServerProcess("--calculators", clock, "--request_timeout", "60", DEMO) as server:
-        with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as kept:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        ) as kept:
             created = []
             for _ in range(3):  # on one connection
                 body = json.dumps({"model": "demo", "messages": HELLO, "max_tokens": 3})

@@ -1,10 +1,11 @@
-"""Hostile structures are refused, clearly and soon, while another stream goes on."""
+"""Hostile structures are refused, clearly, while another stream goes on.
+
+How long anybody waits for it is measured by ``tests.reliability.hostile``.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import pytest
 
@@ -21,18 +22,12 @@ from tests.process.http_client import CHAT, HELLO, HttpClient, Reply
 from tests.process.neighbour import Neighbour
 from tests.process.server_process import ServerProcess
 
-#: A second is what a refusal takes at most, and more on a machine that does other things too. What
-#: is honoured takes longer: the engine has to make its grammar as well, beside the streams.
-_SECONDS: Final = {400: 4.0, 413: 4.0, 200: 10.0}
-_PAUSE_SECONDS: Final = 4.0
-
 
 @pytest.fixture(scope="module")
 def beside(demo: ServerProcess) -> Iterator[Neighbour]:
     """Somebody whose streams must all be whole in the end."""
     with Neighbour(demo.client) as neighbour:
         yield neighbour
-        assert neighbour.longest_pause < _PAUSE_SECONDS
 
 
 def wait_for_grammars(client: HttpClient) -> None:
@@ -42,13 +37,10 @@ def wait_for_grammars(client: HttpClient) -> None:
 
 
 def ask_beside(server: ServerProcess, neighbour: Neighbour, ask: Callable[[], Reply]) -> Reply:
-    """The reply comes soon, the neighbour goes on reading, and no process has ended for it."""
+    """The neighbour goes on reading, and no process has ended for it."""
     wait_for_grammars(server.client)
     children = server.lasting_children()
-    begin = time.monotonic()
     reply = ask()
-    seconds = time.monotonic() - begin
-    assert seconds < _SECONDS[reply.status], reply.body
     assert neighbour.is_reading
     assert server.lasting_children() == children
     return reply
@@ -95,7 +87,6 @@ def test_a_template_that_makes_no_prompt(templated: ServerProcess, name: str) ->
     messages = [{"role": "user", "content": name}]
     with Neighbour(client) as neighbour:
         reply = ask_beside(templated, neighbour, lambda: client.post(CHAT, messages=messages))
-    assert neighbour.longest_pause < _PAUSE_SECONDS
     assert reply.status == 400, reply.body
     assert reply.error["type"] == "invalid_request_error"
     assert TEMPLATES[name].message in reply.error["message"]

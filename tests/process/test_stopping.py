@@ -38,6 +38,4 @@ def test_a_killed_server_takes_its_processes_with_it() -> None:
         with in_flight(server.client, 2):
             server.send_signal(signal.SIGKILL)
             server.wait()
-            wait_until(
-                lambda: not any(is_running(pid) for pid in children), "no child", seconds=2.0
-            )
+            wait_until(lambda: not any(is_running(pid) for pid in children), "no child")

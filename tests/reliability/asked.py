@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,11 @@ from random import Random
 from typing import Any, Final
 
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO
+from tests.servers.cli.process import ROOT
+
+_PICTURES: Final = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
+#: So many forms of answers come again and again; every tenth request has one of its own.
+_FORMS: Final = 32
 
 #: Refusals that a server under load may give.
 BUSY: Final = frozenset({429, 503})
@@ -71,6 +77,39 @@ def _python_handler(random: Random) -> Asked:
     return _infer("python_handler", {"name": "scores", "shape": [rows, 3], "data": data})
 
 
+def _structured(random: Random) -> Asked:
+    body = {**_chat(random).body, "ignore_eos": False, "response_format": _form(random)}
+    return Asked("structured chat", CHAT, body, _has("choices"))
+
+
+def _structured_stream(random: Random) -> Asked:
+    body = {**_chat_stream(random).body, "ignore_eos": False, "response_format": _form(random)}
+    return Asked("structured chat, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
+
+
+def _tools(random: Random) -> Asked:
+    called = {"tools": _tool_list(random), "tool_choice": random.choice(("auto", "required"))}
+    body = {**_chat(random).body, "ignore_eos": False, **called}
+    return Asked("chat with tools", CHAT, body, _has("choices"))
+
+
+def _tools_stream(random: Random) -> Asked:
+    called = {"tools": _tool_list(random), "tool_choice": "required"}
+    body = {**_chat_stream(random).body, "ignore_eos": False, **called}
+    return Asked("chat with tools, streamed", CHAT, body, _ends_with(b"data: [DONE]\n\n"))
+
+
+def _picture(random: Random) -> Asked:
+    data = base64.b64encode(random.choice(sorted(_PICTURES.iterdir())).read_bytes()).decode()
+    parts = [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        {"type": "text", "text": "What is in the picture?"},
+    ]
+    messages = [{"role": "user", "content": parts}]
+    body = {"model": "shapes_vlm", "messages": messages, "max_tokens": random.randint(4, 40)}
+    return Asked("chat about a picture", CHAT, body, _has("choices"))
+
+
 def _generate_stream(random: Random) -> Asked:
     body = {"text_input": "Hello", "chat": True, "max_tokens": random.randint(4, 60)}
     path = "/v2/models/demo/generate_stream"
@@ -88,7 +127,34 @@ _KINDS: Final = (
     _flowers,
     _python_handler,
     _generate_stream,
+    _structured,
+    _structured_stream,
+    _tools,
+    _tools_stream,
+    _picture,
 )
+
+
+def _schema(random: Random) -> dict[str, Any]:
+    """Of an object."""
+    number = random.randrange(10**9) if random.random() < 0.1 else random.randrange(_FORMS)
+    properties = {
+        f"name{number}": {"type": "string", "maxLength": 5 + number % 20},
+        f"count{number}": {"type": "integer", "minimum": number},
+        f"kind{number}": {"enum": [f"a{number}", f"b{number}"]},
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _form(random: Random) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": _schema(random)}}
+
+
+def _tool_list(random: Random) -> list[dict[str, Any]]:
+    return [
+        {"type": "function", "function": {"name": f"f{place}", "parameters": _schema(random)}}
+        for place in range(random.randint(1, 3))
+    ]
 
 
 def _length(random: Random) -> dict[str, Any]:

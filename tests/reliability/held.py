@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -14,6 +15,8 @@ from tests.process.processes import cpu_seconds
 from tests.process.server_process import ServerProcess
 
 _SAID: Final = re.compile(r"state of the process: (\{.*\})")
+#: What has gone on for so long without a change goes on.
+_STEADY_SECONDS: Final = 40.0
 #: Gauges of the server that should be back where they were.
 _GAUGES: Final = re.compile(
     r"^(\w*(?:cache|running|waiting|in_flight|current_)\w*(?:\{.*\})?) (\S+)$"
@@ -40,27 +43,31 @@ def look(server: ServerProcess) -> Held:
     since = len(server.log)
     server.send_signal(signal.SIGUSR1)
     state = json.loads(server.wait_for_log(_SAID.pattern, since=since)[1])
-    modules = server.children()
     return Held(
         memory=state["memory_mib"],
         descriptors=state["descriptors"],
         threads=sum(state["threads"].values()),
         tasks=sum(state["tasks"].values()),
-        children={_short(pid, name): _memory(pid) for pid, name in sorted(modules.items())},
+        children=memory_of_children(server),
         objects=state["objects"],
         gauges=gauges,
     )
 
 
 def look_when_quiet(server: ServerProcess, before: Held | None, seconds: float) -> Held:
-    """As `look`, once nothing is left of the clients, or after so many seconds anyway."""
+    """As `look`, once nothing is left of the clients, or nothing has changed for some time, or
+    after so many seconds anyway."""
     deadline = time.monotonic() + seconds
+    changed_at, last = time.monotonic(), (0, 0)
     while True:
         held = look(server)
         is_quiet = before is None or (
             held.descriptors <= before.descriptors and held.tasks <= before.tasks
         )
-        if is_quiet or time.monotonic() > deadline:
+        now, counts = time.monotonic(), (held.descriptors, held.tasks)
+        if counts != last:
+            changed_at, last = now, counts
+        if is_quiet or now > min(deadline, changed_at + _STEADY_SECONDS):
             return held
         time.sleep(1.0)
 
@@ -74,7 +81,7 @@ def idle_cpu(server: ServerProcess, seconds: float) -> float:
 
 
 def leaks(before: Held, after: Held) -> list[str]:
-    """What there is more of than before, in words; but memory, see `grown`."""
+    """What there is more of than before, in words; but memory, see `tests.reliability.growth`."""
     found: list[str] = []
 
     def check(name: str, then: float, now: float, most: Callable[[float], float]) -> None:
@@ -143,13 +150,19 @@ def table(moments: dict[str, Held]) -> str:
     )
 
 
-def _short(pid: int, module: str) -> str:
-    """What a child is, with its process id where there may be several."""
-    part = module.removeprefix("calculators.").removesuffix(".process")
-    return part if part.startswith("llm.") else f"{part} {pid}"
+def memory_of_children(server: ServerProcess) -> dict[str, float]:
+    """MiB by what each child is; where several are the same, by their number, too."""
+    found: dict[str, float] = {}
+    for pid, module in sorted(server.children().items()):
+        part = module.removeprefix("calculators.").removesuffix(".process") or "other"
+        same = sum(name.partition(" ")[0] == part for name in found)
+        with contextlib.suppress(OSError):
+            found[f"{part} {same + 1}" if same else part] = memory_of(pid)
+    return found
 
 
-def _memory(pid: int) -> float:
+def memory_of(pid: int) -> float:
+    """MiB."""
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return round(int(file.read().split()[1]) * 4096 / 1024 / 1024, 1)
 

@@ -47,6 +47,7 @@ class Site:
         for name in ("flowers", "python_handler", "python_chat"):
             shutil.copytree(_EXAMPLES / name, folder / name)
         shutil.copytree(DEMO, folder / "demo")
+        shutil.copytree(DEMO.parent / "shapes_vlm", folder / "shapes_vlm")
         self.write(0)
 
     def write(self, number: int) -> bool:
@@ -54,7 +55,8 @@ class Site:
         self._change("flowers", number)
         if number % 10 == 0:
             self._change("demo", number)
-        graphs: list[dict[str, Any]] = [{"name": "demo"}, {"name": "python_chat"}]
+        names = ("demo", "shapes_vlm", "python_chat")
+        graphs: list[dict[str, Any]] = [{"name": name} for name in names]
         graphs += [{"name": "flowers", "subconfig": "subconfig.json"}, {"name": "python_handler"}]
         if number % 2:
             graphs.append({"name": f"spare{number}", "base_path": "python_chat"})

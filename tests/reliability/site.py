@@ -1,4 +1,4 @@
-"""One config with a model of each kind: language model, tensors, Python handlers, a stream."""
+"""One config with a model of each kind: language, vision, tensors, Python handlers, a stream."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ from tests.servers.cli.process import ROOT
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 
 
-def make_site(folder: Path) -> Path:
-    """Writes ``config.json``; its path. All that it names lies in the examples."""
+def make_site(folder: Path, *names: str) -> Path:
+    """Writes ``config.json`` with the models of these names, or all; its path. All that it names
+    lies in the examples."""
     graphs: list[dict[str, Any]] = [
         {"name": "demo", "base_path": str(DEMO)},
+        {"name": "shapes_vlm", "base_path": str(DEMO.parent / "shapes_vlm")},
         _example("flowers", subconfig="subconfig.json"),
         _example("python_handler"),
         _example("python_chat"),
         _example("sensor", python_path="sensor.py"),
     ]
+    graphs = [graph for graph in graphs if not names or graph["name"] in names]
     config = folder / "config.json"
     config.write_text(json.dumps({"mediapipe_config_list": graphs}), "utf-8")
     return config
+
+
+def with_one_more(config: Path) -> str:
+    """The text of a config that serves one of its graphs under a second name, too."""
+    content = json.loads(config.read_text("utf-8"))
+    graphs = content["mediapipe_config_list"]
+    (flowers,) = (graph for graph in graphs if graph["name"] == "flowers")
+    return json.dumps({**content, "mediapipe_config_list": [*graphs, {**flowers, "name": "more"}]})
 
 
 def _example(name: str, **files: str) -> dict[str, Any]:

@@ -1,10 +1,14 @@
 """Clients that come, stream, cancel and vanish at random: does the server keep anything of them?
 
-    python -m tests.reliability.soak [--clients 200] [--seconds 600] [--seed 0]
+    python -m tests.reliability.soak [--clients 200] [--seconds 300] [--seed 0]
 
-Serves a language model, a tensor graph, Python handlers and a stream, and asks them over HTTP and
-gRPC. What the server holds is told before, every minute, and after. Exit code 1 when an answer was
-wrong, something is left, or a process has grown in the second half.
+Serves a language model, one that sees, a tensor graph, Python handlers and a stream, and asks them
+over HTTP and gRPC: chats, streams, answers of a form, tools, pictures, tensors; every twenty
+seconds the config is changed and loaded again. What the server holds is told before, every minute,
+and after. Exit code 1 when an answer was wrong, something is left, or a process grows from the
+third minute on: by more than 1 MiB a minute (the median of the slopes between all pairs of looks,
+one every two seconds) and by more than 2 MiB in all. A run of less than five minutes is looked at
+from three fifths on.
 """
 
 from __future__ import annotations
@@ -20,12 +24,13 @@ from random import Random
 from typing import Final
 
 from bench.machine import describe_machine
+from tests.process.http_client import HttpClient
 from tests.process.server_process import ServerProcess
+from tests.reliability import growth as growing_memory
 from tests.reliability import grpc_exchange, http_exchange
 from tests.reliability.asked import any_request
 from tests.reliability.held import (
     Held,
-    grown,
     growth,
     idle_cpu,
     leaks,
@@ -34,7 +39,7 @@ from tests.reliability.held import (
     table,
 )
 from tests.reliability.http_exchange import Broken, Leaving
-from tests.reliability.site import make_site
+from tests.reliability.site import make_site, with_one_more
 
 _LEAVINGS: Final = {
     Leaving.WHOLE: 50,
@@ -47,13 +52,19 @@ _GRPC_SHARE: Final = 0.3
 #: How long what is in flight may take to end when the clients are gone.
 _QUIET_SECONDS: Final = 100.0
 _MOST_PROBLEMS: Final = 20
+_RELOAD_PERIOD: Final = 20.0
+#: What an allocator or a cache keeps is there by then; what is lost goes on growing.
+_GROWN_SECONDS: Final = 180.0
 
 
 class Soak:
     """The clients of one server, and what came of their requests."""
 
-    def __init__(self, server: ServerProcess, grpc: str, seed: int, pause: float) -> None:
+    def __init__(
+        self, server: ServerProcess, config: Path, grpc: str, seed: int, pause: float
+    ) -> None:
         self._server = server
+        self._config = config
         self._grpc = grpc
         self._seed = seed
         self._pause = pause
@@ -65,6 +76,7 @@ class Soak:
         end = time.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch(end))
+            group.create_task(self._reload(end))
             for number in range(clients):
                 group.create_task(self._client(Random(f"{self._seed} {name} {number}"), end))
         return watching.result()
@@ -87,6 +99,21 @@ class Soak:
         port = self._server.port
         return f"HTTP: {await http_exchange.exchange(port, asked, leaving, random)}"
 
+    async def _reload(self, end: float) -> None:
+        """One graph comes and goes, again and again; at the end it is gone."""
+        own = self._config.read_text("utf-8")
+        more = with_one_more(self._config)
+        is_own = True
+        while time.monotonic() < end or not is_own:
+            await asyncio.sleep(min(_RELOAD_PERIOD, max(0.0, end - time.monotonic())))
+            self._config.write_text(more if is_own else own, "utf-8")
+            is_own = not is_own
+            client = HttpClient(self._server.port)
+            reply = await asyncio.to_thread(client.ask, "POST", "/v1/config/reload")
+            self.ends[f"reload: {reply.status}"] += 1
+            if reply.status not in (200, 201):
+                self.problems.append(f"reload: {reply.status} {reply.body[:300]!r}")
+
     async def _watch(self, end: float) -> dict[str, Held]:
         moments: dict[str, Held] = {}
         minute = 0
@@ -103,21 +130,20 @@ class Soak:
         return moments
 
 
-def soak(clients: int, seconds: float, seed: int, pause: float, most_growth: float) -> bool:
+def soak(clients: int, seconds: float, seed: int, pause: float, most_slope: float) -> bool:
     """Did everything go well? Prints what happened."""
     with tempfile.TemporaryDirectory() as place:
         config = make_site(Path(place))
         with ServerProcess(config, "--port", "auto") as server:
             grpc = server.wait_for_log(r"serves grpc://(\S+)")[1]
-            clientele = Soak(server, grpc, seed, pause)
+            clientele = Soak(server, config, grpc, seed, pause)
             moments = {"loaded": look(server)}
             # What any request needs once: tables, threads, the allocator's pools.
             asyncio.run(clientele.run(clients, max(10.0, seconds / 10), "warm-up"))
             moments["warm"] = before = look_when_quiet(server, moments["loaded"], _QUIET_SECONDS)
             clientele.ends.clear()
-            minutes = asyncio.run(clientele.run(clients, seconds, "soak"))
-            # What an allocator or a cache keeps is there by now; what is lost goes on growing.
-            halfway = list(minutes.values())[len(minutes) // 2] if minutes else before
+            with growing_memory.MemoryLines(server) as memory:
+                minutes = asyncio.run(clientele.run(clients, seconds, "soak"))
             moments |= {name: minutes[name] for name in list(minutes)[:: max(1, len(minutes) // 3)]}
             moments["after"] = after = look_when_quiet(server, before, _QUIET_SECONDS)
             cpu = idle_cpu(server, 3.0)
@@ -132,7 +158,10 @@ def soak(clients: int, seconds: float, seed: int, pause: float, most_growth: flo
     print(f"of a core when idle afterwards: {cpu:.3f}")
     for end, count in sorted(clientele.ends.items()):
         print(f"{count:8} {end}")
-    problems = clientele.problems + leaks(before, after) + grown(halfway, after, most_growth)
+    since = min(_GROWN_SECONDS, 0.6 * seconds)
+    print(growing_memory.table(memory.lines, since))
+    problems = clientele.problems + leaks(before, after)
+    problems += growing_memory.growing(memory.lines, since, most_slope)
     if not is_ready or code != 0 or "Traceback" in log:
         problems.append(f"ready: {is_ready}, exit code {code}, or a traceback in its log")
         problems.append(
@@ -147,12 +176,17 @@ def soak(clients: int, seconds: float, seed: int, pause: float, most_growth: flo
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pause", type=float, default=4.0, help="seconds between requests, mean")
-    parser.add_argument("--most_growth", type=float, default=16.0, help="of a process, MiB")
+    parser.add_argument(
+        "--most_slope",
+        type=float,
+        default=growing_memory.MOST_SLOPE,
+        help="of a process, in MiB a minute",
+    )
     given = parser.parse_args()
-    well = soak(given.clients, given.seconds, given.seed, given.pause, given.most_growth)
+    well = soak(given.clients, given.seconds, given.seed, given.pause, given.most_slope)
     return 0 if well else 1
 
 

@@ -20,10 +20,10 @@ from graph_runtime import (
     Registry,
 )
 from servers.loop_watchdog import LoopWatchdog, Stall
+from tests.patience import PATIENCE
 
 #: More than anything else here takes.
 _STALL: float = 0.5
-_SECONDS: float = 20.0
 
 _GRAPH = """
 input_stream: "in"
@@ -85,7 +85,7 @@ def run_graph(seen: Seen, *, coroutine: bool) -> list[Stall]:
             self.hold()
 
         def hold(self) -> None:
-            assert seen.first.wait(_SECONDS)
+            assert seen.first.wait(PATIENCE)
 
     async def run() -> list[Stall]:
         registry = Registry(REGISTRY)
@@ -97,7 +97,7 @@ def run_graph(seen: Seen, *, coroutine: bool) -> list[Stall]:
             await graph.add_packet_to_input_stream_async("in", 1, 0)
             graph.close_all_input_streams()
             await graph.wait_until_done_async()
-            await asyncio.wait_for(watched.told.wait(), _SECONDS)
+            await asyncio.wait_for(watched.told.wait(), PATIENCE)
         return watched.stalls
 
     return asyncio.run(run())
@@ -119,8 +119,8 @@ def test_what_is_no_node_is_told_by_its_stack_alone(seen: Seen) -> None:
     async def run() -> list[Stall]:
         watched = Watched()
         with watched.watchdog:
-            assert seen.first.wait(_SECONDS)  # holds the loop itself
-            await asyncio.wait_for(watched.told.wait(), _SECONDS)
+            assert seen.first.wait(PATIENCE)  # holds the loop itself
+            await asyncio.wait_for(watched.told.wait(), PATIENCE)
         return watched.stalls
 
     (stall,) = asyncio.run(run())
@@ -154,7 +154,7 @@ def test_a_held_loop_does_not_hold_up_a_stop(seen: Seen) -> None:
 
         with LoopWatchdog(str, lambda stall: None, _STALL, exit_process) as watchdog:
             watchdog.stop_within(2 * _STALL)
-            assert exited.wait(_SECONDS)  # holds the loop
+            assert exited.wait(PATIENCE)  # holds the loop
         return exits
 
     assert asyncio.run(run()) == [1]

@@ -13,6 +13,7 @@ import pytest
 
 from graph_runtime import CalculatorGraph
 from servers.process_state import process_state
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 _GRAPH = 'input_stream: "in"'
@@ -99,7 +100,7 @@ async def run():
     logger.addHandler(Told())
     with logged_on_signal():
         os.kill(os.getpid(), signal.SIGUSR1)
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), PATIENCE)
 
 asyncio.run(run())
 """
@@ -108,7 +109,7 @@ asyncio.run(run())
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the rest")
 def test_a_signal_writes_it_to_the_log() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _SERVER], cwd=ROOT, capture_output=True, text=True, timeout=40
+        [sys.executable, "-c", _SERVER], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

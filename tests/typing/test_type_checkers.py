@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CONFIG = HERE / "pyrightconfig.json"
@@ -28,7 +30,7 @@ Lines = Callable[[Path], set[tuple[str, int]]]
 
 def _run(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, timeout=55
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode in (0, 1), done.stderr or done.stdout
     return done.stdout

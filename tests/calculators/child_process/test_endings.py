@@ -14,6 +14,7 @@ import pytest
 from calculators.child_process.supervisor import ChildState
 from tests.calculators.child_process.supervised import Supervised
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize("script", ["", "sleep", "SIGSTOP"])
@@ -94,7 +95,7 @@ def test_the_child_goes_when_the_parent_is_killed(script: str) -> None:
         pid = int(parent.stdout.readline())
         assert is_running(pid)
         parent.kill()
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + PATIENCE
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.005)
     assert not is_running(pid)

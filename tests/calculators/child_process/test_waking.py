@@ -10,6 +10,7 @@ import pytest
 
 from calculators.child_process.framing import Frame, framed
 from calculators.child_process.parent_connection import ParentConnection
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_it_is_woken_while_it_waits(ends: tuple[socket.socket, ParentConnection]
     waiting = Thread(target=wait, daemon=True)
     waiting.start()
     connection.wake()
-    assert woken.wait(20)
+    assert woken.wait(PATIENCE)
     waiting.join()
 
 

@@ -8,13 +8,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from tests.patience import PATIENCE
+
 T = TypeVar("T")
 
 #: Much longer than anything here takes on a busy machine.
-SECONDS = 20.0
 
 
-async def until(is_so: Callable[[], bool], *, seconds: float = SECONDS) -> float:
+async def until(is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> float:
     """Wait for a condition; the seconds that it took."""
     begin = time.monotonic()
     while not is_so():
@@ -24,7 +25,7 @@ async def until(is_so: Callable[[], bool], *, seconds: float = SECONDS) -> float
     return time.monotonic() - begin
 
 
-async def soon(awaitable: Awaitable[T], *, seconds: float = SECONDS) -> T:
+async def soon(awaitable: Awaitable[T], *, seconds: float = PATIENCE) -> T:
     """The result, or a failure when there is none in time."""
     async with asyncio.timeout(seconds):
         return await awaitable

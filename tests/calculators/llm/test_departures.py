@@ -27,14 +27,13 @@ async def running(ask: Asking, client: Any = None, **more: Any) -> Run:
 async def assert_engine_is_free(ask: Asking) -> None:
     engine = ask.servable.engine
     steps = engine.metrics.steps
-    seconds = await until(lambda: engine.unfinished == 0, seconds=2)
+    seconds = await until(lambda: engine.unfinished == 0)
     free = await until(
         lambda: (
             engine.metrics.steps > steps
             and engine.metrics.running == 0
             and engine.metrics.cache_usage == 0
-        ),
-        seconds=2,
+        )
     )
     print(f"cancelled after {1000 * seconds:.0f} ms, free after {1000 * (seconds + free):.0f} ms")
 

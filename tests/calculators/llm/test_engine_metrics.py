@@ -95,7 +95,7 @@ def test_a_process_that_is_started_again_counts() -> None:
         await generation.read()
         await until(lambda: board.values("kv_cache_bytes")[0] > 0)
         engine._child.kill("the test says so")
-        await until(lambda: board.values("engine_up", "engine_restarts") == [1, 1], seconds=50)
+        await until(lambda: board.values("engine_up", "engine_restarts") == [1, 1])
         assert board.values(*QUEUE) == [0, 0]
         await engine.close()
 

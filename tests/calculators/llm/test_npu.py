@@ -44,7 +44,7 @@ pytestmark = pytest.mark.skipif(not has_plugin(), reason="OpenVINO has no NPU pl
 
 @pytest.fixture(scope="module")
 def npu(runner: asyncio.Runner) -> Iterator[Asking]:
-    resources = runner.run(soon(resources_of(NPU, DEMO), seconds=60))
+    resources = runner.run(soon(resources_of(NPU, DEMO)))
     yield Asking(runner, plan_of(NPU), resources)
     runner.run(resources.close())
 

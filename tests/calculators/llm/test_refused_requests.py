@@ -20,6 +20,7 @@ from tests.calculators.llm.graph_runs import (
     request,
     text_of,
 )
+from tests.patience import PATIENCE
 
 
 def refusal(ask: Asking, uri: str, **body: Any) -> RequestError:
@@ -143,4 +144,4 @@ def test_an_engine_that_dies_ends_its_answers_and_comes_back(ask: Asking) -> Non
         await until(lambda: not ask.servable.unavailable_reason)
         assert (await ask.answer(CHAT, request(CHAT))).body
 
-    ask.runner.run(asyncio.wait_for(run(), 50))
+    ask.runner.run(asyncio.wait_for(run(), PATIENCE))

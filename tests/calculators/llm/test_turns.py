@@ -8,6 +8,7 @@ import time
 
 from tests.calculators.llm.conditions import until
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, SlowClient, request
+from tests.patience import PATIENCE
 
 
 def test_a_whole_answer_is_one_packet_and_takes_no_turn(ask: Asking) -> None:
@@ -46,4 +47,4 @@ def test_no_piece_is_made_for_a_client_that_takes_none(ask: Asking) -> None:
         assert len(answered.values) == 1
         assert answered.events
 
-    ask.runner.run(asyncio.wait_for(run(), 30))
+    ask.runner.run(asyncio.wait_for(run(), PATIENCE))

@@ -34,7 +34,7 @@ class OvmsPythonModel:
             for number in range(3):
                 yield [Tensor("uppercase", str(number).encode())]
                 self.waits.set()
-                self.go_on.acquire(timeout=30)
+                self.go_on.acquire(timeout=PATIENCE)
         finally:
             self.closed.set()
 """

@@ -30,9 +30,6 @@ from tests.process.clients.libraries import Ask
 from tests.process.http_client import CHAT
 from tests.process.server_process import ServerProcess
 
-#: The first test of a library waits for its import, and for those of others.
-pytestmark = pytest.mark.timeout(300)
-
 
 class Thought(NamedTuple):
     """What the model thinks, and what it says then."""

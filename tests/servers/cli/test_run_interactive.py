@@ -13,6 +13,7 @@ from typing import IO
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 
 RUN = [*COMMAND, "run", "graph.pbtxt", "--calculators", "calcs.py", "--feed", "-"]
@@ -53,7 +54,7 @@ def test_each_line_is_answered_before_the_next_one_comes(
         stdin.flush()
         assert json.loads(stdout.readline())["value"] == 2 * ts
     stdin.close()
-    assert running.wait(10) == 0
+    assert running.wait(PATIENCE) == 0
 
 
 def test_ctrl_c_while_waiting_for_a_line(running: subprocess.Popen[bytes]) -> None:
@@ -62,7 +63,7 @@ def test_ctrl_c_while_waiting_for_a_line(running: subprocess.Popen[bytes]) -> No
     stdin.flush()
     stdout.readline()
     running.send_signal(signal.SIGINT)
-    assert running.wait(10) == 130
+    assert running.wait(PATIENCE) == 130
     assert b"Traceback" not in stderr.read()
 
 
@@ -92,7 +93,7 @@ class Endless(Calculator):
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert b"interrupted" in errors
     assert b"closed" in errors
@@ -122,7 +123,7 @@ def Stuck(number: int) -> int:
         process.send_signal(signal.SIGINT)
         assert b"Ctrl-C again stops at once" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(PATIENCE) == 130
 
 
 def test_a_reader_that_leaves_ends_the_run_without_noise(place: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_reader_that_leaves_ends_the_run_without_noise(place: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-        assert process.wait(20) == 1
+        assert process.wait(PATIENCE) == 1
     assert errors == b""
 
 
@@ -156,5 +157,5 @@ def test_on_a_terminal_each_line_is_run_at_once(place: Path) -> None:
         os.write(ours, number(1, 5))
         assert json.loads(process.stdout.readline())["value"] == 10
         os.write(ours, b"\x04")  # Ctrl-D: the end
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
     os.close(ours)

@@ -17,6 +17,7 @@ import grpc
 import pytest
 
 from protos.pool import message_class
+from tests.patience import PATIENCE
 from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
@@ -85,7 +86,7 @@ def call(channel: grpc.Channel, method: str, *metadata: tuple[str, str]) -> str:
         response_deserializer=message_class(f"inference.{method}Response").FromString,
     )
     try:
-        function(b"", metadata=metadata, timeout=20, wait_for_ready=True)
+        function(b"", metadata=metadata, timeout=PATIENCE, wait_for_ready=True)
     except grpc.RpcError as error:
         return str(error.code().name)
     return "OK"
@@ -243,7 +244,7 @@ def test_requests_beyond_the_queue_are_told_to_come_back(config: Path) -> None:
         with grpc.insecure_channel(grpc_address(server)) as channel:
             infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
             with pytest.raises(grpc.RpcError) as caught:
-                infer(request.SerializeToString(), timeout=20, wait_for_ready=True)
+                infer(request.SerializeToString(), timeout=PATIENCE, wait_for_ready=True)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert ask(server, CHAT, {"model": "echo"})[0] == 200  # each graph has its own
 
@@ -332,5 +333,5 @@ with InferenceServerClient(address) as client:
 def _triton_grpc(address: str) -> None:
     pytest.importorskip("tritonclient")
     command = [sys.executable, "-c", TRITON_GRPC, address, KEY]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stderr

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from protos.pool import message_class
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
 
 PASSING = """\
@@ -53,7 +54,7 @@ def call(channel: grpc.Channel, method: str, **fields: Any) -> Any:
         f"/inference.GRPCInferenceService/{method}",
         response_deserializer=message_class(f"inference.{method}Response").FromString,
     )
-    return function(request.SerializeToString(), wait_for_ready=True, timeout=20)
+    return function(request.SerializeToString(), wait_for_ready=True, timeout=PATIENCE)
 
 
 def test_a_tensor_passes_a_graph(config: Path) -> None:
@@ -99,7 +100,7 @@ def test_a_stream_passes_a_graph_and_the_server_ends_it_when_it_stops(config: Pa
             "/inference.GRPCInferenceService/ModelStreamInfer",
             response_deserializer=answer_type.FromString,
         )
-        answers = list(stream(requests(), timeout=20))
+        answers = list(stream(requests(), timeout=PATIENCE))
         assert [each.infer_response.raw_output_contents[0] for each in answers] == [b"\x01\x02"] * 2
         reader, writer = os.pipe()
 
@@ -107,7 +108,7 @@ def test_a_stream_passes_a_graph_and_the_server_ends_it_when_it_stops(config: Pa
             yield request
             os.read(reader, 1)
 
-        left_open = stream(open_ended(), timeout=20)
+        left_open = stream(open_ended(), timeout=PATIENCE)
         first: Any = next(left_open)
         assert not first.error_message
         server.send_signal()
@@ -142,10 +143,10 @@ def test_channel_arguments_and_the_limit_of_messages_reach_grpc(config: Path) ->
         grpc.insecure_channel(address) as channel,
     ):
         live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
-        assert live(b"", timeout=20, wait_for_ready=True)
+        assert live(b"", timeout=PATIENCE, wait_for_ready=True)
         for content, metadata in ((bytes(3000), ()), (b"", (("key", "x" * 4000),))):
             with pytest.raises(grpc.RpcError) as caught:
-                live(content, timeout=20, metadata=metadata)
+                live(content, timeout=PATIENCE, metadata=metadata)
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 

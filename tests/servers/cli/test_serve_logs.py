@@ -14,6 +14,7 @@ import pytest
 
 from protos.pool import message_class
 from tests.calculators.python.test_http_payloads import GRAPH
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
 DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
@@ -75,7 +76,7 @@ def call(server: Serving, text: str, **fields: Any) -> grpc.StatusCode:
         function = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         metadata = (("authorization", f"Bearer {KEY}"), ("x-api-key", KEY))
         try:
-            function(request.SerializeToString(), metadata=metadata, timeout=20)
+            function(request.SerializeToString(), metadata=metadata, timeout=PATIENCE)
         except grpc.RpcError as error:
             code: grpc.StatusCode = error.code()
             return code

@@ -19,6 +19,7 @@ from graph_runtime import (
 )
 from servers.graph_inference import end_run, ending_of, stuck_nodes
 from servers.in_flight import InFlight
+from tests.patience import PATIENCE
 
 _GRAPH = """
 input_stream: "in"
@@ -40,7 +41,7 @@ async def begun(go_on: threading.Event) -> CalculatorGraph:
 
         def process(self, cc: CalculatorContext) -> None:
             loop.call_soon_threadsafe(called.set)
-            assert go_on.wait(20.0)
+            assert go_on.wait(PATIENCE)
 
     registry = Registry(REGISTRY)
     registry.register_calculator(Stuck, "Stuck")
@@ -61,7 +62,7 @@ def test_it_is_given_up_and_may_end_later() -> None:
         assert ending is not None
         assert stuck_nodes(graph) == ["stuck"]
         go_on.set()
-        await asyncio.wait_for(ending, 20.0)
+        await asyncio.wait_for(ending, PATIENCE)
         assert stuck_nodes(graph) == []
 
     asyncio.run(run())
@@ -77,7 +78,7 @@ def test_who_waits_may_be_cancelled_meanwhile() -> None:
         await asyncio.sleep(0)
         assert not waiting.done(), "it waits for the run all the same"
         go_on.set()
-        await asyncio.wait_for(waiting, 20.0)
+        await asyncio.wait_for(waiting, PATIENCE)
         assert ending_of(graph) is None
 
     asyncio.run(run())
@@ -93,7 +94,7 @@ def test_what_is_held_counts_until_it_has_ended() -> None:
         with pytest.raises(RequestError, match="as many as it takes"), in_flight:
             pass
         ending.set_result(None)
-        await asyncio.wait_for(in_flight.wait_until_none(), 20.0)
+        await asyncio.wait_for(in_flight.wait_until_none(), PATIENCE)
         with in_flight:
             assert in_flight.count == 1
 

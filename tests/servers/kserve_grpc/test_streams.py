@@ -331,7 +331,7 @@ def test_a_deadline_that_passes_cancels_the_run(run: Run) -> None:
     async def scenario() -> None:
         data_plane = plane(Endless)
         async with serving(data_plane) as client:
-            call = client.stream()(timeout=0.2)
+            call = client.stream()(timeout=2.0)
             await call.write(infer_request("m"))
             assert (await refused(call)).startswith("DEADLINE_EXCEEDED")
             await data_plane.ended.wait()

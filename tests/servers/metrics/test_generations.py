@@ -15,6 +15,7 @@ from servers.metrics.server_metrics import Served, ServerMetrics
 from servers.openai_http import HttpSettings
 from servers.request_log import RequestEnd
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo
+from tests.patience import PATIENCE
 from tests.servers.metrics.metered_server import Metered, Values, values_of
 from tests.servers.openai_http.http_client import request_bytes
 
@@ -137,7 +138,7 @@ def test_a_real_model_over_http(tmp_path: Path) -> None:
             assert await metered.value("graphrt_llm_requests_waiting", **dict(node)) == 0
             assert await metered.value("ovms_current_graphs", name="demo") == 1
             client.abort()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while outcomes(values := await metered.values()).get("cancelled") != 1:
                 pass
         assert values["graphrt_llm_requests_running"][node] == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from servers.config import read_config
 from servers.lifecycle import Server, ServerSettings
 from servers.openai_http import HttpSettings
+from tests.patience import PATIENCE
 from tests.servers.metrics.metered_server import Metered, registry
 from tests.servers.models.model_folders import write_versions
 from tests.servers.served_graphs import Wait, http_graph, write_graph
@@ -117,7 +118,7 @@ def test_what_is_unloaded_and_loaded_again_keeps_its_numbers(tmp_path: Path) -> 
         assert await metered.value("graphrt_model_ready", **ready) == 0
         place = {"graph": "letters", "node": "node"}
         assert await metered.value("graphrt_node_calls_total", **place) == 3
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (await metered.ask("GET", "/v1/config")).body.count(b'"END"') < 1:
                 pass
         await server.repository.load("letters")

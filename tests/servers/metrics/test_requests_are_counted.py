@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from tests.servers.kserve_grpc.grpc_client import infer_request
 from tests.servers.metrics.metered_server import Metered, numbers, serving
 from tests.servers.served_graphs import Wait
@@ -70,7 +71,7 @@ def test_a_request_that_waits_is_current_and_one_whose_client_goes_is_cancelled(
             await Wait.began.wait()
             assert await server.value("ovms_current_graphs", name="wait") == 1
             client.abort()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while await server.value("ovms_current_graphs", name="wait"):
                 pass
         labels = {"name": "wait", "method": "Unary", **V3}
@@ -168,7 +169,7 @@ def test_a_stream_of_requests_over_grpc(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         tensor = {"name": "x", "datatype": "FP32", "shape": [2]}
         contents = {"contents": {"fp32_contents": [1.0, 2.0]}}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             call = server.grpc.stream()()
             for _ in range(3):
                 await call.write(infer_request("add", inputs=[{**tensor, **contents}]))

@@ -17,6 +17,7 @@ from servers.data_plane import IndexEntry
 from servers.model_repository import ModelRepository
 from servers.models.model_definition import ModelDefinition
 from tests.calculators.openvino.tiny_models import calling_model, compiled
+from tests.patience import PATIENCE
 from tests.servers.models.model_folders import (
     entry,
     numbers,
@@ -171,7 +172,7 @@ def test_requests_in_flight_go_on_while_a_model_is_unloaded(
 
     def wait() -> None:
         began.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
 
     class Calling:
         """Reads a model that waits for the test."""

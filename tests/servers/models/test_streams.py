@@ -15,6 +15,7 @@ from graph_runtime import Code, NotFoundError, UnavailableError
 from servers.data_plane import InferAnswer, InferFailure
 from servers.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import add_model, calling_model, compiled, save
+from tests.patience import PATIENCE
 from tests.servers.models.model_folders import entry, numbers, request, serving, write_versions
 
 
@@ -135,7 +136,7 @@ def test_inferences_of_a_stream_overlap_and_are_bounded(
 
     class Core:
         def read_model(self, file: Path) -> Any:
-            return calling_model(lambda: both.wait(30))
+            return calling_model(lambda: both.wait(PATIENCE))
 
         def compile_model(self, network: Any, *arguments: Any) -> Any:
             return compiled(network, NUM_STREAMS="2", INFERENCE_NUM_THREADS=2)

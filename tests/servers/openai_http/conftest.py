@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
@@ -19,7 +21,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     def run_in_loop(scenario: Coroutine[Any, Any, None]) -> None:
         async def checked() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await scenario
             left = asyncio.all_tasks() - {asyncio.current_task()}
             assert not left, f"tasks left: {left}"

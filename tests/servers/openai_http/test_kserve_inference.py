@@ -15,6 +15,7 @@ from calculators.http_payload import ClientConnection, RequestError
 from calculators.inference import CustomTensor, InferRequest
 from graph_runtime import Code, RunError, UnavailableError
 from graph_runtime.errors import GraphError, TimestampError
+from tests.patience import PATIENCE
 from tests.servers.openai_http.conftest import Run
 from tests.servers.openai_http.fake_data_plane import FakeDataPlane
 from tests.servers.openai_http.fake_models import Answer
@@ -421,7 +422,7 @@ def test_an_answer_that_nobody_reads_is_cut_off(run: Run) -> None:
             await plane.ended.wait()
             reply = await other.ask(binary_infer(np.array([7], "<f4"), "FP32"))
             assert floats_of(reply) == [7]
-            assert await front.drain(5) == 0  # every connection is closed
+            assert await front.drain(PATIENCE) == 0  # every connection is closed
 
     run(scenario())
 

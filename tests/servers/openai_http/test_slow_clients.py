@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from calculators.http_payload import HttpPayload
+from tests.patience import PATIENCE
 from tests.servers.openai_http.conftest import Run
 from tests.servers.openai_http.fake_data_plane import (
     END,
@@ -61,13 +62,13 @@ def test_a_reader_that_is_slow_but_reads_stays(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(pour=pour)
         async with (
-            serving(plane, stall_seconds=1.0) as front,
+            serving(plane, stall_seconds=4.0) as front,
             connected(front, receive_buffer=SMALL) as client,
         ):
             client.send(chat_bytes("pour", stream=True))
             await client.head()
             loop = asyncio.get_running_loop()
-            until = loop.time() + 2.0
+            until = loop.time() + 5.0
             while loop.time() < until:
                 assert await client.chunk() == PACKET
             assert plane.running == 1
@@ -126,7 +127,7 @@ def test_a_unary_answer_that_nobody_reads_is_cut_off(run: Run) -> None:
         ):
             client.send(chat_bytes("large"))
             await plane.ended.wait()
-            assert await front.drain(5) == 0  # every connection is closed
+            assert await front.drain(PATIENCE) == 0  # every connection is closed
 
     run(scenario())
 
@@ -231,7 +232,7 @@ def test_the_header_time_does_not_run_during_a_request_or_between_two(run: Run) 
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang_after_one)
         async with (
-            serving(plane, header_seconds=0.1) as front,
+            serving(plane, header_seconds=2.0) as front,
             connected(front) as idle,
             connected(front) as busy,
         ):

@@ -8,6 +8,7 @@ import json
 
 import aiohttp
 
+from tests.patience import PATIENCE
 from tests.servers.openai_http.conftest import Run
 from tests.servers.openai_http.fake_data_plane import END, FakeDataPlane, hang_after_one
 from tests.servers.openai_http.http_client import serving
@@ -34,7 +35,7 @@ def test_aiohttps_client(run: Run) -> None:
 
 def test_the_standard_librarys_client(run: Run) -> None:
     def talk(port: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         try:
             for stream in (False, True, False):
                 body = json.dumps({"model": "echo", "stream": stream})

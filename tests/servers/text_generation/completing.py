@@ -16,6 +16,7 @@ from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Regi
 from servers.data_plane import InferAnswer, InferFailure
 from servers.loaded_graph import LoadedGraph, load_graph
 from servers.text_generation import TextModel
+from tests.patience import PATIENCE
 from tests.servers.served_graphs import COUNT_GRAPH, write_graph
 
 
@@ -205,7 +206,7 @@ class Answers:
 
     async def reached(self, count: int) -> None:
         """Return when so many have come."""
-        async with asyncio.timeout(10), self._more:
+        async with asyncio.timeout(PATIENCE), self._more:
             await self._more.wait_for(lambda: len(self.all) >= count)
 
     def of(self, id: str = "1") -> list[InferResponse]:

@@ -15,6 +15,7 @@ from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.loaded_graph import LoadedGraph, load_graph
 from servers.text_generation import TextModel
+from tests.patience import PATIENCE
 from tests.servers.text_generation.completing import Answers, asking, given, tensor
 
 DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
@@ -30,7 +31,7 @@ def ask() -> Iterator[Ask]:
     with asyncio.Runner() as runner:
         graph: LoadedGraph = runner.run(load_graph(find_graph(DEMO), REGISTRY))
         model = TextModel("demo", graph.answer)
-        yield lambda scenario: runner.run(asyncio.wait_for(scenario(model), 60))
+        yield lambda scenario: runner.run(asyncio.wait_for(scenario(model), PATIENCE))
         runner.run(graph.close())
 
 

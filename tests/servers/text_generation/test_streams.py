@@ -15,6 +15,7 @@ from graph_runtime import Code, GraphError, RunError
 from servers.text_generation import TextModel
 from servers.text_generation.generation_request import read_request
 from servers.text_generation.text_stream import TextStream
+from tests.patience import PATIENCE
 from tests.servers.text_generation.completing import (
     SCRIPT,
     Answers,
@@ -155,7 +156,7 @@ def test_a_request_beyond_the_limit_waits_for_room(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert not second.done()
         gates["a"].set()
-        await asyncio.wait_for(second, 10)
+        await asyncio.wait_for(second, PATIENCE)
         stream.close_inputs()
         await stream.wait()
 

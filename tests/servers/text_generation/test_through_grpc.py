@@ -14,6 +14,7 @@ from servers.config import find_graph
 from servers.kserve_grpc.front import start_front
 from servers.kserve_grpc.settings import GrpcSettings
 from servers.model_repository import ModelRepository
+from tests.patience import PATIENCE
 
 DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
 
@@ -62,7 +63,7 @@ for name in ("a", "b"):
 client.async_stream_infer("demo", asking(top_p=("FP32", 3.0)), request_id="c")
 pieces, finals, errors = {"a": "", "b": ""}, [], []
 while len(finals) < 2 or not errors:
-    result, error = answers.get(timeout=30)
+    result, error = answers.get(timeout=PATIENCE)
     if error is not None:
         errors.append(error.message())
         continue
@@ -99,7 +100,7 @@ async def _asked() -> Any:
 
 def test_tritonclient_gets_text_whole_and_in_pieces() -> None:
     llm.register(REGISTRY)
-    said = asyncio.run(asyncio.wait_for(_asked(), 90))
+    said = asyncio.run(asyncio.wait_for(_asked(), PATIENCE))
     answer = said["pieces"]["a"]
     assert answer
     assert said["pieces"] == {"a": answer, "b": answer}

@@ -9,6 +9,7 @@ import pytest
 
 from servers.tracing import TracingError, TracingSettings, start_traces
 from servers.tracing.settings import is_asked_for
+from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, ROOT, environment
 
 WITHOUT = """
@@ -29,7 +30,7 @@ def serve(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
     )
 
 

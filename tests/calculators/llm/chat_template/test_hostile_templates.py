@@ -13,6 +13,7 @@ import pytest
 from calculators.llm.chat_template import ChatTemplate, ChatTemplateError, RenderLimits
 from tests.calculators.llm.chat_template import hostile_templates
 from tests.calculators.llm.chat_template.model_directories import render
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[4]
 
@@ -28,7 +29,7 @@ def outcomes() -> Outcomes:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return {each["name"]: each for each in map(json.loads, done.stdout.splitlines())}

@@ -18,6 +18,7 @@ from calculators.llm.engine.messages import Add, Failed
 from calculators.llm.engine.pipelines import open_pipeline
 from tests.calculators.llm.adapter_files import write_adapter
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
+from tests.patience import PATIENCE
 
 QUESTIONS = ("What is graphrt?", "Tell me a story about a fox.")
 PIRATE = DEMO.parents[1] / "graphs" / "adapters" / "pirate" / "adapter_model.safetensors"
@@ -87,7 +88,7 @@ def run(pipeline: Any, asked: list[tuple[str, str]]) -> list[list[int]]:
         pipeline.add(Add(number, prompt_of(question).tobytes(), settings))
     while pipeline.has_work or pipeline.has_news:
         if not pipeline.has_news:  # one that works in a thread of its own, and tells
-            WOKEN.wait(10)
+            WOKEN.wait(PATIENCE)
             WOKEN.clear()
         for each in pipeline.step():
             assert not isinstance(each, Failed), each.reason

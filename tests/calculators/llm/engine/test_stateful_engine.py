@@ -74,7 +74,7 @@ def test_who_is_cancelled_makes_room_at_once(engine: ProcessEngine, runner: asyn
         await soon(endless.read())
         next_one = engine.submit([part(2)])
         endless.cancel()
-        (gained,) = await soon(read_all(next_one), seconds=2)
+        (gained,) = await soon(read_all(next_one))
         assert len(gained.ids) == 2
         assert engine.unfinished == 0
         await until(lambda: (engine.metrics.running, engine.metrics.waiting) == (0, 0))

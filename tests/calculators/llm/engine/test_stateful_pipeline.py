@@ -14,9 +14,10 @@ from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Tokens
 from calculators.llm.engine.stateful_models import Ending, OnTokens
 from calculators.llm.engine.stateful_pipeline import PATIENCE, StatefulPipeline
 from calculators.llm.structured.grammar import Grammar
+from tests import patience
 from tests.calculators.llm.demo_model import ids_of
 
-SECONDS = 20.0
+SECONDS = patience.PATIENCE
 #: Prompts: one that the model fails at, and one that breaks it.
 FAILING = ids_of(500)
 BREAKING = ids_of(666)

