@@ -85,6 +85,8 @@ class Calculator:
             outputs. None: nothing is promised beyond packets and explicit bounds.
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler this calculator is written for.
+        settles_outputs: every call settles all outputs, by bounds that it sets itself; for checks
+            of graphs.
 
     Source: MediaPipe ``framework/calculator_base.h``, ``api2/node.h``.
     """
@@ -92,6 +94,7 @@ class Calculator:
     timestamp_offset: ClassVar[int | None] = 0
     process_timestamp_bounds: ClassVar[bool] = False
     input_stream_handler: ClassVar[str] = ""
+    settles_outputs: ClassVar[bool] = False
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:

@@ -101,6 +101,8 @@ class CalculatorContract:
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler, unless the graph names one.
         input_stream_handler_options: its ``MediaPipeOptions``, or None.
+        apart: inputs that only get packets after the node has run, so that they must not be waited
+            for together with others: see `set_apart`.
         max_in_flight: how many ``process`` calls of this node may overlap (from the graph; read
             only in effect).
     """
@@ -124,6 +126,7 @@ class CalculatorContract:
         self.process_timestamp_bounds = False
         self.input_stream_handler = ""
         self.input_stream_handler_options: Any = None
+        self.apart: set[tuple[str, int]] = set()
         self.max_in_flight = max(1, config.max_in_flight) if config is not None else 1
         self.service_requests: dict[str, ServiceRequest] = {}
 
@@ -141,6 +144,13 @@ class CalculatorContract:
     def use_service(self, service: GraphService[Any], *, optional: bool = False) -> None:
         """Ask for a service; without ``optional`` the run does not start when it is missing."""
         self.service_requests[service.key] = ServiceRequest(service, optional)
+
+    def set_apart(self, key: PortKey) -> None:
+        """Refuse graphs in which this input is waited for together with others.
+
+        For a loop that the node itself keeps up: under the default handler it would never run.
+        """
+        self.apart.add(split_key(key))
 
     def require(self, condition: bool, message: str) -> None:
         """Refuse the graph.

@@ -6,9 +6,9 @@ first error, this goes on as far as what follows still makes sense.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from graph_runtime.calculator import Calculator, options_of
 from graph_runtime.contract import CalculatorContract, options_of_node
@@ -29,6 +29,7 @@ from graph_runtime.node_order import CycleError, topological_order
 from graph_runtime.packet_type import PacketType
 from graph_runtime.plan import (
     GraphInputPlan,
+    GraphWarning,
     InputPlan,
     NodePlan,
     OutputPlan,
@@ -36,11 +37,9 @@ from graph_runtime.plan import (
     ValidatedGraph,
 )
 from graph_runtime.registry import REGISTRY, Registry, unknown_calculator
+from graph_runtime.stall_check import stall_warnings, sync_set_hint
 from graph_runtime.subgraph import expand_subgraphs
-from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name
-
-if TYPE_CHECKING:
-    pass
+from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name, port_label
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
@@ -106,7 +105,7 @@ class _Validation:
         self.provided_executors = provided_executors
         self.positions = positions
         self.findings: list[GraphError] = []
-        self.warnings: list[str] = []
+        self.warnings: list[GraphWarning] = []
         self.drafts: list[_Draft] = []
 
     def run(self) -> ValidatedGraph:
@@ -133,7 +132,9 @@ class _Validation:
             self._check_producers()
         if self.findings:
             raise ValidationError(self.findings)
-        return self._plan()
+        plan = self._plan()
+        self._warn_of_outputs()
+        return replace(plan, warnings=(*self.warnings, *stall_warnings(plan)))
 
     # Findings -------------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class _Validation:
             raise GraphConfigError(
                 f"{node.calculator}::GetContract failed to validate: \n" + "\n".join(problems)
             )
-        handler_name, handler, settings = self._handler(node, contract, inputs)
+        handler_name, handler, settings = self._handler(node, contract, inputs, origin)
         if node.executor and node.executor not in self.executors:
             self._report(
                 GraphConfigError(
@@ -213,10 +214,11 @@ class _Validation:
         )
 
     def _handler(
-        self, node: Any, contract: CalculatorContract, inputs: TagMap
+        self, node: Any, contract: CalculatorContract, inputs: TagMap, origin: int
     ) -> tuple[str, type[InputStreamHandler], Any]:
         """The node's handler beats the graph's, the graph's beats the contract's."""
         name, options = contract.input_stream_handler, contract.input_stream_handler_options
+        wanted = name
         for holder in (node, self.config):
             if holder.HasField("input_stream_handler"):
                 given = holder.input_stream_handler
@@ -247,6 +249,18 @@ class _Validation:
             raise GraphConfigError(
                 f'node "{contract.node_name}": {error}', code=error.code
             ) from error
+        is_own = node.HasField("input_stream_handler")
+        if wanted and name != wanted and not is_own:  # what the node itself says is meant
+            self.warnings.append(
+                GraphWarning(
+                    f"{node.calculator} is written for {wanted}, and the input_stream_handler of "
+                    f"the graph makes it {name}",
+                    contract.node_name,
+                    origin,
+                    f'give the node input_stream_handler {{ input_stream_handler: "{wanted}" }}',
+                )
+            )
+        _check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
         return name, handler, settings
 
     def _check_other_parts(self) -> None:
@@ -317,8 +331,12 @@ class _Validation:
                     continue
                 if is_back_edge and name in available:
                     self.warnings.append(
-                        f'node "{draft.name}": back_edge of input stream "{name}" is not needed, '
-                        f"its producer comes earlier"
+                        GraphWarning(
+                            f'back_edge of input stream "{name}" is not needed, its producer comes '
+                            f"earlier",
+                            draft.name,
+                            draft.origin,
+                        )
                     )
                 self.consumers.setdefault(name, []).append((node_id, place))
                 self.edges.append((self._type_of(producer), types[place], name, draft))
@@ -405,6 +423,14 @@ class _Validation:
                     draft.origin,
                 )
 
+    def _warn_of_outputs(self) -> None:
+        """MediaPipe does not look at the outputs of a graph that is no subgraph."""
+        if not self.drafts:
+            self.warnings.append(GraphWarning("the graph has no nodes, so it does nothing"))
+        for name in self.graph_outputs.names:
+            if name not in self.producers:
+                self.warnings.append(GraphWarning(no_output_producer(name, self.producers)))
+
     # Order ----------------------------------------------------------------------------------------
 
     def _sort(self) -> None:
@@ -486,7 +512,6 @@ class _Validation:
             report_deadlock=config.report_deadlock,
             status_handlers=tuple(config.status_handler),
             type=config.type,
-            warnings=tuple(self.warnings),
         )
 
     def _node_plan(self, node_id: int, draft: _Draft, ancestors: list[tuple[int, ...]]) -> NodePlan:
@@ -553,6 +578,7 @@ class _Validation:
             # A negative number is a node that never runs, as in MediaPipe.
             max_in_flight=draft.config.max_in_flight or 1,
             source_layer=draft.config.source_layer,
+            origin=draft.origin,
         )
 
     def _ancestors(self) -> list[tuple[int, ...]]:
@@ -613,6 +639,25 @@ def _back_edges(node: Any, inputs: TagMap) -> frozenset[int]:
     return frozenset(place for place, is_back in places.items() if is_back)
 
 
+def _check_apart(
+    contract: CalculatorContract, inputs: TagMap, groups: list[list[int]] | None
+) -> None:
+    """See that what the contract sets apart is alone in its group of inputs."""
+    for key in contract.apart:
+        place = inputs.id_of(*key)
+        for group in groups or ():
+            if place in group and len(group) > 1:
+                others = ", ".join(
+                    port_label(*inputs.keys[each]) for each in group if each != place
+                )
+                raise GraphConfigError(
+                    f'node "{contract.node_name}": {contract.config.calculator} waits for its '
+                    f"input {port_label(*key)} together with {others}, but packets come on "
+                    f"{port_label(*key)} only after it has run: it would never run\n"
+                    f"hint: {sync_set_hint(*key)}"
+                )
+
+
 def _names(entries: Any) -> list[str]:
     names = []
     for entry in entries:
@@ -621,6 +666,16 @@ def _names(entries: Any) -> list[str]:
         except GraphConfigError:
             continue  # reported with its node
     return names
+
+
+def no_output_producer(name: str, known: Iterable[str]) -> str:
+    """The finding of a graph's output stream that nothing writes."""
+    known = list(known)
+    there = f"; its streams are {', '.join(known)}" if 0 < len(known) <= 12 else ""
+    return (
+        f'no node makes "{name}", an output_stream of the graph.'
+        f"{did_you_mean(name, known) or there}"
+    ).replace(".;", ";")
 
 
 def _no_producer(name: str, place: int, node_name: str, known: Any) -> GraphError:

@@ -6,7 +6,6 @@ import os
 
 from graph_runtime import GraphError, Registry
 from servers.author_code import ModuleImports, registry_with
-from servers.cli.graph_check import check_graph
 from servers.cli.served_graph_check import check_served_graph
 from servers.config import ConfigError, ModelEntry, read_config
 from servers.finding import Finding
@@ -30,10 +29,7 @@ def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
         own = registry_with(entry.python_path, shared.registry)
         findings += _of_modules(own)
         shown = _shown(str(entry.graph_path))
-        found, _ = check_graph(shown, own.registry)
-        if all(finding.severity != "error" for finding in found):
-            found += check_served_graph(shown, entry, own.registry, models)
-        findings += found
+        findings += check_served_graph(shown, entry, own.registry, models)
     findings += [finding for entry in config.models for finding in _of_model(path, entry)]
     content = [
         f"{len(found)} {name if len(found) == 1 else name + 's'}"

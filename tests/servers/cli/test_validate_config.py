@@ -135,6 +135,12 @@ node {
   output_stream: "LOOPBACK:loopback"
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
   input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
+    }
+  }
   node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { OPTIONS } }
 }
 """
