@@ -618,6 +618,12 @@ class CalculatorGraph:
         with self._lock:
             return self._silence.reason(stream) if self._silence is not None else ""
 
+    def held_back(self) -> list[str]:
+        """The nodes that still held packets when the last run ended, in words, and what each waited
+        for; as far as `silence` knows."""
+        with self._lock:
+            return self._silence.held() if self._silence is not None else []
+
     # Inside ---------------------------------------------------------------------------------------
 
     def _running(self, call: str) -> Run:

@@ -75,16 +75,24 @@ class Silence:
                 waiting += upstream
         return "; ".join(reasons)
 
+    def held(self) -> list[str]:
+        """The nodes that held packets when the run ended, and what each waited for."""
+        return [self._held_text(node_id) for node_id in self._held]
+
+    def _held_text(self, node_id: int) -> str:
+        held, awaited = self._held[node_id]
+        whom = " and ".join(f'"{name}", {self._settler(name, node_id)}' for name in awaited)
+        text = f'node "{self._plan.nodes[node_id].name}" holds "{held}"'
+        return text + (f" and waits for {whom}" if whom else "")
+
     def _reason_of(self, node_id: int, stream: str) -> tuple[str, list[str]]:
         """Of one node that sent nothing on ``stream``; and the streams that explain it further."""
         plan = self._plan.nodes[node_id]
         node = f'node "{plan.name}"'
         if node_id in self._held:
-            held, awaited = self._held[node_id]
-            whom = " and ".join(f'"{name}", {self._settler(name, node_id)}' for name in awaited)
-            text = f'{node} holds "{held}"' + (f" and waits for {whom}" if whom else "")
-            own = self._plan.producers
-            return text, [name for name in awaited if own.get(name) != node_id]
+            makers = self._plan.producers
+            upstream = [name for name in self._held[node_id][1] if makers[name] != node_id]
+            return self._held_text(node_id), upstream
         if node_id in self._unopened:
             if missing := self._unopened[node_id]:
                 names = ", ".join(f'"{name}"' for name in missing)

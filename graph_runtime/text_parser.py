@@ -40,6 +40,7 @@ _COMMON_ENDING = re.compile(r"(calc[a-z]*?)?opt[a-z]*$")
 #: Beyond this many errors of one text the rest would be noise.
 MAX_ERRORS = 100
 
+_OWN_OPTIONS = "the options of your own calculators are registered when their module is imported"
 _OPTIONS = frozenset((ANY, "mediapipe.CalculatorOptions", "mediapipe.MediaPipeOptions"))
 
 
@@ -107,6 +108,7 @@ class _Parser:
             raise tokens.error(f"messages are nested more than {MAX_DEPTH} deep", opening)
         self._open.append((message.DESCRIPTOR, opening))
         seen: dict[str, Token] = {}
+        errors_before = len(self._errors)
         while not (tokens.skip(closing) if closing else tokens.current.kind is Kind.END):
             if tokens.current.kind is Kind.END:
                 line, column = tokens.place(opening.offset)
@@ -117,7 +119,8 @@ class _Parser:
                 )
             self._field(message, seen)
             tokens.skip(",", ";")
-        self._refuse_missing(message, seen, opening)
+        if len(self._errors) == errors_before:  # else it may be there, misspelt
+            self._refuse_missing(message, seen, opening)
         self._open.pop()
 
     def _field(self, message: Message, seen: dict[str, Token]) -> None:
@@ -435,7 +438,7 @@ class _Parser:
         elif find_message(bare) is not None:
             hint = f"{bare} does not extend {kind.full_name}; it can stand in node_options"
         else:
-            hint = _nearest_types(name.text, known) or ""
+            hint = _nearest_types(name.text, known) or _OWN_OPTIONS
         return self._tokens.error(
             f"no extension `[{name.text}]` of {kind.full_name} is registered", name, hint
         )
@@ -459,8 +462,7 @@ class _Parser:
         return self._tokens.error(
             f"no message type `{type_name}` is registered",
             name,
-            _nearest_types(type_name, option_types())
-            or "the options of your own calculators are registered when their module is imported",
+            _nearest_types(type_name, option_types()) or _OWN_OPTIONS,
         )
 
 

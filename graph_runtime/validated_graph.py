@@ -43,6 +43,7 @@ from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name,
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
+_DUMP = "\nFor calculator:\n"
 OUTPUT_HANDLER = "InOrderOutputStreamHandler"
 
 
@@ -140,7 +141,8 @@ class _Validation:
 
     def _report(self, error: GraphError, origin: int | None = None) -> None:
         if origin is not None and self.positions is not None and origin < len(self.positions):
-            located = GraphConfigError(f"{self.positions[origin]}: {error}", code=error.code)
+            text = str(error).partition(_DUMP)[0]  # which node it is, its place tells
+            located = GraphConfigError(f"{self.positions[origin]}: {text}", code=error.code)
             located.__cause__ = error
             error = located
         self.findings.append(error)
@@ -390,7 +392,8 @@ class _Validation:
                             f'Input side packet "{name}" of Calculator '
                             f'"{debug_name(draft.config)}" expected a packet of type '
                             f'"{wanted.name}" but the connected output side packet will be of '
-                            f'type "{made.name}"',
+                            f'type "{made.name}"; it is made by node '
+                            f'"{self.drafts[producer[0]].name}"\n{_type_hint(made, wanted)}',
                             code=Code.UNKNOWN,
                         ),
                         draft.origin,
@@ -417,11 +420,21 @@ class _Validation:
                     GraphConfigError(
                         f'Input stream "{name}" of calculator "{debug_name(draft.config)}" expects '
                         f'packets of type "{consumed.name}" but the connected output stream will '
-                        f'contain packets of type "{produced.name}"',
+                        f'contain packets of type "{produced.name}"; {self._maker_of(name)}\n'
+                        f"{_type_hint(produced, consumed)}",
                         code=Code.UNKNOWN,
                     ),
                     draft.origin,
                 )
+
+    def _maker_of(self, stream: str) -> str:
+        node_id, _ = self.producers[stream]
+        if node_id < len(self.drafts):
+            return f'it is made by node "{self.drafts[node_id].name}"'
+        others = [
+            draft.name for _, _, name, draft in self.edges if name == stream and draft is not None
+        ]
+        return f"it is an input stream of the graph, whose readers are {', '.join(others)}"
 
     def _warn_of_outputs(self) -> None:
         """MediaPipe does not look at the outputs of a graph that is no subgraph."""
@@ -608,13 +621,13 @@ def _tag_maps(node: Any) -> list[TagMap]:
         try:
             maps.append(TagMap(getattr(node, field)))
         except GraphConfigError as error:
-            problems.append(str(error))
+            problems.append(f"{field}: {error}")
             code = error.code
     if problems:
         raise GraphConfigError(
             "Unable to initialize TagMaps for node.\n"
             + "\n".join(problems)
-            + f"\nFor calculator:\n{str(node)[:2000]}",
+            + f"{_DUMP}{str(node)[:2000]}",
             code=code,
         )
     return maps
@@ -676,6 +689,13 @@ def no_output_producer(name: str, known: Iterable[str]) -> str:
         f'no node makes "{name}", an output_stream of the graph.'
         f"{did_you_mean(name, known) or there}"
     ).replace(".;", ";")
+
+
+def _type_hint(made: PacketType, wanted: PacketType) -> str:
+    return (
+        f'hint: connect what carries "{wanted.name}", or put a node between that makes it from '
+        f'"{made.name}"'
+    )
 
 
 def _no_producer(name: str, place: int, node_name: str, known: Any) -> GraphError:

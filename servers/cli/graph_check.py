@@ -17,6 +17,7 @@ from graph_runtime import (
     ValidatedGraph,
     ValidationError,
 )
+from graph_runtime.author_frame import author_frame
 from graph_runtime.errors import reason_of
 from graph_runtime.plan import GraphWarning
 from graph_runtime.resources import check_resources
@@ -97,8 +98,8 @@ class GraphCheck:
         except Exception as error:
             self.add_failure(error)
             return frozenset()
-        for error in checked.errors:
-            self.add("error", str(error))
+        for each in checked.errors:
+            self.add("error", str(each))
         for node, warning in checked.warnings:
             self.add("warning", warning, node)
         return checked.side_packets
@@ -180,7 +181,7 @@ class GraphCheck:
             line=line,
             column=column,
             node=node,
-            hint=hint or _hint(cause),
+            hint=hint or _hint(cause) or _raised_at(cause),
         )
 
 
@@ -191,3 +192,11 @@ def _hint(error: Any) -> str | None:
             "python_path of a config.json, subgraphs with `--subgraph FILE`"
         )
     return None
+
+
+def _raised_at(error: BaseException | None) -> str | None:
+    """Where the contract of an author's calculator raised what it should not."""
+    if error is None or error.__cause__ is None or isinstance(error.__cause__, GraphError):
+        return None
+    frame = author_frame(error.__cause__)
+    return None if frame is None else f"raised at {frame}"

@@ -12,7 +12,12 @@ from servers.config import GraphEntry, ModelEntry
 from servers.finding import Finding
 from servers.graph_inference import GraphInterface, SideParameters
 from servers.graph_inference.model_tensors import ModelTensors, model_of_session, sessions_of
-from servers.loaded_graph import check_side_packets
+from servers.loaded_graph import (
+    RESPONSE_NAME,
+    RESPONSE_TAGS,
+    check_side_packets,
+    response_stream_of,
+)
 from servers.models.version_paths import version_paths
 from servers.servable_graph import serving_problems
 
@@ -46,6 +51,14 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
         try:
             interface = GraphInterface(entry.name, plan, ModelTensors())
             check_side_packets(SideParameters(plan, side_packets), interface)
+            if interface.takes_http and not response_stream_of(plan):
+                check.add(
+                    "warning",
+                    "the graph takes HTTP requests and answers none: it has no output stream for "
+                    "the answer",
+                    hint=f'add output_stream: "{RESPONSE_TAGS[0]}:{RESPONSE_NAME}", which a node '
+                    f"makes",
+                )
         except GraphError as error:
             check.add("error", str(error))
     for session in sessions_of(plan):

@@ -308,7 +308,8 @@ def test_side_packets_of_two_types(registry: Registry) -> None:
     )
     assert told == (
         'Input side packet "x" of Calculator "n" expected a packet of type "int" but the connected '
-        'output side packet will be of type "string"'
+        'output side packet will be of type "string"; it is made by node "MakesText"\n'
+        'hint: connect what carries "int", or put a node between that makes it from "string"'
     )
 
 
