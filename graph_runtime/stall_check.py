@@ -53,18 +53,26 @@ class _Check:
             forward = [place for place in group if not node.input_plans[place].is_back_edge]
             for place in group:
                 loop = self._loops[node.node_id].get(place)
-                if loop and forward and all(_starts_silent(each) for each in loop):
-                    yield self._loop_warning(node, place, forward)
+                if loop and forward:
+                    is_certain = all(_starts_silent(each) for each in loop)
+                    yield self._loop_warning(node, place, forward, is_certain)
             makers = {self._plan.producers[node.input_plans[place].stream] for place in forward}
             silent = [p for p in forward if node.input_plans[p].stream in self._silent]
             if silent and len(makers) > 1:
                 yield self._join_warning(node, silent[0], forward)
 
-    def _loop_warning(self, node: NodePlan, place: int, forward: list[int]) -> GraphWarning:
+    def _loop_warning(
+        self, node: NodePlan, place: int, forward: list[int], is_certain: bool
+    ) -> GraphWarning:
         loop, other = node.input_plans[place].stream, node.input_plans[forward[0]].stream
+        consequence = (
+            "nothing can start this loop, and the node never runs"
+            if is_certain
+            else "unless a node of this loop sends something in open(), the node never runs"
+        )
         return GraphWarning(
-            f'waits for "{other}" together with "{loop}", which comes from its own output: nothing '
-            f"can start this loop, and the node never runs",
+            f'waits for "{other}" together with "{loop}", which comes from its own output: '
+            f"{consequence}",
             node.name,
             node.origin,
             sync_set_hint(*node.inputs.keys[place])
