@@ -83,8 +83,10 @@ def load_graph_config(
     if errors is None:
         return parse_graph_text(text, source=source)
     config = new_graph_config()
-    if not read_text(text, config, source, errors):
-        raise with_others(errors)
+    found: list[GraphSyntaxError] = []
+    if not read_text(text, config, source, found):
+        raise with_others(found)
+    errors += found
     return config
 
 

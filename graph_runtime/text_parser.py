@@ -190,11 +190,14 @@ class _Parser:
         tokens = self._tokens
         colon = tokens.skip(":")
         if field.message_type is None and not colon:
-            raise tokens.error(
+            error = tokens.error(
                 f"expected `:` after `{name.text}`, found {tokens.current}",
                 tokens.current,
                 f"{name.text} is {text_scalars.kind_of(field)}",
             )
+            if tokens.current.kind not in (Kind.STRING, Kind.NUMBER):
+                raise error
+            self._report(error)
         read = self._read_message if field.message_type is not None else self._read_scalar
         if not is_repeated(field):
             read(message, field, name)

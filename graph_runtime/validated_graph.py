@@ -6,7 +6,7 @@ first error, this goes on as far as what follows still makes sense.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,14 @@ from graph_runtime.errors import (
 from graph_runtime.executor_plan import plan_executors
 from graph_runtime.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.input_handlers.handler import InputStreamHandler
+from graph_runtime.link_errors import (
+    check_apart,
+    defined_twice,
+    no_output_producer,
+    no_producer,
+    type_hint,
+    undeclared_executor,
+)
 from graph_runtime.names import canonical_names, debug_name
 from graph_runtime.node_order import CycleError, topological_order
 from graph_runtime.packet_type import PacketType
@@ -37,9 +45,9 @@ from graph_runtime.plan import (
     ValidatedGraph,
 )
 from graph_runtime.registry import REGISTRY, Registry, unknown_calculator
-from graph_runtime.stall_check import stall_warnings, sync_set_hint
+from graph_runtime.stall_check import stall_warnings
 from graph_runtime.subgraph import expand_subgraphs
-from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name, port_label
+from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
@@ -188,13 +196,7 @@ class _Validation:
             )
         handler_name, handler, settings = self._handler(node, contract, inputs, origin)
         if node.executor and node.executor not in self.executors:
-            self._report(
-                GraphConfigError(
-                    f'The executor "{node.executor}" is not declared in an ExecutorConfig. '
-                    f'(node "{name}"){did_you_mean(node.executor, self.executors)}'
-                ),
-                origin,
-            )
+            self._report(undeclared_executor(node.executor, name, self.executors), origin)
         return _Draft(
             node,
             origin,
@@ -262,7 +264,7 @@ class _Validation:
                     f'give the node input_stream_handler {{ input_stream_handler: "{wanted}" }}',
                 )
             )
-        _check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
+        check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
         return name, handler, settings
 
     def _check_other_parts(self) -> None:
@@ -298,7 +300,7 @@ class _Validation:
         for place, (node, origin) in enumerate(zip(self.config.node, self.origins, strict=True)):
             for stream in _names(node.input_stream):
                 if stream not in produced:
-                    self._report(_no_producer(stream, place, names[place], produced), origin)
+                    self._report(no_producer(stream, place, names[place], produced), origin)
 
     def _link(self) -> None:
         self._sort()
@@ -328,7 +330,7 @@ class _Validation:
                             code=Code.INTERNAL,
                         )
                     else:
-                        error = _no_producer(name, node_id, draft.name, self.producers)
+                        error = no_producer(name, node_id, draft.name, self.producers)
                     self._report(error, draft.origin)
                     continue
                 if is_back_edge and name in available:
@@ -347,10 +349,9 @@ class _Validation:
 
     def _produce(self, name: str, node_id: int, place: int, origin: int | None) -> None:
         if name in self.producers:
-            self._report(
-                GraphConfigError(f'Output Stream "{name}" defined twice.', code=Code.UNKNOWN),
-                origin,
-            )
+            first = self.producers[name][0]
+            maker = self.drafts[first].name if first < len(self.drafts) else None
+            self._report(defined_twice(name, maker), origin)
         else:
             self.producers[name] = (node_id, place)
 
@@ -393,7 +394,7 @@ class _Validation:
                             f'"{debug_name(draft.config)}" expected a packet of type '
                             f'"{wanted.name}" but the connected output side packet will be of '
                             f'type "{made.name}"; it is made by node '
-                            f'"{self.drafts[producer[0]].name}"\n{_type_hint(made, wanted)}',
+                            f'"{self.drafts[producer[0]].name}"\n{type_hint(made, wanted)}',
                             code=Code.UNKNOWN,
                         ),
                         draft.origin,
@@ -421,7 +422,7 @@ class _Validation:
                         f'Input stream "{name}" of calculator "{debug_name(draft.config)}" expects '
                         f'packets of type "{consumed.name}" but the connected output stream will '
                         f'contain packets of type "{produced.name}"; {self._maker_of(name)}\n'
-                        f"{_type_hint(produced, consumed)}",
+                        f"{type_hint(produced, consumed)}",
                         code=Code.UNKNOWN,
                     ),
                     draft.origin,
@@ -652,25 +653,6 @@ def _back_edges(node: Any, inputs: TagMap) -> frozenset[int]:
     return frozenset(place for place, is_back in places.items() if is_back)
 
 
-def _check_apart(
-    contract: CalculatorContract, inputs: TagMap, groups: list[list[int]] | None
-) -> None:
-    """See that what the contract sets apart is alone in its group of inputs."""
-    for key in contract.apart:
-        place = inputs.id_of(*key)
-        for group in groups or ():
-            if place in group and len(group) > 1:
-                others = ", ".join(
-                    port_label(*inputs.keys[each]) for each in group if each != place
-                )
-                raise GraphConfigError(
-                    f'node "{contract.node_name}": {contract.config.calculator} waits for its '
-                    f"input {port_label(*key)} together with {others}, but packets come on "
-                    f"{port_label(*key)} only after it has run: it would never run\n"
-                    f"hint: {sync_set_hint(*key)}"
-                )
-
-
 def _names(entries: Any) -> list[str]:
     names = []
     for entry in entries:
@@ -679,28 +661,3 @@ def _names(entries: Any) -> list[str]:
         except GraphConfigError:
             continue  # reported with its node
     return names
-
-
-def no_output_producer(name: str, known: Iterable[str]) -> str:
-    """The finding of a graph's output stream that nothing writes."""
-    known = list(known)
-    there = f"; its streams are {', '.join(known)}" if 0 < len(known) <= 12 else ""
-    return (
-        f'no node makes "{name}", an output_stream of the graph.'
-        f"{did_you_mean(name, known) or there}"
-    ).replace(".;", ";")
-
-
-def _type_hint(made: PacketType, wanted: PacketType) -> str:
-    return (
-        f'hint: connect what carries "{wanted.name}", or put a node between that makes it from '
-        f'"{made.name}"'
-    )
-
-
-def _no_producer(name: str, place: int, node_name: str, known: Any) -> GraphError:
-    return GraphConfigError(
-        f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
-        f"a corresponding output stream.{did_you_mean(name, known)}",
-        code=Code.UNKNOWN,
-    )

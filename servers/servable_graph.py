@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_runtime import GraphConfigError, ValidatedGraph
-from graph_runtime.validated_graph import no_output_producer
+from graph_runtime.link_errors import no_output_producer
 
 
 def serving_problems(plan: ValidatedGraph) -> list[str]:

@@ -58,7 +58,7 @@ class GraphCheck:
         try:
             self.source = GraphSource(self.path, registry, errors=errors)
         except GraphSyntaxError as error:
-            self.findings += [self._of_syntax(each) for each in (error, *error.others)]
+            self.findings += [self._of_syntax(each) for each in (*errors, error, *error.others)]
             return
         except GraphError as error:
             message = str(error).removeprefix(f"{self.path}: ")
