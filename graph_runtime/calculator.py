@@ -18,7 +18,7 @@ from typing import (
     overload,
 )
 
-from graph_runtime.errors import GraphError
+from graph_runtime.errors import Code, GraphError, PacketTypeError, reason_of
 from graph_runtime.options import is_options_type
 from graph_runtime.ports import In, Out, ports_of
 
@@ -85,6 +85,8 @@ class Calculator:
             outputs. None: nothing is promised beyond packets and explicit bounds.
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler this calculator is written for.
+        settles_outputs: every call settles all outputs, by bounds that it sets itself; for checks
+            of graphs.
 
     Source: MediaPipe ``framework/calculator_base.h``, ``api2/node.h``.
     """
@@ -92,6 +94,7 @@ class Calculator:
     timestamp_offset: ClassVar[int | None] = 0
     process_timestamp_bounds: ClassVar[bool] = False
     input_stream_handler: ClassVar[str] = ""
+    settles_outputs: ClassVar[bool] = False
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -142,9 +145,19 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
     their name in capitals; a parameter annotated with an options type receives the node's options;
     one with a default is optional, and gets the default when no packet is there. The result is
     sent at the input timestamp: a tuple annotation stands for several untagged outputs, None as
-    value for no packet, None as annotation for no output.
+    value for no packet where the annotation allows it (``-> str | None``), None as annotation for
+    no output. ``Any`` says that every type will do.
+
+    Raises:
+        GraphError: a parameter or the result has no annotation, or cannot be a port.
     """
-    hints = get_type_hints(function)
+    try:
+        hints = get_type_hints(function)
+    except Exception as error:
+        raise GraphError(
+            f"{function.__qualname__}: its annotations cannot be read: {reason_of(error)}",
+            code=Code.INVALID_ARGUMENT,
+        ) from error
     namespace: dict[str, Any] = {"__doc__": function.__doc__, "__module__": function.__module__}
     inputs: list[tuple[str, str, Any]] = []
     options: list[tuple[str, str]] = []
@@ -154,7 +167,13 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
                 f"{function.__qualname__}: parameter {name} cannot be a port (it is variadic or "
                 f"positional-only); write a Calculator class, where a port can have multiple=True"
             )
-        hint = hints.get(name, Any)
+        if name not in hints:
+            raise GraphError(
+                f"{function.__qualname__}: the parameter {name} has no annotation, which says what "
+                f"the input carries: write {name}: str, or {name}: Any for packets of every type",
+                code=Code.INVALID_ARGUMENT,
+            )
+        hint = hints[name]
         if is_options_type(hint):
             namespace[f"options_{name}"] = Options(hint)
             options.append((name, f"options_{name}"))
@@ -165,7 +184,16 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
         port.packet_spec = _without_none(hint) if has_default else hint
         namespace[f"in_{name}"] = port
         inputs.append((name, f"in_{name}", parameter.default if has_default else _REQUIRED))
-    outputs = _output_specs(hints.get("return", Any))
+    if "return" not in hints:
+        raise GraphError(
+            f"{function.__qualname__}: the result has no annotation, which says what the output "
+            f"carries: write -> str, -> Any for packets of every type, or -> None for no output",
+            code=Code.INVALID_ARGUMENT,
+        )
+    declared = hints["return"]
+    outputs = _output_specs(declared)
+    is_several = len(outputs) > 1 or _is_fixed_tuple(_without_none(declared))
+    may_be_none = [_allows_none(each) for each in _parts(declared)]
     for place, spec in enumerate(outputs):
         out: Out[Any] = Out()
         out.packet_spec = spec
@@ -181,13 +209,23 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
         return call
 
     def send(self: Any, cc: CalculatorContext, result: Any) -> None:
-        if len(outputs) == 1:
-            result = (result,)
-        elif not outputs or result is None:
+        if not outputs or (result is None and _allows_none(declared)):
             return
+        if not is_several:
+            result = (result,)
+        elif not isinstance(result, tuple) or len(result) != len(outputs):
+            raise _not_declared(function, declared, f"a tuple of {len(outputs)} values is needed")
         for place, value in enumerate(result):
             if value is not None:
                 cc.emit(getattr(self, f"out_{place}"), value)
+            elif not may_be_none[place]:
+                what = f"None as value {place + 1}" if is_several else "None"
+                raise _not_declared(
+                    function,
+                    declared,
+                    f"it returned {what}; None stands for no packet where the annotation allows "
+                    f"it, as in `str | None`",
+                )
 
     def process(self: Any, cc: CalculatorContext) -> None:
         call = arguments(self, cc)
@@ -210,6 +248,31 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
 _REQUIRED: Any = object()
 
 
+def _not_declared(function: Callable[..., Any], declared: Any, reason: str) -> PacketTypeError:
+    shown = inspect.formatannotation(declared)
+    return PacketTypeError(
+        f"the function {function.__qualname__} is declared `-> {shown}`: {reason}"
+    )
+
+
+def _allows_none(hint: Any) -> bool:
+    if hint is Any or hint is object or hint is None or hint is type(None):
+        return True
+    return get_origin(hint) in (Union, types.UnionType) and any(
+        _allows_none(each) for each in get_args(hint)
+    )
+
+
+def _is_fixed_tuple(hint: Any) -> bool:
+    return get_origin(hint) is tuple and Ellipsis not in get_args(hint)
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The annotation of each output."""
+    bare = _without_none(hint)
+    return list(get_args(bare)) if _is_fixed_tuple(bare) else [hint]
+
+
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
         rest = tuple(arg for arg in get_args(hint) if arg is not type(None))
@@ -221,6 +284,6 @@ def _output_specs(hint: Any) -> list[Any]:
     if hint is None or hint is type(None):
         return []
     hint = _without_none(hint)
-    if get_origin(hint) is tuple and Ellipsis not in get_args(hint):
+    if _is_fixed_tuple(hint):
         return [_without_none(arg) for arg in get_args(hint)]
     return [hint]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar, overload
 
-from graph_runtime.errors import GraphConfigError
+from graph_runtime.errors import GraphConfigError, did_you_mean
 from graph_runtime.options import OptionsType, find_options
 from graph_runtime.packet_type import PacketType
 from graph_runtime.service import GraphService, ServiceRequest
-from graph_runtime.tag_map import TagMap
+from graph_runtime.tag_map import TagMap, port_label
 
 T = TypeVar("T")
 
@@ -33,6 +33,14 @@ def options_of_node(config: Any, options_type: Any) -> Any:
     if isinstance(options_type, str):
         options_type = OptionsType.of(options_type).message_class
     return find_options(config, options_type)
+
+
+def _example(tag: str, index: int) -> str:
+    """How a graph's text could connect a port."""
+    name = tag.lower() if tag else "name"
+    if not tag:
+        return name
+    return f"{tag}:{name}" if not index else f"{tag}:{index}:{name}_{index}"
 
 
 class PacketTypeSet:
@@ -78,18 +86,33 @@ class PacketTypeSet:
         """The types in id order."""
         return list(self._types.values())
 
-    def problems(self) -> list[str]:
-        """Ports asked for and missing, then ports connected and never declared."""
-        found = [
-            f'Failed to get tag "{tag}" index {index}'
-            for (tag, index), packet_type in self._missing.items()
-            if not packet_type.is_optional
-        ]
-        found += [
-            f'Tag "{tag}" index {index} was not expected.'
-            for (tag, index), packet_type in self._types.items()
-            if not packet_type.is_initialized
-        ]
+    def problems(self, field: str) -> list[str]:
+        """Ports asked for and missing, then ports connected and never declared.
+
+        ``field``: what they are called in a graph's text, such as ``input_stream``.
+        """
+        missing = [key for key, each in self._missing.items() if not each.is_optional]
+        unexpected = [key for key, each in self._types.items() if not each.is_initialized]
+        found = []
+        for tag, index in missing:
+            entry = _example(tag, index)
+            instead = [port_label(*key) for key in unexpected if key[0]]
+            near = did_you_mean(tag, [key[0] for key in unexpected if key[0]]) if tag else ""
+            there = f", only {', '.join(instead)}" if instead else ""
+            found.append(
+                f'Failed to get tag "{tag}" index {index}: the calculator needs the {field} '
+                f"{port_label(tag, index)}, and the node does not have it{there}; write "
+                f'{field}: "{entry}"' + (f" ({near.strip()})" if near and instead else "")
+            )
+        known = [key for key, each in self._types.items() if each.is_initialized]
+        known += [key for key in self._missing if key not in known]
+        labels = ", ".join(port_label(*key) for key in sorted(known)) or "none"
+        for tag, index in unexpected:
+            near = did_you_mean(tag, {key[0] for key in known if key[0]}) if tag else ""
+            found.append(
+                f'Tag "{tag}" index {index} was not expected. As {field} the calculator takes '
+                f"{labels}.{near}"
+            )
         return found
 
 
@@ -101,6 +124,8 @@ class CalculatorContract:
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler, unless the graph names one.
         input_stream_handler_options: its ``MediaPipeOptions``, or None.
+        apart: inputs that only get packets after the node has run, so that they must not be waited
+            for together with others: see `set_apart`.
         max_in_flight: how many ``process`` calls of this node may overlap (from the graph; read
             only in effect).
     """
@@ -124,6 +149,7 @@ class CalculatorContract:
         self.process_timestamp_bounds = False
         self.input_stream_handler = ""
         self.input_stream_handler_options: Any = None
+        self.apart: set[tuple[str, int]] = set()
         self.max_in_flight = max(1, config.max_in_flight) if config is not None else 1
         self.service_requests: dict[str, ServiceRequest] = {}
 
@@ -142,6 +168,13 @@ class CalculatorContract:
         """Ask for a service; without ``optional`` the run does not start when it is missing."""
         self.service_requests[service.key] = ServiceRequest(service, optional)
 
+    def set_apart(self, key: PortKey) -> None:
+        """Refuse graphs in which this input is waited for together with others.
+
+        For a loop that the node itself keeps up: under the default handler it would never run.
+        """
+        self.apart.add(split_key(key))
+
     def require(self, condition: bool, message: str) -> None:
         """Refuse the graph.
 
@@ -154,13 +187,14 @@ class CalculatorContract:
     def problems(self) -> list[str]:
         """What does not fit, in the words of MediaPipe's ValidatePacketTypeSet."""
         found = []
-        for kind, types in (
-            ("input streams", self.inputs),
-            ("output streams", self.outputs),
-            ("input side packets", self.input_side_packets),
-            ("output side packets", self.output_side_packets),
+        for field, types in (
+            ("input_stream", self.inputs),
+            ("output_stream", self.outputs),
+            ("input_side_packet", self.input_side_packets),
+            ("output_side_packet", self.output_side_packets),
         ):
-            problems = types.problems()
+            problems = types.problems(field)
+            kind = field.replace("_", " ") + "s"
             if problems:
                 found.append(
                     f"For {kind} of {self.node_name} ValidatePacketTypeSet failed:\n"

@@ -86,13 +86,25 @@ class GraphConfigError(GraphError, ValueError):
 
 
 class GraphSyntaxError(GraphConfigError):
-    """The graph does not parse. ``line`` and ``column`` count from 1."""
+    """The graph does not parse. ``line`` and ``column`` count from 1.
+
+    ``others`` are the further errors of the same text, in its order; theirs are empty.
+    """
 
     def __init__(
-        self, message: str, *, source: str, line: int, column: int, hint: str | None = None
+        self,
+        message: str,
+        *,
+        source: str,
+        line: int,
+        column: int,
+        hint: str | None = None,
+        others: Sequence[GraphSyntaxError] = (),
     ) -> None:
         text = f"{source}:{line}:{column}: parse error: {message}"
-        super().__init__(f"{text}\nhint: {hint}" if hint else text)
+        lines = [f"{text}\nhint: {hint}" if hint else text, *map(str, others)]
+        super().__init__("\n".join(lines))
+        self.others = tuple(others)
         self.source = source
         self.line = line
         self.column = column

@@ -41,6 +41,7 @@ from graph_runtime.registry import Registry
 from graph_runtime.run import Run
 from graph_runtime.run_totals import RunTotals
 from graph_runtime.service import GraphService
+from graph_runtime.silence import Silence
 from graph_runtime.statistics import GraphStatistics, take_statistics
 from graph_runtime.tracing import CallObserver
 from graph_runtime.validated_graph import validate_graph
@@ -139,6 +140,7 @@ class CalculatorGraph:
         self._lock = threading.Lock()
         self._run: Run | None = None
         self._was_run = False
+        self._silence: Silence | None = None
         self._observers: list[StreamObserver] = []
         self._pollers: list[tuple[str, OutputStreamPoller]] = []
         self._executors: dict[str, Executor] = dict(executors or {})
@@ -470,6 +472,7 @@ class CalculatorGraph:
             self._constants = run.constant_outputs()
             if self._totals is not None:
                 self._totals.end(run, self._counters)
+            self._silence = run.silence
             run.let_go()
             self._run = None
             self._was_run = True
@@ -605,6 +608,21 @@ class CalculatorGraph:
         """A frozen snapshot: state, queues, bounds, calls, times, what each node waits for."""
         with self._lock:
             return take_statistics(self._plan, self._run, self._counters)
+
+    def silence(self, stream: str) -> str:
+        """Why the last run sent nothing on a stream, in words: the nodes on the way to it, and what
+        each waited for when the run ended. "" if it sent something, failed or was cancelled.
+
+        A node that waits without end is no error: the run ends when no source is left.
+        """
+        with self._lock:
+            return self._silence.reason(stream) if self._silence is not None else ""
+
+    def held_back(self) -> list[str]:
+        """The nodes that still held packets when the last run ended, in words, and what each waited
+        for; as far as `silence` knows."""
+        with self._lock:
+            return self._silence.held() if self._silence is not None else []
 
     # Inside ---------------------------------------------------------------------------------------
 

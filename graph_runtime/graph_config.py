@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graph_runtime.errors import GraphConfigError, GraphSyntaxError
 from graph_runtime.regular_file import read_regular_file
-from graph_runtime.text_parser import ANY, MAX_DEPTH, parse_text
+from graph_runtime.text_parser import ANY, MAX_DEPTH, parse_text, read_text, with_others
 from protos.pool import class_of, find_message, message_class, pool
 
 if TYPE_CHECKING:
@@ -61,8 +61,13 @@ def parse_graph_binary(data: bytes, *, source: str = "<binary>") -> CalculatorGr
     return config
 
 
-def load_graph_config(path: str | os.PathLike[str]) -> CalculatorGraphConfig:
+def load_graph_config(
+    path: str | os.PathLike[str], *, errors: list[GraphSyntaxError] | None = None
+) -> CalculatorGraphConfig:
     """The configuration in a file, which holds text or binary; its content decides.
+
+    Given a list ``errors``, errors in options are added to it, and the options left out; the rest
+    of the graph can be checked.
 
     Raises GraphConfigError when the file cannot be read or is no graph, GraphSyntaxError when its
     text does not parse.
@@ -77,7 +82,14 @@ def load_graph_config(path: str | os.PathLike[str]) -> CalculatorGraphConfig:
         raise _not_utf8(data, error.start, source) from None
     if _is_binary(data):
         return parse_graph_binary(data, source=source)
-    return parse_graph_text(text, source=source)
+    if errors is None:
+        return parse_graph_text(text, source=source)
+    config = new_graph_config()
+    found: list[GraphSyntaxError] = []
+    if not read_text(text, config, source, found):
+        raise with_others(found)
+    errors += found
+    return config
 
 
 def graph_to_text(config: CalculatorGraphConfig) -> str:

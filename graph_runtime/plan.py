@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphWarning:
+    """Something that runs, and probably not as it was meant.
+
+    Attributes:
+        message: without the node.
+        node: its canonical name; "" for the graph.
+        origin: the place of the node among those of the graph's text; None for the graph.
+        hint: what would be right; "" where the message says it.
+    """
+
+    message: str
+    node: str = ""
+    origin: int | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f'node "{self.node}": {self.message}' if self.node else self.message
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+@dataclass(frozen=True, slots=True)
 class InputPlan:
     """One input stream of a node.
 
@@ -51,7 +72,8 @@ class SideInputPlan:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node. ``name`` is canonical, ``debug_name`` what messages about edges print."""
+    """One node. ``name`` is canonical, ``debug_name`` what messages about edges print; ``origin``
+    is the place among the nodes of the graph's text that it was made from."""
 
     node_id: int
     name: str
@@ -79,6 +101,7 @@ class NodePlan:
     executor: str
     max_in_flight: int
     source_layer: int
+    origin: int
 
     @property
     def is_source(self) -> bool:
@@ -141,7 +164,7 @@ class ValidatedGraph:
     report_deadlock: bool
     status_handlers: tuple[Any, ...]
     type: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[GraphWarning, ...] = ()
 
     @property
     def is_unthrottled(self) -> bool:

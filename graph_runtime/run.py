@@ -23,6 +23,7 @@ from graph_runtime.errors import (
     reason_of,
 )
 from graph_runtime.packet import EMPTY, Packet
+from graph_runtime.silence import Silence
 from graph_runtime.states import NodeEvent, NodeState, RunEvent, RunState
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Run:
         self.registry = registry
         self._is_cleaning_up = False
         self._is_finished = False
+        #: Made at the end of a run without errors in which some stream had no packets.
+        self.silence: Silence | None = None
 
     # Packets in -----------------------------------------------------------------------------------
 
@@ -285,6 +288,9 @@ class Run:
             if self._is_cleaning_up:
                 return None
             self._is_cleaning_up = True
+            streams = self.streams.values()
+            if not self.scheduler.errors and not all(stream.num_packets for stream in streams):
+                self.silence = Silence(self.plan, self.scheduler.nodes, self.streams)
             return self._prepare_closing(self.error)
 
     def _prepare_closing(self, error: RunError | None) -> list[Node]:

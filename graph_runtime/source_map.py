@@ -5,6 +5,7 @@ from __future__ import annotations
 from graph_runtime.errors import GraphSyntaxError
 from graph_runtime.text_tokens import Kind, Tokens
 
+_PORTS = ("input_stream", "output_stream", "input_side_packet", "output_side_packet")
 _OPENING = ("{", "<", "[")
 _CLOSING = ("}", ">", "]")
 
@@ -23,6 +24,20 @@ def node_positions(text: str) -> list[tuple[int, int]]:
     except GraphSyntaxError:
         pass  # the parser is who reports it
     return _places(text, offsets)
+
+
+def port_positions(text: str) -> dict[str, tuple[int, int]]:
+    """Line and column, from 1, of the streams and side packets that a graph's text names outside of
+    nodes, by their text such as ``TAG:name``; of each the last: outputs follow inputs."""
+    found: dict[str, int] = {}
+    tokens = Tokens("", "")
+    try:
+        tokens = Tokens(text, "")
+        _collect_ports(tokens, found)
+    except GraphSyntaxError:
+        pass
+    by_offset = sorted(found, key=found.__getitem__)
+    return dict(zip(by_offset, _places(text, [found[each] for each in by_offset]), strict=True))
 
 
 def _places(text: str, offsets: list[int]) -> list[tuple[int, int]]:
@@ -56,3 +71,21 @@ def _collect(tokens: Tokens, offsets: list[int]) -> None:
         elif token.kind is Kind.SYMBOL and token.text in _CLOSING:
             depth -= 1
             in_list = in_list and depth > 0
+
+
+def _collect_ports(tokens: Tokens, found: dict[str, int]) -> None:
+    """The offsets of the graph's own ports, whose values are strings or lists of strings."""
+    depth = 0
+    while tokens.current.kind is not Kind.END:
+        token = tokens.advance()
+        if depth == 0 and token.kind is Kind.WORD and token.text in _PORTS:
+            tokens.skip(":")
+            tokens.skip("[")
+            while tokens.current.kind is Kind.STRING:
+                value = tokens.advance()
+                found[value.text[1:-1]] = value.offset
+                tokens.skip(",")
+        elif token.kind is Kind.SYMBOL and token.text in _OPENING:
+            depth += 1
+        elif token.kind is Kind.SYMBOL and token.text in _CLOSING:
+            depth = max(0, depth - 1)

@@ -42,7 +42,7 @@ def parse_tag_index_name(text: str) -> TagIndexName:
     if match is None:
         raise GraphConfigError(
             f'TAG:index:name is invalid, "{text}" does not match "{STREAM_PATTERN}" '
-            '(examples: "TAG:name" "VIDEO:2:name_b", "longer_name").'
+            f'(examples: "TAG:name" "VIDEO:2:name_b", "longer_name").{_remedy(text)}'
         )
     tag, index, name = match.groups()
     if tag is None:
@@ -61,6 +61,18 @@ def parse_tag_index(text: str) -> tuple[str, int]:
         )
     tag, index = match.groups()
     return tag or "", _checked_index(text, index)
+
+
+def _remedy(text: str) -> str:
+    """What was probably meant by an entry that is none, with a leading space, or ""."""
+    *tags, name = (part.strip() for part in text[:200].split(":"))
+    name = re.sub(r"[^a-z0-9_]", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    if tags:
+        tags[0] = re.sub(r"[^A-Z0-9_]", "_", tags[0].upper())
+    meant = ":".join((*tags, name))
+    if meant == text or _STREAM.match(meant) is None:
+        return ""
+    return f' Tags are in capitals, names are not: write "{meant}".'
 
 
 def _checked_index(text: str, index: str | None) -> int:

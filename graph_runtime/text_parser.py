@@ -37,13 +37,63 @@ _CLOSING = {"{": "}", "<": ">"}
 _COMMON_ENDING = re.compile(r"(calc[a-z]*?)?opt[a-z]*$")
 
 
+#: Beyond this many errors of one text the rest would be noise.
+MAX_ERRORS = 100
+
+_OWN_OPTIONS = "the options of your own calculators are registered when their module is imported"
+_OPTIONS = frozenset((ANY, "mediapipe.CalculatorOptions", "mediapipe.MediaPipeOptions"))
+
+
 def parse_text(text: str, message: Message, source: str) -> None:
-    """Read ``text`` into ``message``. Raises GraphSyntaxError; ``message`` is half filled then."""
-    _Parser(text, source).parse(message)
+    """Read ``text`` into ``message``.
+
+    Raises:
+        GraphSyntaxError: the first of all errors, which has the `others`; ``message`` is half
+            filled.
+    """
+    errors: list[GraphSyntaxError] = []
+    read_text(text, message, source, errors)
+    if errors:
+        raise with_others(errors)
+
+
+def read_text(text: str, message: Message, source: str, errors: list[GraphSyntaxError]) -> bool:
+    """Read as much of ``text`` into ``message`` as can be read, and add what is wrong to
+    ``errors``.
+
+    A field or block that is wrong is skipped. False when something besides options is missing in
+    ``message``, so that it says little about the rest of the graph.
+    """
+    try:
+        parser = _Parser(text, source, errors)
+        parser.parse(message)
+    except GraphSyntaxError as error:
+        errors.append(error)
+        return False
+    return not parser.is_incomplete
+
+
+def with_others(errors: list[GraphSyntaxError]) -> GraphSyntaxError:
+    """The first error, with the others in its text."""
+    first, *others = errors
+    if not others:
+        return first
+    return GraphSyntaxError(
+        first.reason,
+        source=first.source,
+        line=first.line,
+        column=first.column,
+        hint=first.hint,
+        others=others,
+    )
 
 
 class _Parser:
-    def __init__(self, text: str, source: str) -> None:
+    """``is_incomplete``: something was skipped that is no part of options."""
+
+    def __init__(self, text: str, source: str, errors: list[GraphSyntaxError]) -> None:
+        self._errors = errors
+        self.is_incomplete = False
         self._tokens = Tokens(text, source)
         # The messages that are open, from the outermost: type and opening token.
         self._open: list[tuple[MessageType, Token]] = []
@@ -58,6 +108,7 @@ class _Parser:
             raise tokens.error(f"messages are nested more than {MAX_DEPTH} deep", opening)
         self._open.append((message.DESCRIPTOR, opening))
         seen: dict[str, Token] = {}
+        errors_before = len(self._errors)
         while not (tokens.skip(closing) if closing else tokens.current.kind is Kind.END):
             if tokens.current.kind is Kind.END:
                 line, column = tokens.place(opening.offset)
@@ -68,7 +119,8 @@ class _Parser:
                 )
             self._field(message, seen)
             tokens.skip(",", ";")
-        self._refuse_missing(message, seen, opening)
+        if len(self._errors) == errors_before:  # else it may be there, misspelt
+            self._refuse_missing(message, seen, opening)
         self._open.pop()
 
     def _field(self, message: Message, seen: dict[str, Token]) -> None:
@@ -82,7 +134,10 @@ class _Parser:
         descriptor = message.DESCRIPTOR
         field = descriptor.fields_by_name.get(name.text)
         if field is None:
-            raise self._unknown_field(descriptor, name)
+            self._report(self._unknown_field(descriptor, name))
+            tokens.advance()
+            self._skip_value()
+            return
         tokens.advance()
         self._refuse_twice(field, name, seen)
         self._value(message, field, name)
@@ -97,18 +152,24 @@ class _Parser:
         kind = message.DESCRIPTOR
         if kind.full_name == ANY:
             if seen:
-                raise tokens.error(
-                    "one google.protobuf.Any holds one message",
-                    name,
-                    "write another `node_options { ... }` for another message",
+                self._report(
+                    tokens.error(
+                        "one google.protobuf.Any holds one message",
+                        name,
+                        "write another `node_options { ... }` for another message",
+                    )
                 )
+                self._skip_value()
+                return
             for field in kind.fields:
                 self._refuse_twice(field, name, seen)
             self._any(message, name)
             return
         extension = find_extension(name.text)
         if extension is None or extension.containing_type.full_name != kind.full_name:
-            raise self._unknown_extension(kind, extension, name)
+            self._report(self._unknown_extension(kind, extension, name))
+            self._skip_value()
+            return
         self._refuse_twice(extension, name, seen)
         self._value(message, extension, name)
 
@@ -116,7 +177,9 @@ class _Parser:
         prefix, _, type_name = name.text.rpartition("/")
         kind = find_message(type_name)
         if kind is None or not prefix:
-            raise self._unknown_any(kind, type_name, name)
+            self._report(self._unknown_any(kind, type_name, name))
+            self._skip_value()
+            return
         self._tokens.skip(":")
         value = class_of(kind)()
         self._message(value, name)
@@ -127,11 +190,14 @@ class _Parser:
         tokens = self._tokens
         colon = tokens.skip(":")
         if field.message_type is None and not colon:
-            raise tokens.error(
+            error = tokens.error(
                 f"expected `:` after `{name.text}`, found {tokens.current}",
                 tokens.current,
                 f"{name.text} is {text_scalars.kind_of(field)}",
             )
+            if tokens.current.kind not in (Kind.STRING, Kind.NUMBER):
+                raise error
+            self._report(error)
         read = self._read_message if field.message_type is not None else self._read_scalar
         if not is_repeated(field):
             read(message, field, name)
@@ -161,7 +227,13 @@ class _Parser:
                 )
 
     def _read_scalar(self, message: Any, field: FieldType, name: Token) -> None:
-        value = text_scalars.read(self._tokens, field)
+        tokens = self._tokens
+        try:
+            value = text_scalars.read(tokens, field)
+        except GraphSyntaxError as error:
+            self._report(error)
+            self._skip_scalar()
+            return
         if field.is_extension:
             if is_repeated(field):
                 message.Extensions[field].append(value)
@@ -204,6 +276,74 @@ class _Parser:
         tokens.advance()
         self._fields(message, opening, _CLOSING[opening.text])
 
+    # Going on after an error.
+
+    def _report(self, error: GraphSyntaxError) -> None:
+        """Add an error after which reading can go on.
+
+        Raises:
+            GraphSyntaxError: there are too many.
+        """
+        if len(self._errors) >= MAX_ERRORS - 1:
+            raise error
+        self._errors.append(error)
+        if not any(kind.full_name in _OPTIONS for kind, _ in self._open):
+            self.is_incomplete = True
+
+    def _skip_value(self) -> None:
+        """Step over what stands after the name of a field that is not known."""
+        tokens = self._tokens
+        tokens.skip(":")
+        if not tokens.at("{", "<", "["):
+            self._skip_scalar()
+            return
+        closings: list[tuple[str, Token]] = []
+        while True:
+            token = tokens.current
+            if token.kind is Kind.END:
+                line, column = tokens.place(closings[-1][1].offset)
+                raise tokens.error(
+                    f"the text ends, but the `{closings[-1][1].text}` at {line}:{column} is still "
+                    f"open",
+                    token,
+                    f"add `{closings[-1][0]}`",
+                )
+            if tokens.at("["):
+                is_name = tokens.bracketed() is not None
+                if not is_name:
+                    closings.append(("]", tokens.advance()))
+            elif tokens.at("{", "<"):
+                closings.append((_CLOSING[token.text], tokens.advance()))
+            elif tokens.at("}", ">", "]"):
+                closing, opening = closings.pop()
+                if token.text != closing:
+                    line, column = tokens.place(opening.offset)
+                    raise tokens.error(
+                        f"expected `{closing}` for the `{opening.text}` at {line}:{column}, found "
+                        f"{token}",
+                        token,
+                    )
+                tokens.advance()
+            else:
+                tokens.advance()
+            if not closings:
+                return
+
+    def _skip_scalar(self) -> None:
+        """Step over one value; over nothing where the next field begins instead of one."""
+        tokens = self._tokens
+        tokens.skip("-")
+        token = tokens.current
+        if token.kind is Kind.STRING:
+            while tokens.current.kind is Kind.STRING:
+                tokens.advance()
+        elif token.kind is Kind.NUMBER:
+            tokens.advance()
+        elif token.kind is Kind.WORD:
+            tokens.advance()
+            if tokens.at(":", "{", "<"):
+                tokens.current = token
+
     # What is wrong, and what would be right.
 
     def _refuse_twice(self, field: FieldType, name: Token, seen: dict[str, Token]) -> None:
@@ -212,22 +352,28 @@ class _Parser:
         first = seen.get(field.full_name)
         if first is not None:
             line, column = self._tokens.place(first.offset)
-            raise self._tokens.error(
-                f"`{name.text}` is set a second time; the first is at {line}:{column}",
-                name,
-                "only a repeated field may stand more than once",
+            self._report(
+                self._tokens.error(
+                    f"`{name.text}` is set a second time; the first is at {line}:{column}",
+                    name,
+                    "only a repeated field may stand more than once",
+                )
             )
+            return
         seen[field.full_name] = name
         group = field.containing_oneof
         if group is None or len(group.fields) == 1:
             return
         for other in group.fields:
             if other is not field and other.full_name in seen and other.name != field.name:
-                raise self._tokens.error(
-                    f"`{name.text}` cannot be set together with `{other.name}`",
-                    name,
-                    f"at most one of {_listed(member.name for member in group.fields)}",
+                self._report(
+                    self._tokens.error(
+                        f"`{name.text}` cannot be set together with `{other.name}`",
+                        name,
+                        f"at most one of {_listed(member.name for member in group.fields)}",
+                    )
                 )
+                return
 
     def _refuse_missing(self, message: Message, seen: dict[str, Token], opening: Token) -> None:
         kind = message.DESCRIPTOR
@@ -239,7 +385,7 @@ class _Parser:
             if is_required(field) and field.full_name not in seen
         ]
         if missing:
-            raise self._tokens.error(f"{kind.full_name} needs {_listed(missing)}", opening)
+            self._report(self._tokens.error(f"{kind.full_name} needs {_listed(missing)}", opening))
 
     def _not_a_field(self, token: Token) -> GraphSyntaxError:
         kind, opening = self._open[-1]
@@ -262,7 +408,8 @@ class _Parser:
         for outer, _ in reversed(self._open[:-1]):
             if name.text in outer.fields_by_name:
                 line, column = self._tokens.place(opening.offset)
-                return self._tokens.error(
+                # Without that brace nothing that follows stands where it was meant to.
+                raise self._tokens.error(
                     message,
                     name,
                     f"it is a field of {outer.full_name}: is a `}}` missing for the"
@@ -294,7 +441,7 @@ class _Parser:
         elif find_message(bare) is not None:
             hint = f"{bare} does not extend {kind.full_name}; it can stand in node_options"
         else:
-            hint = _nearest_types(name.text, known) or ""
+            hint = _nearest_types(name.text, known) or _OWN_OPTIONS
         return self._tokens.error(
             f"no extension `[{name.text}]` of {kind.full_name} is registered", name, hint
         )
@@ -318,8 +465,7 @@ class _Parser:
         return self._tokens.error(
             f"no message type `{type_name}` is registered",
             name,
-            _nearest_types(type_name, option_types())
-            or "the options of your own calculators are registered when their module is imported",
+            _nearest_types(type_name, option_types()) or _OWN_OPTIONS,
         )
 
 

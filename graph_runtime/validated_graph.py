@@ -7,8 +7,8 @@ first error, this goes on as far as what follows still makes sense.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from graph_runtime.calculator import Calculator, options_of
 from graph_runtime.contract import CalculatorContract, options_of_node
@@ -24,11 +24,20 @@ from graph_runtime.errors import (
 from graph_runtime.executor_plan import plan_executors
 from graph_runtime.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.input_handlers.handler import InputStreamHandler
+from graph_runtime.link_errors import (
+    check_apart,
+    defined_twice,
+    no_output_producer,
+    no_producer,
+    type_hint,
+    undeclared_executor,
+)
 from graph_runtime.names import canonical_names, debug_name
 from graph_runtime.node_order import CycleError, topological_order
 from graph_runtime.packet_type import PacketType
 from graph_runtime.plan import (
     GraphInputPlan,
+    GraphWarning,
     InputPlan,
     NodePlan,
     OutputPlan,
@@ -36,14 +45,13 @@ from graph_runtime.plan import (
     ValidatedGraph,
 )
 from graph_runtime.registry import REGISTRY, Registry, unknown_calculator
+from graph_runtime.stall_check import stall_warnings
 from graph_runtime.subgraph import expand_subgraphs
 from graph_runtime.tag_map import TagMap, parse_tag_index, parse_tag_index_name
 
-if TYPE_CHECKING:
-    pass
-
 DEFAULT_MAX_QUEUE_SIZE = 100
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
+_DUMP = "\nFor calculator:\n"
 OUTPUT_HANDLER = "InOrderOutputStreamHandler"
 
 
@@ -106,7 +114,7 @@ class _Validation:
         self.provided_executors = provided_executors
         self.positions = positions
         self.findings: list[GraphError] = []
-        self.warnings: list[str] = []
+        self.warnings: list[GraphWarning] = []
         self.drafts: list[_Draft] = []
 
     def run(self) -> ValidatedGraph:
@@ -133,13 +141,16 @@ class _Validation:
             self._check_producers()
         if self.findings:
             raise ValidationError(self.findings)
-        return self._plan()
+        plan = self._plan()
+        self._warn_of_outputs()
+        return replace(plan, warnings=(*self.warnings, *stall_warnings(plan)))
 
     # Findings -------------------------------------------------------------------------------------
 
     def _report(self, error: GraphError, origin: int | None = None) -> None:
         if origin is not None and self.positions is not None and origin < len(self.positions):
-            located = GraphConfigError(f"{self.positions[origin]}: {error}", code=error.code)
+            text = str(error).partition(_DUMP)[0]  # which node it is, its place tells
+            located = GraphConfigError(f"{self.positions[origin]}: {text}", code=error.code)
             located.__cause__ = error
             error = located
         self.findings.append(error)
@@ -183,15 +194,9 @@ class _Validation:
             raise GraphConfigError(
                 f"{node.calculator}::GetContract failed to validate: \n" + "\n".join(problems)
             )
-        handler_name, handler, settings = self._handler(node, contract, inputs)
+        handler_name, handler, settings = self._handler(node, contract, inputs, origin)
         if node.executor and node.executor not in self.executors:
-            self._report(
-                GraphConfigError(
-                    f'The executor "{node.executor}" is not declared in an ExecutorConfig. '
-                    f'(node "{name}"){did_you_mean(node.executor, self.executors)}'
-                ),
-                origin,
-            )
+            self._report(undeclared_executor(node.executor, name, self.executors), origin)
         return _Draft(
             node,
             origin,
@@ -213,10 +218,11 @@ class _Validation:
         )
 
     def _handler(
-        self, node: Any, contract: CalculatorContract, inputs: TagMap
+        self, node: Any, contract: CalculatorContract, inputs: TagMap, origin: int
     ) -> tuple[str, type[InputStreamHandler], Any]:
         """The node's handler beats the graph's, the graph's beats the contract's."""
         name, options = contract.input_stream_handler, contract.input_stream_handler_options
+        wanted = name
         for holder in (node, self.config):
             if holder.HasField("input_stream_handler"):
                 given = holder.input_stream_handler
@@ -247,6 +253,18 @@ class _Validation:
             raise GraphConfigError(
                 f'node "{contract.node_name}": {error}', code=error.code
             ) from error
+        is_own = node.HasField("input_stream_handler")
+        if wanted and name != wanted and not is_own:  # what the node itself says is meant
+            self.warnings.append(
+                GraphWarning(
+                    f"{node.calculator} is written for {wanted}, and the input_stream_handler of "
+                    f"the graph makes it {name}",
+                    contract.node_name,
+                    origin,
+                    f'give the node input_stream_handler {{ input_stream_handler: "{wanted}" }}',
+                )
+            )
+        check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
         return name, handler, settings
 
     def _check_other_parts(self) -> None:
@@ -282,7 +300,7 @@ class _Validation:
         for place, (node, origin) in enumerate(zip(self.config.node, self.origins, strict=True)):
             for stream in _names(node.input_stream):
                 if stream not in produced:
-                    self._report(_no_producer(stream, place, names[place], produced), origin)
+                    self._report(no_producer(stream, place, names[place], produced), origin)
 
     def _link(self) -> None:
         self._sort()
@@ -312,13 +330,17 @@ class _Validation:
                             code=Code.INTERNAL,
                         )
                     else:
-                        error = _no_producer(name, node_id, draft.name, self.producers)
+                        error = no_producer(name, node_id, draft.name, self.producers)
                     self._report(error, draft.origin)
                     continue
                 if is_back_edge and name in available:
                     self.warnings.append(
-                        f'node "{draft.name}": back_edge of input stream "{name}" is not needed, '
-                        f"its producer comes earlier"
+                        GraphWarning(
+                            f'back_edge of input stream "{name}" is not needed, its producer comes '
+                            f"earlier",
+                            draft.name,
+                            draft.origin,
+                        )
                     )
                 self.consumers.setdefault(name, []).append((node_id, place))
                 self.edges.append((self._type_of(producer), types[place], name, draft))
@@ -327,10 +349,9 @@ class _Validation:
 
     def _produce(self, name: str, node_id: int, place: int, origin: int | None) -> None:
         if name in self.producers:
-            self._report(
-                GraphConfigError(f'Output Stream "{name}" defined twice.', code=Code.UNKNOWN),
-                origin,
-            )
+            first = self.producers[name][0]
+            maker = self.drafts[first].name if first < len(self.drafts) else None
+            self._report(defined_twice(name, maker), origin)
         else:
             self.producers[name] = (node_id, place)
 
@@ -372,7 +393,8 @@ class _Validation:
                             f'Input side packet "{name}" of Calculator '
                             f'"{debug_name(draft.config)}" expected a packet of type '
                             f'"{wanted.name}" but the connected output side packet will be of '
-                            f'type "{made.name}"',
+                            f'type "{made.name}"; it is made by node '
+                            f'"{self.drafts[producer[0]].name}"\n{type_hint(made, wanted)}',
                             code=Code.UNKNOWN,
                         ),
                         draft.origin,
@@ -399,11 +421,29 @@ class _Validation:
                     GraphConfigError(
                         f'Input stream "{name}" of calculator "{debug_name(draft.config)}" expects '
                         f'packets of type "{consumed.name}" but the connected output stream will '
-                        f'contain packets of type "{produced.name}"',
+                        f'contain packets of type "{produced.name}"; {self._maker_of(name)}\n'
+                        f"{type_hint(produced, consumed)}",
                         code=Code.UNKNOWN,
                     ),
                     draft.origin,
                 )
+
+    def _maker_of(self, stream: str) -> str:
+        node_id, _ = self.producers[stream]
+        if node_id < len(self.drafts):
+            return f'it is made by node "{self.drafts[node_id].name}"'
+        others = [
+            draft.name for _, _, name, draft in self.edges if name == stream and draft is not None
+        ]
+        return f"it is an input stream of the graph, whose readers are {', '.join(others)}"
+
+    def _warn_of_outputs(self) -> None:
+        """MediaPipe does not look at the outputs of a graph that is no subgraph."""
+        if not self.drafts:
+            self.warnings.append(GraphWarning("the graph has no nodes, so it does nothing"))
+        for name in self.graph_outputs.names:
+            if name not in self.producers:
+                self.warnings.append(GraphWarning(no_output_producer(name, self.producers)))
 
     # Order ----------------------------------------------------------------------------------------
 
@@ -486,7 +526,6 @@ class _Validation:
             report_deadlock=config.report_deadlock,
             status_handlers=tuple(config.status_handler),
             type=config.type,
-            warnings=tuple(self.warnings),
         )
 
     def _node_plan(self, node_id: int, draft: _Draft, ancestors: list[tuple[int, ...]]) -> NodePlan:
@@ -553,6 +592,7 @@ class _Validation:
             # A negative number is a node that never runs, as in MediaPipe.
             max_in_flight=draft.config.max_in_flight or 1,
             source_layer=draft.config.source_layer,
+            origin=draft.origin,
         )
 
     def _ancestors(self) -> list[tuple[int, ...]]:
@@ -582,13 +622,13 @@ def _tag_maps(node: Any) -> list[TagMap]:
         try:
             maps.append(TagMap(getattr(node, field)))
         except GraphConfigError as error:
-            problems.append(str(error))
+            problems.append(f"{field}: {error}")
             code = error.code
     if problems:
         raise GraphConfigError(
             "Unable to initialize TagMaps for node.\n"
             + "\n".join(problems)
-            + f"\nFor calculator:\n{str(node)[:2000]}",
+            + f"{_DUMP}{str(node)[:2000]}",
             code=code,
         )
     return maps
@@ -621,11 +661,3 @@ def _names(entries: Any) -> list[str]:
         except GraphConfigError:
             continue  # reported with its node
     return names
-
-
-def _no_producer(name: str, place: int, node_name: str, known: Any) -> GraphError:
-    return GraphConfigError(
-        f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
-        f"a corresponding output stream.{did_you_mean(name, known)}",
-        code=Code.UNKNOWN,
-    )

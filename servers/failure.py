@@ -80,7 +80,8 @@ def _of_run(run: RunError) -> Failure:
     first = causes[0] if causes else run
     if isinstance(first, GraphError) and not isinstance(first, (*_MISUSE, CalculatorError)):
         return _by_code(first)
-    return _internal(first)
+    # With the node's name; what the calculator raised is its cause.
+    return _internal(run.errors[0] if run.errors else run)
 
 
 def _of_request(error: RequestError) -> Failure:

@@ -16,7 +16,7 @@ from graph_runtime import (
 )
 from graph_runtime.graph_config import MAX_BYTES
 from graph_runtime.regular_file import read_regular_file
-from graph_runtime.source_map import node_positions
+from graph_runtime.source_map import node_positions, port_positions
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
 _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(\S+)\s*$", re.M)
@@ -32,17 +32,28 @@ class GraphSource:
         files: of all these; none of a graph that was made.
         registry: what its nodes are made from, subgraph files beside it included.
 
+    Args:
+        errors: where errors in options go that do not keep the rest of the graph from being
+            checked; without it they are raised.
+
     Raises:
         GraphError: it cannot be read, or does not parse.
     """
 
-    def __init__(self, path: str, registry: Registry, *, text: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        registry: Registry,
+        *,
+        text: str | None = None,
+        errors: list[GraphSyntaxError] | None = None,
+    ) -> None:
         self.path = path
         self.registry = Registry(registry)
         self._is_file = text is None
         self.files: list[Path] = []
         if text is None:
-            self.config = load_graph_config(path)
+            self.config = load_graph_config(path, errors=errors)
             self.configs = [self.config]
             self.files.append(Path(path))
             self._register_neighbours()
@@ -60,13 +71,26 @@ class GraphSource:
 
     def positions(self) -> list[str] | None:
         """``file:line:column`` of each node, in order; None without a text file."""
+        places = self.node_places()
+        if places is None:
+            return None
+        return [f"{self.path}:{line}:{column}" for line, column in places]
+
+    def node_places(self) -> list[tuple[int, int]] | None:
+        """Line and column of each node, in order; None without a text file."""
         text = self._text()
         if text is None:
             return None
         places = node_positions(text)
-        if len(places) != len(self.config.node):
-            return None
-        return [f"{self.path}:{line}:{column}" for line, column in places]
+        return places if len(places) == len(self.config.node) else None
+
+    def place_in(self, message: str) -> tuple[int, int] | None:
+        """Line and column of the stream or side packet of the graph itself that a message quotes;
+        None where it quotes none."""
+        for entry, place in port_positions(self._text() or "").items():
+            if f'"{entry}"' in message or f'"{entry.rpartition(":")[2]}"' in message:
+                return place
+        return None
 
     def queue_size(self) -> int | Literal["AUTO"]:
         """What the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO`` asks for; 0 without one.

@@ -53,6 +53,7 @@ from servers.graph_inference import (
 )
 from servers.graph_source import GraphSource
 from servers.in_flight import InFlight
+from servers.servable_graph import check_servable
 from servers.text_generation import TextModel
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ async def load_graph(
     source, plan = await in_file_thread(
         f'the files of the graph "{entry.name}"', _validated, entry, registry
     )
+    check_servable(plan)
     settings = settings or GraphSettings()
     resource_settings = ResourceSettings(
         entry.directory,
@@ -264,6 +266,8 @@ class LoadedGraph:
                 raise
             finally:
                 packets.flush()
+            if reason := graph.silence(self.response_stream):
+                raise no_answer(self._name, reason)
 
     # KServe ---------------------------------------------------------------------------------------
 
@@ -392,6 +396,14 @@ class LoadedGraph:
             self._metrics.end_graph(self._runs)
             self._runs = None
         await self._resources.close()
+
+
+def no_answer(name: str, reason: str) -> RequestError:
+    """The error of a request that the graph ``name`` did not answer, in its own words."""
+    _log.error("%s: the graph gave no answer: %s", name, reason)
+    return RequestError(
+        f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
+    )
 
 
 def request_stream_of(plan: ValidatedGraph) -> str:

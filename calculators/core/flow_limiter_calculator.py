@@ -61,6 +61,7 @@ class FlowLimiterCalculator(Calculator):
     """
 
     options = Options("mediapipe.FlowLimiterCalculatorOptions")
+    settles_outputs = True
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:

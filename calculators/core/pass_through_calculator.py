@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from calculators.core.headers import copy_headers
 from graph_runtime import EMPTY, Calculator, CalculatorContext, CalculatorContract
+from graph_runtime.tag_map import port_label
 
 
 class PassThroughCalculator(Calculator):
@@ -35,7 +38,7 @@ class PassThroughCalculator(Calculator):
         contract.require(
             list(inputs) == list(outputs),
             "Input and output streams to PassThroughCalculator must use matching tags and indexes. "
-            f"The inputs are {list(inputs)}, the outputs {list(outputs)}.",
+            f"The inputs are {_labels(inputs)}, the outputs {_labels(outputs)}.",
         )
         for key in inputs:
             outputs[key].set_same_as(inputs[key].set_any())
@@ -43,7 +46,7 @@ class PassThroughCalculator(Calculator):
         contract.require(
             not len(side_outputs) or list(side_inputs) == list(side_outputs),
             "Input and output side packets to PassThroughCalculator must use matching tags and "
-            f"indexes. The inputs are {list(side_inputs)}, the outputs {list(side_outputs)}.",
+            f"indexes. The inputs are {_labels(side_inputs)}, the outputs {_labels(side_outputs)}.",
         )
         for key in side_inputs:
             side_inputs[key].set_any()
@@ -68,3 +71,7 @@ class PassThroughCalculator(Calculator):
             packet = shard.packet
             if packet.payload is not EMPTY:
                 output.add_packet(packet)
+
+
+def _labels(ports: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(port_label(*key) for key in ports) or "none"

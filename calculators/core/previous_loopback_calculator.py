@@ -48,6 +48,7 @@ class PreviousLoopbackCalculator(Calculator):
     timestamp_offset = None
     process_timestamp_bounds = True
     input_stream_handler = "ImmediateInputStreamHandler"
+    settles_outputs = True
 
     def open(self, cc: CalculatorContext) -> None:
         self._mains: deque[_Main] = deque()

@@ -30,6 +30,7 @@ from calculators.request_record import GenerationRecord
 from graph_runtime import (
     Calculator,
     CalculatorContext,
+    CalculatorContract,
     Cancelled,
     Code,
     GraphError,
@@ -79,6 +80,10 @@ class HttpLLMCalculator(Calculator):
     resources = SideIn[dict[str, Any]]("LLM_NODE_RESOURCES")
     contexts = SideIn[dict[str, Any]]("LLM_NODE_EXECUTION_CONTEXTS", optional=True)
     timestamp_offset = None
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
         servable = cc.side(self.resources).get(cc.node_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from calculators.device_name import device_problem
 from calculators.llm.engine_metrics import watch_engine
 from calculators.llm.images.media_rules import MediaRules
 from calculators.llm.options.node_options import read_node_options
@@ -29,7 +30,13 @@ class LlmResourceInitializer:
         return calculator.endswith("LLMCalculator")
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        return read_node_options(node, settings).warnings
+        options = read_node_options(node, settings)
+        draft = options.engine.draft
+        devices = {"device": options.engine.device, "draft_device": draft.device if draft else ""}
+        for field, device in devices.items():
+            if device and (problem := device_problem(device)):
+                raise ResourceError(f'node "{node.config.name}": {field}: {problem}')
+        return options.warnings
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         # In a thread: with adapters it reads the whole model file.

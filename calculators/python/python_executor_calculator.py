@@ -94,6 +94,8 @@ class PythonExecutorCalculator(Calculator):
         )
         # A generator's outputs have times of their own.
         contract.timestamp_offset = None if inputs.has_tag(LOOPBACK) else 0
+        if inputs.has_tag(LOOPBACK):
+            contract.set_apart(LOOPBACK)
 
     def open(self, cc: CalculatorContext) -> None:
         node = cc.side(self.resources).get(cc.node_name)

@@ -53,3 +53,7 @@ class DefaultInputStreamHandler(SyncSet, InputStreamHandler):
                 f"is {size} and max_in_flight is {max_in_flight}; one of them must be 1"
             )
         return Settings(size)
+
+    @classmethod
+    def sync_groups(cls, count: int, settings: Any) -> list[list[int]]:
+        return [list(range(count))]

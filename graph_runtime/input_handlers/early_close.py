@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graph_runtime import timestamp as ts
 from graph_runtime.input_handlers.handler import (
     CLOSE,
@@ -16,6 +18,10 @@ class EarlyCloseInputStreamHandler(InputStreamHandler):
     """Closes as soon as any stream is empty and done; what the others still hold is lost."""
 
     is_packet_driven = False
+
+    @classmethod
+    def sync_groups(cls, count: int, settings: Any) -> list[list[int]]:
+        return [list(range(count))]
 
     def readiness(self) -> Readiness:
         earliest = min_bound = ts.DONE

@@ -64,6 +64,14 @@ class InputStreamHandler(ABC):
         """
         return None
 
+    @classmethod
+    def sync_groups(cls, count: int, settings: Any) -> list[list[int]] | None:
+        """The ids of ``count`` streams, by the groups that are waited for together.
+
+        None when that is only known at run time. ``settings``: the result of `prepare`.
+        """
+        return None
+
     @abstractmethod
     def readiness(self) -> Readiness:
         """Ready? Sets ``time``."""

@@ -33,6 +33,10 @@ class ImmediateInputStreamHandler(InputStreamHandler):
         #: Per stream: the timestamp it is ready at, or UNSET.
         self.ready_times = [ts.UNSET] * len(streams)
 
+    @classmethod
+    def sync_groups(cls, count: int, settings: Any) -> list[list[int]]:
+        return [[place] for place in range(count)]
+
     def readiness(self) -> Readiness:
         input_time = min_bound = ts.DONE
         became_done = False

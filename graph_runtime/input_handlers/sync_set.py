@@ -79,6 +79,10 @@ class SyncSetInputStreamHandler(InputStreamHandler):
     def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> list[list[int]]:
         return _places(tag_map, options)
 
+    @classmethod
+    def sync_groups(cls, count: int, settings: list[list[int]]) -> list[list[int]]:
+        return settings
+
     def readiness(self) -> Readiness:
         if self._ready is not None:
             self.time = self._ready_time

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
+from calculators.device_name import device_problem
 from graph_runtime import GraphError, Registry
 from servers.author_code import ModuleImports, registry_with
-from servers.cli.graph_check import check_graph
 from servers.cli.served_graph_check import check_served_graph
-from servers.config import ConfigError, ModelEntry, read_config
+from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
+from servers.config.json_text import parse_json
 from servers.finding import Finding
 from servers.models.version_paths import version_paths
+
+_NO_FILE: Final = "no such file"
 
 
 def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
@@ -22,18 +29,18 @@ def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
         config = read_config(path)
     except ConfigError as error:
         return list(error.findings), ""
-    findings = list(config.findings)
+    findings = [*config.findings, *_of_python_paths(path)]
     shared = registry_with(config.python_path, registry)
-    findings += _of_modules(shared)
+    findings += _of_modules(shared, config.python_path)
     models = {entry.name: entry for entry in config.models}
     for entry in config.graphs:
         own = registry_with(entry.python_path, shared.registry)
-        findings += _of_modules(own)
+        findings += _of_modules(own, entry.python_path)
         shown = _shown(str(entry.graph_path))
-        found, _ = check_graph(shown, own.registry)
-        if all(finding.severity != "error" for finding in found):
-            found += check_served_graph(shown, entry, own.registry, models)
-        findings += found
+        findings += [
+            _with_origin(each, entry, path) if each.message == _NO_FILE else each
+            for each in check_served_graph(shown, entry, own.registry, models)
+        ]
     findings += [finding for entry in config.models for finding in _of_model(path, entry)]
     content = [
         f"{len(found)} {name if len(found) == 1 else name + 's'}"
@@ -43,10 +50,51 @@ def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
     return findings, ", ".join(content)
 
 
-def _of_modules(imports: ModuleImports) -> list[Finding]:
+def _with_origin(finding: Finding, entry: GraphEntry, path: str) -> Finding:
+    return replace(
+        finding,
+        hint=f'the graph "{entry.name}" of {path} has its file there, unless base_path or '
+        f"graph_path names another place",
+    )
+
+
+def _of_python_paths(path: str) -> list[Finding]:
+    """What the config names under ``python_path`` and is not there, with its line in the config."""
+    document = parse_json(Path(path).read_text(encoding="utf-8"))
+    root = Path(path).absolute().parent
+    keys = [("python_path", document.value)]
+    keys += [
+        (f"mediapipe_config_list[{index}].python_path", item)
+        for index, item in enumerate(document.value.get("mediapipe_config_list", ()))
+    ]
+    findings = []
+    for where, item in keys:
+        given = item.get("python_path", ())
+        for index, each in enumerate([given] if isinstance(given, str) else given):
+            if not (root / each).exists():
+                place = where if isinstance(given, str) else f"{where}[{index}]"
+                line, column = document.places.get(place, (None, None))
+                findings.append(
+                    Finding(
+                        path,
+                        "error",
+                        f'{place}: there is no file or directory "{each}"',
+                        line,
+                        column,
+                        hint="name a module's file, or a directory of modules; relative paths "
+                        "start at the directory of this file",
+                    )
+                )
+    return findings
+
+
+def _of_modules(imports: ModuleImports, paths: Sequence[Path]) -> list[Finding]:
+    """What cannot be imported; of paths that are not there the config's own findings tell."""
+    missing = {path for path in paths if not path.exists()}
     return [
         Finding(_shown(str(failure.file)), "error", failure.reason, line=failure.line)
         for failure in imports.failures
+        if failure.file not in missing
     ]
 
 
@@ -57,8 +105,11 @@ def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
     except GraphError as error:
         reason = f'the model "{entry.name}": {error}'
         return [] if entry.refusal else [Finding(path, "error", reason)]
+    found = []
+    if problem := device_problem(entry.settings.target_device):
+        found.append(Finding(path, "error", f'the model "{entry.name}": target_device: {problem}'))
     missing = [number for number in entry.policy.chosen(paths) if number not in paths]
-    return [
+    return found + [
         Finding(
             path,
             "error",

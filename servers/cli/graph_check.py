@@ -2,73 +2,187 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+import traceback
+from bisect import bisect_right
+from pathlib import Path
+from typing import Any, Final
 
-from graph_runtime import GraphError, GraphSyntaxError, NotFoundError, Registry, ValidationError
+from graph_runtime import (
+    GraphError,
+    GraphSyntaxError,
+    NotFoundError,
+    Registry,
+    ResourceSettings,
+    ValidatedGraph,
+    ValidationError,
+)
+from graph_runtime.author_frame import author_frame
+from graph_runtime.errors import reason_of
+from graph_runtime.plan import GraphWarning
+from graph_runtime.resources import check_resources
 from servers.cli.graph_source import GraphSource
 from servers.finding import Finding
 
+_log: Final = logging.getLogger(__name__)
+
 
 def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
-    """The findings, and what the file holds: ``3 nodes``. No error among them: it can run."""
-    try:
-        source = GraphSource(path, registry)
-    except GraphSyntaxError as error:
-        return [_of_syntax(path, error)], ""
-    except GraphError as error:
-        return [Finding(path, "error", str(error).removeprefix(f"{path}: "))], ""
-    comments = _of_comments(source)
-    try:
-        plan = source.validate()
-    except ValidationError as error:
-        places = source.positions() or []
-        findings = [_of_validation(source, finding, places) for finding in error.findings]
-        return comments + findings, ""
-    if comments:
-        return comments, ""
-    warnings = [Finding(path, "warning", warning) for warning in plan.warnings]
-    count = len(plan.nodes)
-    return warnings, f"{count} node" if count == 1 else f"{count} nodes"
+    """The findings, and what the file holds: ``3 nodes``. No error among them: it can run.
+
+    Options of nodes that name files, such as ``models_path``, start at the file's directory.
+    """
+    check = GraphCheck(path, registry)
+    if check.plan is not None:
+        settings = ResourceSettings(Path(path).absolute().parent)
+        check.add_resources(settings)
+    return check.findings, check.content
 
 
-def _of_comments(source: GraphSource) -> list[Finding]:
-    try:
-        source.queue_size()
-    except GraphSyntaxError as error:
-        return [_of_syntax(source.path, error)]
-    return []
+class GraphCheck:
+    """One graph file and its findings. ``plan`` is None when there are errors."""
 
+    def __init__(self, path: str, registry: Registry) -> None:
+        self.path = path
+        self.findings: list[Finding] = []
+        self.plan: ValidatedGraph | None = None
+        self.content = ""
+        self._places: list[tuple[int, int]] = []
+        try:
+            self._run(registry)
+        except Exception as error:
+            self.add_failure(error)
 
-def _of_syntax(path: str, error: GraphSyntaxError) -> Finding:
-    # The graph may be fine, and a subgraph file beside it broken: the error names the file.
-    return Finding(
-        error.source or path,
-        "error",
-        error.reason,
-        line=error.line,
-        column=error.column,
-        hint=error.hint,
-    )
+    def _run(self, registry: Registry) -> None:
+        errors: list[GraphSyntaxError] = []
+        try:
+            self.source = GraphSource(self.path, registry, errors=errors)
+        except GraphSyntaxError as error:
+            self.findings += [self._of_syntax(each) for each in (*errors, error, *error.others)]
+            return
+        except GraphError as error:
+            message = str(error).removeprefix(f"{self.path}: ")
+            self.findings.append(Finding(self.path, "error", message))
+            return
+        self.findings += [self._of_syntax(each) for each in errors]
+        try:
+            self.source.queue_size()
+        except GraphSyntaxError as error:
+            errors.append(error)
+            self.findings.append(self._of_syntax(error))
+        self._places = self.source.node_places() or []
+        # What the options of a node would have said is not known, so nothing else is said of it.
+        spoilt = {self._node_at(error.line, error.column) for error in errors}
+        try:
+            plan = self.source.validate()
+        except ValidationError as error:
+            for each in error.findings:
+                finding = self._of_validation(each)
+                is_spoilt = finding.line is not None and finding.column is not None
+                if is_spoilt and self._node_at(finding.line, finding.column) in spoilt:
+                    continue
+                self.findings.append(finding)
+            return
+        if errors:
+            return
+        self.findings += [self._of_warning(each) for each in plan.warnings]
+        self.plan = plan
+        count = len(plan.nodes)
+        self.content = f"{count} node" if count == 1 else f"{count} nodes"
 
+    def add_resources(self, settings: ResourceSettings) -> frozenset[str]:
+        """Look at what the nodes' resources would be made from; the side packets they supply."""
+        assert self.plan is not None
+        try:
+            checked = check_resources(self.plan, settings, self.source.registry)
+        except Exception as error:
+            self.add_failure(error)
+            return frozenset()
+        for each in checked.errors:
+            self.add("error", str(each))
+        for node, warning in checked.warnings:
+            self.add("warning", warning, node)
+        return checked.side_packets
 
-def _of_validation(source: GraphSource, error: GraphError, places: list[str]) -> Finding:
-    text, line, column, node = str(error), None, None, None
-    for place, config in zip(places, source.config.node, strict=False):
-        if text.startswith(f"{place}: "):
-            text = text[len(place) + 2 :]
-            line, column = (int(part) for part in place.rsplit(":", 2)[1:])
-            node = config.name or config.calculator
-            break
-    message, _, hint = text.partition("\nhint: ")
-    return Finding(
-        source.path,
-        "error",
-        message,
-        line=line,
-        column=column,
-        node=node,
-        hint=hint or _hint(error.__cause__ if line is not None else error),
-    )
+    def add(self, severity: Any, text: str, node: str = "", hint: str | None = None) -> None:
+        """Add a finding; what is wrong with a node has its place, and its name once."""
+        if not node and text.startswith('node "'):
+            node, _, text = text.removeprefix('node "').partition('": ')
+        line, column = None, None
+        for place, config in zip(self._places, self.source.config.node, strict=False):
+            if node and node == (config.name or config.calculator):
+                line, column = place
+                break
+        else:
+            line, column = self.source.place_in(text) or (None, None)
+        self.findings.append(Finding(self.path, severity, text, line, column, node or None, hint))
+
+    def add_failure(self, error: Exception) -> None:
+        """A fault of graphrt, or of a calculator's contract, hides no other finding."""
+        _log.debug("%s: the check failed", self.path, exc_info=error)
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        self.findings.append(
+            Finding(
+                self.path,
+                "error",
+                f"the check of this graph failed: {reason_of(error)}{place}",
+                hint="this is a fault of graphrt, so please report it with the graph; all other "
+                "findings stand",
+            )
+        )
+
+    def _node_at(self, line: int | None, column: int | None) -> int:
+        return bisect_right(self._places, (line or 0, column or 0)) - 1
+
+    def _of_syntax(self, error: GraphSyntaxError) -> Finding:
+        # The graph may be fine, and a subgraph file beside it broken: the error names the file.
+        return Finding(
+            error.source or self.path,
+            "error",
+            error.reason,
+            line=error.line,
+            column=error.column,
+            hint=error.hint,
+        )
+
+    def _of_warning(self, warning: GraphWarning) -> Finding:
+        place = None
+        if warning.origin is None:
+            place = self.source.place_in(warning.message)
+        elif warning.origin < len(self._places):
+            place = self._places[warning.origin]
+        line, column = place or (None, None)
+        return Finding(
+            self.path,
+            "warning",
+            warning.message,
+            line,
+            column,
+            warning.node or None,
+            warning.hint or None,
+        )
+
+    def _of_validation(self, error: GraphError) -> Finding:
+        text, place, node = str(error), None, None
+        for each, config in zip(self._places, self.source.config.node, strict=False):
+            prefix = f"{self.path}:{each[0]}:{each[1]}: "
+            if text.startswith(prefix):
+                text, place = text.removeprefix(prefix), each
+                node = config.name or config.calculator
+                break
+        message, _, hint = text.partition("\nhint: ")
+        cause = error.__cause__ if place is not None else error
+        line, column = place or self.source.place_in(message) or (None, None)
+        return Finding(
+            self.path,
+            "error",
+            message,
+            line=line,
+            column=column,
+            node=node,
+            hint=hint or _hint(cause) or _raised_at(cause),
+        )
 
 
 def _hint(error: Any) -> str | None:
@@ -78,3 +192,11 @@ def _hint(error: Any) -> str | None:
             "python_path of a config.json, subgraphs with `--subgraph FILE`"
         )
     return None
+
+
+def _raised_at(error: BaseException | None) -> str | None:
+    """Where the contract of an author's calculator raised what it should not."""
+    if error is None or error.__cause__ is None or isinstance(error.__cause__, GraphError):
+        return None
+    frame = author_frame(error.__cause__)
+    return None if frame is None else f"raised at {frame}"

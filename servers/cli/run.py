@@ -13,7 +13,15 @@ from typing import Any, BinaryIO
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS
-from graph_runtime import CalculatorError, GraphError, Packet, Tracer, ValidatedGraph
+from graph_runtime import (
+    CalculatorError,
+    GraphError,
+    Packet,
+    RunError,
+    Tracer,
+    ValidatedGraph,
+)
+from graph_runtime.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli.feed import FeedError, FeedLine, read_feed
 from servers.cli.feed_runner import FeedRunner, OperationFailed, text_of
@@ -84,11 +92,22 @@ def _drive(
         except GraphError as error:
             line = runner.blamed
             where = f"{line.place}: {line.operation}: " if line is not None else ""
-            status = _fail(interrupt, where + text_of(error))
+            status = _fail(interrupt, where + text_of(error), _raised_at(error))
         else:
             status = 0
+            for text in runner.graph.held_back():
+                print_warning(f"the run is over, and {text}")
         runner.abandon()
     return status
+
+
+def _raised_at(error: GraphError) -> str | None:
+    """Where in an author's calculator the first error began, for the hint."""
+    first = error.errors[0] if isinstance(error, RunError) else error
+    if isinstance(first.__cause__, GraphError):  # it says what is wrong itself
+        return None
+    frame = author_frame(first)
+    return None if frame is None else f"raised at {frame}; --verbose shows the whole traceback"
 
 
 def _fail(interrupt: Interrupt, message: str, hint: str | None = None) -> int:

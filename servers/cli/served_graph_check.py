@@ -3,75 +3,83 @@ of its nodes, side packets, models of its sessions. Nothing is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from calculators.openvino.directory_models import DirectoryModels
-from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
-from graph_runtime.resources import check_resources
+from graph_runtime import GraphError, Registry, ResourceSettings
+from servers.cli.graph_check import GraphCheck
 from servers.config import GraphEntry, ModelEntry
 from servers.finding import Finding
 from servers.graph_inference import GraphInterface, SideParameters
 from servers.graph_inference.model_tensors import ModelTensors, model_of_session, sessions_of
-from servers.graph_source import GraphSource
-from servers.loaded_graph import check_side_packets
+from servers.loaded_graph import (
+    RESPONSE_NAME,
+    RESPONSE_TAGS,
+    check_side_packets,
+    response_stream_of,
+)
 from servers.models.version_paths import version_paths
+from servers.servable_graph import serving_problems
 
 
 def check_served_graph(
     path: str, entry: GraphEntry, registry: Registry, models: Mapping[str, ModelEntry]
 ) -> list[Finding]:
-    """Of a graph that is valid; ``path``: its file, as it is shown; ``models``: the config's."""
-    source = GraphSource(path, registry)
-    return [*_Check(source, entry).findings(source.validate(), models)]
-
-
-class _Check:
-    def __init__(self, source: GraphSource, entry: GraphEntry) -> None:
-        self._source = source
-        self._entry = entry
-        self._places: dict[str, tuple[int, int]] = {}
-        for place, node in zip(source.positions() or (), source.config.node, strict=False):
-            line, column = place.rsplit(":", 2)[1:]
-            self._places.setdefault(node.name or node.calculator, (int(line), int(column)))
-
-    def findings(self, plan: ValidatedGraph, models: Mapping[str, ModelEntry]) -> Iterator[Finding]:
-        settings = ResourceSettings(self._entry.directory, model_name=self._entry.name)
-        checked = check_resources(plan, settings, self._source.registry)
-        for error in checked.errors:
-            yield self._finding("error", str(error))
-        for node, warning in checked.warnings:
-            yield self._finding("warning", f'node "{node}": {warning}')
+    """``path``: the graph's file, as it is shown; ``models``: the config's."""
+    check = GraphCheck(path, registry)
+    if check.plan is not None:
         try:
-            interface = GraphInterface(self._entry.name, plan, ModelTensors())
-            check_side_packets(SideParameters(plan, checked.side_packets), interface)
+            _check_serving(check, entry, models)
+        except Exception as error:
+            check.add_failure(error)
+    return check.findings
+
+
+def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, ModelEntry]) -> None:
+    plan = check.plan
+    assert plan is not None
+    problems = serving_problems(plan)
+    if problems:
+        # As errors they are enough.
+        check.findings = [
+            each for each in check.findings if each.severity == "error" or each.node is not None
+        ]
+    for problem in problems:
+        check.add("error", problem)
+    side_packets = check.add_resources(ResourceSettings(entry.directory, model_name=entry.name))
+    if not problems:
+        try:
+            interface = GraphInterface(entry.name, plan, ModelTensors())
+            check_side_packets(SideParameters(plan, side_packets), interface)
+            if interface.takes_http and not response_stream_of(plan):
+                check.add(
+                    "warning",
+                    "the graph takes HTTP requests and answers none: it has no output stream for "
+                    "the answer",
+                    hint=f'add output_stream: "{RESPONSE_TAGS[0]}:{RESPONSE_NAME}", which a node '
+                    f"makes",
+                )
         except GraphError as error:
-            yield self._finding("error", str(error))
-        for session in sessions_of(plan):
-            name, version = model_of_session(session)
-            try:
-                self._check_model(name, version, models)
-            except GraphError as error:
-                yield self._finding("error", str(error), session.config.name or session.name)
+            check.add("error", str(error))
+    for session in sessions_of(plan):
+        name, version = model_of_session(session)
+        try:
+            _check_model(entry, name, version, models)
+        except GraphError as error:
+            check.add("error", str(error), session.config.name or session.name)
 
-    def _check_model(
-        self, name: str, version: int | None, models: Mapping[str, ModelEntry]
-    ) -> None:
-        """
-        Raises:
-            GraphError: there is no such model or version.
-        """
-        if name not in models:
-            DirectoryModels(self._entry.directory).check(name, version)
-            return
-        paths = version_paths(models[name])
-        if version is not None and version not in paths:
-            there = ", ".join(map(str, paths))
-            raise GraphError(f'the model "{name}" has no version {version}; it has {there}')
 
-    def _finding(self, severity: Any, text: str, node: str = "") -> Finding:
-        """What is wrong with a node has its place, and its name once."""
-        if not node and text.startswith('node "'):
-            node, _, text = text.removeprefix('node "').partition('": ')
-        line, column = self._places.get(node, (None, None))
-        return Finding(self._source.path, severity, text, line, column, node or None)
+def _check_model(
+    entry: GraphEntry, name: str, version: int | None, models: Mapping[str, ModelEntry]
+) -> None:
+    """
+    Raises:
+        GraphError: there is no such model or version.
+    """
+    if name not in models:
+        DirectoryModels(entry.directory).check(name, version)
+        return
+    paths = version_paths(models[name])
+    if version is not None and version not in paths:
+        there = ", ".join(map(str, paths))
+        raise GraphError(f'the model "{name}" has no version {version}; it has {there}')

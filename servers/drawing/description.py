@@ -152,7 +152,7 @@ def describe_graph(
         executors=_executors(shown, plan),
         max_queue_size=plan.max_queue_size if plan is not None else shown.max_queue_size,
         groups=dict(groups.values()),
-        warnings=plan.warnings if plan is not None else (),
+        warnings=tuple(map(str, plan.warnings)) if plan is not None else (),
         problems=tuple(problems),
     )
 

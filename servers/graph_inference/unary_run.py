@@ -52,7 +52,8 @@ async def infer_once(
     for name, values in found.items():
         if not values:
             raise RequestError(
-                f"output {quoted(name)}: the graph gave nothing for this request",
+                f"output {quoted(name)}: the graph gave nothing for this request: "
+                f"{graph.silence(name)}",
                 code=Code.INTERNAL,
             )
         if len(values) > 1:

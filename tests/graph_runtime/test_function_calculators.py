@@ -138,12 +138,51 @@ def test_coroutine_functions() -> None:
     assert values(later, 1) == [2]
 
 
-def test_without_annotations_everything_is_accepted() -> None:
-    def anything(value):  # type: ignore[no-untyped-def]
+def test_any_accepts_everything() -> None:
+    def anything(value: Any) -> Any:
         return value
 
     assert ports(anything) == ["In 0 Any", "Out 0 Any"]
     assert values(anything, {"x": 1}) == [{"x": 1}]
+    assert values(anything, 0) == [0]
+
+
+@pytest.mark.parametrize(
+    ("signature", "told"),
+    [
+        ("value", "f: the parameter value has no annotation, .* write value: str, or value: Any"),
+        ("value: int, *, limit=3", "f: the parameter limit has no annotation"),
+        ("value: int", "f: the result has no annotation, .* write -> str, -> Any"),
+        ("value: Nowhere", "f: its annotations cannot be read: NameError: name 'Nowhere' is not"),
+    ],
+)
+def test_what_has_no_annotation_is_refused(signature: str, told: str, registry: Registry) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef f({signature}): return value", scope)
+
+    with pytest.raises(GraphError, match=told):
+        registry.register_calculator(scope["f"])
+
+
+def test_none_where_the_annotation_does_not_allow_it_is_an_error() -> None:
+    def forgets(value: int) -> str:
+        if value:
+            return "x"
+        return None  # type: ignore[return-value]
+
+    def forgets_one(value: int) -> tuple[int, str]:
+        return (value, None)  # type: ignore[return-value]
+
+    def forgets_all(value: int) -> tuple[int, str]:
+        return None  # type: ignore[return-value]
+
+    assert values(forgets, 1) == ["x"]
+    with pytest.raises(RunError, match=r"forgets is declared `-> str`: it returned None; .*None`"):
+        values(forgets, 0)
+    with pytest.raises(RunError, match=r"`-> tuple\[int, str\]`: it returned None as value 2;"):
+        values(forgets_one, 0)
+    with pytest.raises(RunError, match=r"declared `-> tuple.* a tuple of 2 values is needed"):
+        values(forgets_all, 0)
 
 
 def test_types_are_checked() -> None:

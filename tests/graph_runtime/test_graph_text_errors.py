@@ -202,3 +202,52 @@ def test_hostile_texts_are_errors_and_not_crashes(text: str) -> None:
 def test_an_error_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="<text>:1:1"):
         parse_graph_text("?")
+
+
+SEVERAL = """\
+node {
+  calculator: "A"
+  node_options { [type.googleapis.com/acme.Unknown] { a: 1 b { c: "}" } d: [1, 2] } }
+  options { [acme.Unknown.ext] { z < y: 2 > } }
+}
+nod { a: [ { b: 1 } ] }
+node { name: 3 calculator: "B" max_in_flight: many name: "x" }
+output_stream: "out"
+"""
+
+
+def test_all_errors_of_a_text_are_told() -> None:
+    with pytest.raises(GraphSyntaxError) as caught:
+        parse_graph_text(SEVERAL, source="g")
+    errors = (caught.value, *caught.value.others)
+    assert [(each.line, each.reason) for each in errors] == [
+        (3, "no message type `acme.Unknown` is registered"),
+        (4, "no extension `[acme.Unknown.ext]` of mediapipe.CalculatorOptions is registered"),
+        (6, "mediapipe.CalculatorGraphConfig has no field `nod`"),
+        (7, "`name` is a string, found `3`"),
+        (7, "`max_in_flight` is a 32-bit integer, found `many`"),
+        (7, "`name` is set a second time; the first is at 7:8"),
+    ]
+    text = str(caught.value)
+    assert all(
+        f"g:{each.line}:{each.column}: parse error: {each.reason}" in text for each in errors
+    )
+
+
+def test_what_cannot_be_skipped_is_the_last_error() -> None:
+    with pytest.raises(GraphSyntaxError) as caught:
+        parse_graph_text('nod { a: 1 }\nnode { calculator: "A"\noptions ] }')
+    assert [each.line for each in (caught.value, *caught.value.others)] == [1, 3]
+
+
+def test_a_missing_brace_is_one_error() -> None:
+    with pytest.raises(GraphSyntaxError) as caught:
+        parse_graph_text('node { calculator: "A"\nnode { calculator: "B" }\nnode { name: 3 }')
+    assert caught.value.others == ()
+    assert "is a `}` missing" in str(caught.value)
+
+
+def test_there_is_an_end_to_the_errors() -> None:
+    with pytest.raises(GraphSyntaxError) as caught:
+        parse_graph_text("nod: 1\n" * 5000)
+    assert len(caught.value.others) == 99

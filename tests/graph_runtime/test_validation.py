@@ -96,9 +96,9 @@ def test_warnings_do_not_stop_a_graph(registry: Registry) -> None:
     graph = plan(
         one_node("Forward", 'input_stream_info { tag_index: ":0" back_edge: true }'), registry
     )
-    assert graph.warnings == (
+    assert [str(warning) for warning in graph.warnings] == [
         'node "Forward": back_edge of input stream "in" is not needed, its producer comes earlier',
-    )
+    ]
 
 
 # Streams ------------------------------------------------------------------------------------------
@@ -169,7 +169,6 @@ def test_a_back_edge_makes_a_cycle_a_loop(registry: Registry) -> None:
 
     assert [node.name for node in graph.nodes] == ["a", "b", "c", "outside"]
     assert [each.is_back_edge for each in graph.nodes[0].input_plans] == [False, True]
-    assert graph.warnings == ()
 
 
 def test_nodes_are_sorted_when_they_must_be_and_else_stay_where_they_are(
@@ -309,7 +308,8 @@ def test_side_packets_of_two_types(registry: Registry) -> None:
     )
     assert told == (
         'Input side packet "x" of Calculator "n" expected a packet of type "int" but the connected '
-        'output side packet will be of type "string"'
+        'output side packet will be of type "string"; it is made by node "MakesText"\n'
+        'hint: connect what carries "int", or put a node between that makes it from "string"'
     )
 
 

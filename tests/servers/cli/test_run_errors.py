@@ -107,6 +107,36 @@ def test_what_came_out_before_an_error_is_printed_before_it(place: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+def test_an_exception_of_a_calculator_has_the_line_of_its_author(place: Path) -> None:
+    code = "\n@calculator\ndef Looks(number: int) -> int:\n    return {}[number]\n"
+    (place / "looks.py").write_text("from graph_runtime import calculator\n" + code)
+    graph = (place / "graph.pbtxt").read_text()
+    (place / "graph.pbtxt").write_text(graph.replace("Double", "Looks"))
+    done = graphrt(*RUN, "--calculators", "looks.py", cwd=place, feed=number(0, 3))
+    assert 'node "Looks" failed: KeyError: 3' in done.stderr
+    *_, hint = done.stderr.splitlines()
+    assert hint.startswith("hint: raised at ")
+    assert hint.endswith("looks.py:5, in Looks; --verbose shows the whole traceback")
+
+
+def test_packets_that_a_node_holds_at_the_end_are_told(place: Path) -> None:
+    (place / "graph.pbtxt").write_text("""
+        input_stream: "number"
+        node { name: "loop" calculator: "MakePairCalculator" input_stream: "number"
+               input_stream: "again" output_stream: "pair"
+               input_stream_info { tag_index: ":1" back_edge: true } }
+        node { calculator: "PassThroughCalculator" input_stream: "pair" output_stream: "again" }
+    """)
+    done = graphrt(*RUN, cwd=place, feed=number(0, 3))
+    assert done.returncode == 0
+    first, _, last = done.stderr.strip().partition("\n")
+    assert 'warning: graph.pbtxt: node "loop": waits for "number" together with "again"' in first
+    assert last == (
+        'warning: the run is over, and node "loop" holds "number" and waits for "again", which '
+        'node "PassThroughCalculator" has not settled'
+    )
+
+
 def test_verbose_shows_where_a_calculator_failed(place: Path) -> None:
     graph = (place / "graph.pbtxt").read_text()
     (place / "graph.pbtxt").write_text(graph.replace("Double", "FailAtThree"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.graph_source import GraphSource
 from tests.servers.cli.process import ROOT, graphrt
 from tests.servers.cli.serving import make_site
 
@@ -107,7 +108,8 @@ def test_what_cannot_be_imported_is_an_error_with_file_and_line(tmp_path: Path) 
     done = graphrt("validate", "config.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "nodes.py:2: error: ZeroDivisionError: division by zero\n" in done.stderr
-    assert "nothing: error: No such file or directory\n" in done.stderr
+    told = 'config.json:1:30: error: python_path[1]: there is no file or directory "nothing"\n'
+    assert told in done.stderr
     assert 'Unable to find Calculator "Own".' in done.stderr
 
 
@@ -135,6 +137,12 @@ node {
   output_stream: "LOOPBACK:loopback"
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
   input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
+    }
+  }
   node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { OPTIONS } }
 }
 """
@@ -285,3 +293,167 @@ def test_files_that_do_not_exist_and_subconfigs_are_errors(tmp_path: Path) -> No
         'config.json: error: the model "m": there is no directory "none", its base_path',
     ):
         assert text in done.stderr
+
+
+# What an author meets ----------------------------------------------------------------------------
+
+
+def config_with(folder: Path, graphs: dict[str, str], **keys: object) -> None:
+    for name, text in graphs.items():
+        (folder / name).mkdir()
+        (folder / name / "graph.pbtxt").write_text(text)
+    entries = [{"name": name} for name in graphs]
+    (folder / "config.json").write_text(json.dumps({"mediapipe_config_list": entries, **keys}))
+
+
+def findings_in(folder: Path, *arguments: str) -> list[dict[str, object]]:
+    done = graphrt("validate", "--format", "json", *arguments, cwd=folder)
+    assert "Traceback" not in done.stderr
+    return [finding for result in json.loads(done.stdout) for finding in result["findings"]]
+
+
+NO_PRODUCER = """\
+input_stream: "in"
+output_stream: "outt"
+node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
+"""
+
+
+def test_an_output_that_no_node_makes_hides_nothing_else(tmp_path: Path) -> None:
+    config_with(tmp_path, {"a": NO_PRODUCER, "b": "", "c": 'node { calculator: "Nowhere" }'})
+    found = findings_in(tmp_path, "config.json")
+    assert [(each["file"], each["severity"], each.get("line")) for each in found] == [
+        ("a/graph.pbtxt", "error", 2),
+        ("b/graph.pbtxt", "error", None),
+        ("c/graph.pbtxt", "error", 1),
+    ]
+    assert 'no node makes "outt"' in str(found[0]["message"])
+    assert 'Did you mean "out"?' in str(found[0]["message"])
+    assert "no nodes, so there is nothing to serve" in str(found[1]["message"])
+
+
+def test_what_mediapipe_runs_is_only_warned_of_in_a_graph(tmp_path: Path) -> None:
+    config_with(tmp_path, {"a": NO_PRODUCER, "b": ""})
+    done = graphrt("validate", "a/graph.pbtxt", "b/graph.pbtxt", cwd=tmp_path)
+    assert done.returncode == 0
+    assert 'a/graph.pbtxt:2:16: warning: no node makes "outt"' in done.stderr
+    assert "b/graph.pbtxt: warning: the graph has no nodes" in done.stderr
+
+
+def test_a_check_that_fails_hides_no_other_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graph_runtime import REGISTRY, Registry
+    from servers.cli.config_check import check_config
+
+    def fail(source: GraphSource) -> None:
+        if "a" in source.path.split("/"):
+            raise KeyError("no such thing")
+        validate(source)
+
+    validate = GraphSource.validate
+    monkeypatch.setattr(GraphSource, "validate", fail)
+    monkeypatch.chdir(tmp_path)
+    config_with(tmp_path, {"a": NO_PRODUCER, "c": 'node { calculator: "Nowhere" }'})
+    first, second = check_config("config.json", Registry(REGISTRY))[0]
+    assert (first.file, second.file) == ("a/graph.pbtxt", "c/graph.pbtxt")
+    assert first.message.startswith("the check of this graph failed: KeyError: 'no such thing' (")
+    assert "please report it" in (first.hint or "")
+    assert 'Unable to find Calculator "Nowhere"' in second.message
+
+
+def test_options_that_are_not_known_do_not_hide_the_other_errors(tmp_path: Path) -> None:
+    (tmp_path / "graph.pbtxt").write_text("""\
+input_stream: "in"
+node { calculator: "Foo" node_options { [type.googleapis.com/acme.Foo] { a { b: "}" } } } }
+node { calculator: "PassThroughCalculator" input_stream: "inn" output_stream: "out" }
+node { calculator: "GateCalculator" options { [acme.Gate.ext] {} } }
+""")
+    found = findings_in(tmp_path, "graph.pbtxt")
+    assert [(each["line"], each["column"]) for each in found] == [(2, 42), (3, 1), (4, 48)]
+    assert 'Input Stream "inn"' in str(found[1]["message"])
+
+
+def test_an_llm_node_without_a_sync_set_is_refused(tmp_path: Path) -> None:
+    start, end = LLM.index("  input_stream_handler {"), LLM.index("  node_options")
+    config_with(tmp_path, {"a": LLM[:start] + LLM[end:].replace("OPTIONS", 'models_path: "./"')})
+    (found,) = findings_in(tmp_path, "a/graph.pbtxt")
+    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert "it would never run" in str(found["message"])
+    assert 'sync_set { tag_index: "LOOPBACK:0" }' in str(found["hint"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ('models_path: "nowhere"', 'models_path: "nowhere" does not exist'),
+        ('models_path: "DEMO" plugin_config: "{x"', "plugin_config: not JSON"),
+        ('models_path: "DEMO" tool_parser: "hermes4"', 'tool_parser: "hermes4" is not known'),
+        ('models_path: "DEMO" device: "GPUU"', '"GPUU" is no device of OpenVINO'),
+        ('models_path: "DEMO" device: "AUTO:CPU,XPU"', '"XPU" is no device of OpenVINO'),
+    ],
+)
+def test_options_of_nodes_are_checked_without_a_config_too(
+    tmp_path: Path, options: str, told: str
+) -> None:
+    text = LLM.replace("OPTIONS", options.replace("DEMO", str(DEMO)))
+    (tmp_path / "graph.pbtxt").write_text(text)
+    (found,) = findings_in(tmp_path, "graph.pbtxt")
+    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert told in str(found["message"])
+
+
+def test_a_python_path_that_is_not_there_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "nodes.py").write_text("")
+    (tmp_path / "config.json").write_text(
+        '{"python_path": ["nodes.py",\n"nodse.py"],\n"mediapipe_config_list": []}'
+    )
+    (found,) = findings_in(tmp_path, "config.json")
+    assert (found["line"], found["severity"]) == (2, "error")
+    assert 'python_path[1]: there is no file or directory "nodse.py"' in str(found["message"])
+
+
+def test_messages_say_what_would_be_right(tmp_path: Path) -> None:
+    (tmp_path / "nodes.py").write_text("""\
+from graph_runtime import Calculator, calculator
+
+@calculator
+def Words(text: str) -> list[str]:
+    return text.split()
+
+@calculator
+def Plus(n: int) -> int:
+    return n + 1
+
+@calculator
+class Broken(Calculator):
+    @classmethod
+    def contract(cls, contract):
+        contract.inputs[0].set(strr)
+""")
+    (tmp_path / "graph.pbtxt").write_text("""\
+input_stream: "in"
+node { calculator: "Words" input_stream: "in" output_stream: "words" }
+node { calculator: "Plus" input_stream: "words" output_stream: "out" }
+""")
+    (tmp_path / "broken.pbtxt").write_text("""\
+input_stream: "in"
+node { calculator: "GateCalculator" input_stream: "in" input_stream: "allow:in" }
+node { calculator: "HttpLLMCalculator" input_stream: "HTTP_REQUEST_PAYLOADS:in" }
+node { calculator: "Broken" input_stream: "in" }
+""")
+    arguments = ["--calculators", "nodes.py"]
+    (clash,) = findings_in(tmp_path, *arguments, "graph.pbtxt")
+    assert 'it is made by node "Words"' in str(clash["message"])
+    assert clash["hint"] == (
+        'connect what carries "int", or put a node between that makes it from "vector<string>"'
+    )
+    tag, port, broken = findings_in(tmp_path, *arguments, "broken.pbtxt")
+    assert 'write "ALLOW:in"' in str(tag["message"])
+    assert "calculator:" not in str(tag["message"])
+    told = str(port["message"])
+    assert 'write input_side_packet: "LLM_NODE_RESOURCES:llm_node_resources"' in told
+    assert 'Did you mean "HTTP_REQUEST_PAYLOAD"?' in told
+    assert "NameError: name 'strr' is not defined" in str(broken["message"])
+    assert str(broken["hint"]).startswith("raised at ")
+    assert str(broken["hint"]).endswith("nodes.py:15, in contract")

@@ -11,7 +11,8 @@ import pytest
 
 from calculators.http_payload import HttpPayload, NoClient, RequestError
 from calculators.inference import Tensor
-from graph_runtime import Calculator, CalculatorContext, In, NotFoundError, Out
+from graph_runtime import Calculator, CalculatorContext, Code, In, NotFoundError, Out
+from servers.failure import failure_of
 from servers.loaded_graph import LoadedGraph
 from tests.servers.graph_inference.graphs import (
     ask,
@@ -82,6 +83,25 @@ def test_a_graph_that_takes_requests_and_gives_no_answers(tmp_path: Path) -> Non
         return payload.uri
 
     served(tmp_path, between("look", "input", "else"), scenario, look)
+
+
+def test_a_request_without_an_answer_says_which_node_gave_none(tmp_path: Path) -> None:
+    async def scenario(graph: LoadedGraph) -> None:
+        told = (
+            'the graph of model "graph" gave no answer: node "silent" ran once and sent nothing '
+            'on "output"'
+        )
+        packets: list[str | bytes] = []
+        with pytest.raises(RequestError) as caught:
+            await graph.answer(HttpPayload("/v3/x", {}), packets.append)
+        assert (str(caught.value), caught.value.code, packets) == (told, Code.INTERNAL, [])
+        failure = failure_of(caught.value)
+        assert (failure.text, failure.cause) == (told, None)  # clients may know the names of nodes
+
+    def silent(payload: HttpPayload) -> str | None:
+        return None
+
+    served(tmp_path, between("silent", "input", "output"), scenario, silent)
 
 
 @pytest.mark.parametrize("tag", ["HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD"])

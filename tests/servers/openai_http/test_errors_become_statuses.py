@@ -71,7 +71,9 @@ def test_a_foreign_exception_is_a_500_that_names_the_request_only() -> None:
     reply = http_error(of_calculator(cause), "req-7")
     assert reply.status == 500
     assert reply.message == "internal error (request req-7)"
-    assert reply.cause is cause
+    assert reply.cause is not None
+    assert reply.cause.__cause__ is cause
+    assert 'node "LLM"' in str(reply.cause)  # the log names it
 
 
 def test_an_error_that_the_graph_raised_with_a_code_keeps_it() -> None:

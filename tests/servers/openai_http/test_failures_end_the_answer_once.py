@@ -124,4 +124,6 @@ def test_the_log_has_what_the_client_is_not_told(
     [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert reply.headers["x-request-id"] in record.getMessage()
     assert record.exc_info is not None
-    assert str(record.exc_info[1]) == "secret"
+    told = str(record.exc_info[1])
+    assert told.startswith('Calculator::Process() for node "LLM" failed: ')
+    assert "secret" in told

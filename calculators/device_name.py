@@ -1,0 +1,27 @@
+"""Names of OpenVINO's devices, looked at without loading any plugin."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from graph_runtime.errors import did_you_mean
+
+#: Devices, and what stands for several of them. Whether one is in this machine only OpenVINO knows.
+_KNOWN: Final = ("CPU", "GPU", "NPU", "AUTO", "MULTI", "HETERO", "BATCH", "NVIDIA", "TEMPLATE")
+#: ``GPU.1``, ``-GPU`` (not this one), ``CPU(4)`` (so many requests).
+_NAME: Final = re.compile(r"-?([^.()]+)(?:\.[^()]+)?(?:\(\d+\))?\Z")
+
+
+def device_problem(device: str) -> str:
+    """What is wrong with a device such as ``AUTO:GPU.1,CPU``; "" where that does not show."""
+    head, _, rest = device.partition(":")
+    for part in (head, *(rest.split(",") if rest else ())):
+        match = _NAME.match(part.strip())
+        if match is None or match[1] not in _KNOWN:
+            near = did_you_mean(part.strip(), _KNOWN)
+            return (
+                f'"{part.strip()}" is no device of OpenVINO: they are {", ".join(_KNOWN[:7])}, '
+                f"one of several GPU.1, and combinations such as AUTO:GPU,CPU.{near}"
+            )
+    return ""
