@@ -17,7 +17,7 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     from calculators.llm.structured.prover import Prover
 
     prover = Prover(message.model_path)
-    return Ready(), lambda question: prover.check(question.form)
+    return Ready(), prover.check
 
 
 if __name__ == "__main__":
