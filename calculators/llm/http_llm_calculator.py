@@ -26,7 +26,7 @@ from calculators.llm.openai.model_length import fit_to_model
 from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.tokenize_request import parse_tokenize_request, tokenize_response
 from calculators.llm.servable import LlmServable
-from calculators.request_record import GenerationRecord
+from calculators.request_record import GenerationRecord, set_current_record
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -95,6 +95,8 @@ class HttpLLMCalculator(Calculator):
     async def process(self, cc: CalculatorContext) -> None:
         if not cc.is_empty(self.request):
             payload = cc.get(self.request)
+            # Child processes take turns by client; this task may be anybody's.
+            set_current_record(payload.record)
             self._client = payload.client
             endpoint = endpoint_of(payload.uri)
             if payload.parsed_json is None:
