@@ -229,9 +229,15 @@ class HttpLLMCalculator(Calculator):
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
         if isinstance(request, ChatRequest):
-            prompt = await servable.chat_prompt(
-                request.messages, request.images, request.tools, request.template.all_values
-            )
+            try:
+                prompt = await servable.chat_prompt(
+                    request.messages, request.images, request.tools, request.template.all_values
+                )
+            except RequestError as error:
+                # A template fails over what is no JSON schema: that says more than the template.
+                if error.code is Code.INVALID_ARGUMENT and request.tools.items:
+                    await servable.with_grammar(request.settings, request, "")
+                raise
             return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
         assert isinstance(request, CompletionRequest)
         if servable.sees_images:

@@ -49,6 +49,10 @@ class GrammarProcessLife:
         self._child = ChildProcess(self._take, self._ended, "the grammar process")
         self._answer: asyncio.Future[Any] | None = None
         self._loaded_bytes = 0
+        self._never_began = False
+        #: Seconds of processor time that the last question took.
+        self.used = 0.0
+        #: It will answer no further question.
         self.is_over = False
 
     @property
@@ -70,7 +74,7 @@ class GrammarProcessLife:
         try:
             await self._child.start("calculators.llm.structured.process")
         except OSError as error:
-            self.is_over = True
+            self.is_over = self._never_began = True
             raise CannotLoad(f"it could not be started: {error.strerror}") from None
         try:
             answer = await asyncio.wait_for(self._ask(load), _LOAD_SECONDS)
@@ -80,7 +84,7 @@ class GrammarProcessLife:
             await self.end()
             raise CannotLoad("it takes too long") from None
         except BaseException:
-            self._child.kill("it is not needed")
+            self._kill("it is not needed")
             raise
         if isinstance(answer, LoadFailed):
             await self.end()
@@ -107,7 +111,7 @@ class GrammarProcessLife:
         def overrun(which: Overrun) -> None:
             nonlocal is_too_long
             is_too_long = which is Overrun.CPU
-            self._child.kill("it took too long" if is_too_long else "it hangs")
+            self._kill("it took too long" if is_too_long else "it hangs")
 
         limit = WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)
         try:
@@ -116,20 +120,29 @@ class GrammarProcessLife:
             if is_too_long:
                 raise TooLong from None
             raise
+        except asyncio.CancelledError:
+            # Its answer would be taken for that to the next question.
+            self._kill("nobody waits for it")
+            raise
         finally:
-            limit.stop()
+            self.used = min(limit.stop(), cpu)
         return answer
 
     async def end(self) -> None:
-        """Stop it, and wait until it is gone; a question that it is at is answered if that is soon."""
-        if self.is_over:
+        """Stop it, and wait until it is gone. A question that it is at may still be answered."""
+        if self._never_began:
             return
+        self.is_over = True
         self._child.send(msgspec.msgpack.encode(Stop()))
         try:
             await asyncio.wait_for(self._child.wait(), _STOP_SECONDS)
         except TimeoutError:
             self._child.kill("it did not stop in time")
             await self._child.wait()
+
+    def _kill(self, reason: str) -> None:
+        self.is_over = True
+        self._child.kill(reason)
 
     async def _ask(self, message: Load | Check) -> Any:
         self._answer = asyncio.get_running_loop().create_future()
@@ -140,7 +153,7 @@ class GrammarProcessLife:
         try:
             message = from_checker_decoder.decode(frame)
         except msgspec.MsgspecError as error:
-            self._child.kill(f"it sent what is no message: {error}")
+            self._kill(f"it sent what is no message: {error}")
             return
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(message)

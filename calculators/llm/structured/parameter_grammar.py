@@ -64,14 +64,10 @@ def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
             )
     for name in _names(schema):
         if name not in properties:
-            raise SchemaError(
-                ".required", f"{fields.describe(name)} is not among the properties"
-            )
+            raise SchemaError(".required", f"{fields.describe(name)} is not among the properties")
     for name in properties:
         if not name or not all(letter.isalnum() or letter in "_.-" for letter in name):
-            raise SchemaError(
-                ".properties", f"{fields.describe(name)} cannot be written in a call"
-            )
+            raise SchemaError(".properties", f"{fields.describe(name)} cannot be written in a call")
     return properties
 
 

@@ -11,8 +11,8 @@ import openvino_genai as genai
 
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.grammar_cache import GrammarCache
-from calculators.llm.structured.form_grammar import FormError, grammar_of
 from calculators.llm.structured.cpu_limit import CutOff, within
+from calculators.llm.structured.form_grammar import FormError, grammar_of
 from calculators.llm.structured.messages import Accepted, Check, Postponed, Refused
 from calculators.llm.structured.tiny_pipeline import token_count
 
@@ -54,7 +54,7 @@ class Prover:
             # Whatever it is, it comes of the form: nothing else is new here.
             where = traceback.extract_tb(error.__traceback__)[-1]
             log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
-            return Refused("a grammar of it cannot be made")
+            return Refused("no grammar can be made of it")
         if question.longest is not None and len(grammar.text) > question.longest:
             return Postponed(len(grammar.text))
         try:

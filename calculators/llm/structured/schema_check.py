@@ -131,9 +131,7 @@ def _check_type(value: object) -> None:
         return
     for each in value if isinstance(value, list) else [value]:
         if each not in _TYPES:
-            raise SchemaError(
-                ".type", f"{fields.describe(each)} is none of {', '.join(_TYPES)}"
-            )
+            raise SchemaError(".type", f"{fields.describe(each)} is none of {', '.join(_TYPES)}")
 
 
 def _check_pattern(value: object, place: str) -> None:

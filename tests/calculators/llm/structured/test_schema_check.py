@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from calculators.http_payload import RequestError
-from calculators.llm.openai.json_schema import check_schema
+from calculators.llm.structured.schema_check import check_schema
+from calculators.llm.structured.schema_error import SchemaError
 
 
 @pytest.mark.parametrize(
@@ -23,38 +24,57 @@ from calculators.llm.openai.json_schema import check_schema
     ],
 )
 def test_schemas(schema: dict[str, Any]) -> None:
-    check_schema(schema, "s")
+    check_schema(schema)
 
 
 @pytest.mark.parametrize(
-    ("schema", "param"),
+    ("schema", "place"),
     [
-        ("x", "s"),
-        ({"type": "something"}, "s.type"),
-        ({"type": 5}, "s.type"),
-        ({"properties": {"a": {"type": "Text"}}}, "s.properties.a.type"),
-        ({"properties": []}, "s.properties"),
-        ({"items": [{"type": "no"}]}, "s.items[0].type"),
-        ({"anyOf": {"type": "string"}}, "s.anyOf"),
-        ({"oneOf": [{"not": {"type": "string"}}]}, "s.oneOf[0].not"),
-        ({"properties": {"a": {"uniqueItems": True}}}, "s.properties.a.uniqueItems"),
-        ({"properties": {str(i): {} for i in range(1001)}}, "s"),
-        ({"pattern": "("}, "s.pattern"),
-        ({"pattern": "{{ x }}"}, "s.pattern"),
-        ({"pattern": "a}"}, "s.pattern"),
-        ({"pattern": "({2})"}, "s.pattern"),
-        ({"pattern": 1}, "s.pattern"),
+        ("x", ""),
+        ({"type": "something"}, ".type"),
+        ({"type": 5}, ".type"),
+        ({"properties": {"a": {"type": "Text"}}}, ".properties.a.type"),
+        ({"properties": []}, ".properties"),
+        ({"items": [{"type": "no"}]}, ".items[0].type"),
+        ({"anyOf": {"type": "string"}}, ".anyOf"),
+        ({"oneOf": [{"not": {"type": "string"}}]}, ".oneOf[0].not"),
+        ({"properties": {"a": {"uniqueItems": True}}}, ".properties.a.uniqueItems"),
+        ({"properties": {str(i): {} for i in range(1001)}}, ""),
+        ({"pattern": "("}, ".pattern"),
+        ({"pattern": "{{ x }}"}, ".pattern"),
+        ({"pattern": "a}"}, ".pattern"),
+        ({"pattern": "({2})"}, ".pattern"),
+        ({"pattern": 1}, ".pattern"),
     ],
 )
-def test_what_is_no_schema(schema: object, param: str) -> None:
-    with pytest.raises(RequestError) as raised:
-        check_schema(schema, "s")
-    assert raised.value.param == param
+def test_what_is_no_schema(schema: object, place: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        check_schema(schema)
+    assert raised.value.place == place
+
+
+@pytest.mark.parametrize("index", ["00", "01", "-0", "+0", "0 ", "0_0", "\u0660", "9" * 5000, "1"])
+def test_an_index_in_a_reference_is_one_of_rfc_6901(index: str) -> None:
+    schema = {"anyOf": [{"type": "string"}], "$ref": f"#/anyOf/{index}"}
+    with pytest.raises(SchemaError, match="leads nowhere") as raised:
+        check_schema(schema)
+    assert raised.value.place == ".$ref"
+    check_schema({**schema, "$ref": "#/anyOf/0"})
+
+
+def test_the_place_of_a_key_that_is_long_costs_nothing() -> None:
+    # With a text for each place this were two gigabytes.
+    wide = {"type": "object", "properties": {"k" * 100_000: {"anyOf": [{}] * 20_000}}}
+    tracemalloc.start()
+    check_schema(wide)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20_000_000
 
 
 def test_depth_is_limited() -> None:
     schema: dict[str, Any] = {}
     for _ in range(100):
         schema = {"items": schema}
-    with pytest.raises(RequestError, match="deeper"):
-        check_schema(schema, "s")
+    with pytest.raises(SchemaError, match="deeper"):
+        check_schema(schema)
