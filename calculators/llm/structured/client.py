@@ -29,10 +29,10 @@ MAX_PROCESSES: Final = 4
 #: Without a form, after which a process ends; one stays.
 IDLE_SECONDS: Final = 60.0
 
-#: What a form gets of the first process: processor time to make its grammar, and the length of a
-#: grammar that is tried there. A schema of ten properties needs 3 ms, and has 4,500 characters.
-FIRST_SECONDS: Final = 0.015
-FIRST_LENGTH: Final = 6000
+#: What a form gets of the first process, one after the other: processor time to make its grammar,
+#: and the length of a grammar that is tried. A schema of ten properties takes 3 ms and has 4,500
+#: characters, and twice that where a model may think first.
+FIRST_STEPS: Final = ((0.012, 6_000), (0.06, 24_000))
 #: Characters of a form that is not even begun there.
 _FIRST_FORM: Final = 64 * 1024
 #: What forms are expected to cost, in seconds: by the character of the form and of its grammar, and
@@ -75,10 +75,11 @@ class GrammarChecker:
     What came of a form is remembered, unless it is no fault of the form; those who ask for the same
     one at the same time wait for one check. A form nobody waits for any more is not begun.
 
-    A form first gets a few milliseconds of a process that does nothing else: that is enough for
-    most. The others queue up for the other processes, where a form has `SECONDS`. So whoever asks
-    for a simple form never waits for those who ask for hard ones, whoever they are. In both queues
-    clients take turns, and of one client's forms the cheapest come first.
+    A form first gets a few milliseconds of a process that does nothing else, and some more if it
+    needs them: that is enough for most. The others queue up for the other processes, where a form
+    has `SECONDS`. So whoever asks for a simple form never waits for those who ask for hard ones,
+    whoever they are. In both queues clients take turns, and of one client's forms the cheapest come
+    first.
     """
 
     def __init__(
@@ -191,22 +192,23 @@ class GrammarChecker:
         return outcome
 
     async def _answer(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
-        expected = _UNKNOWN
-        if len(form.text) <= _FIRST_FORM:
-            async with self._first_turns.turn(len(form.text) * _PER_CHARACTER) as turn:
+        expected = len(form.text) * _PER_CHARACTER
+        for seconds, length in FIRST_STEPS if len(form.text) <= _FIRST_FORM else ():
+            async with self._first_turns.turn(expected) as turn:
                 checking.has_begun = True
                 self.asked += 1
                 worker = self._first_worker()
-                answer = await worker.check(Check(form, FIRST_SECONDS, FIRST_LENGTH))
-                if isinstance(answer, Postponed) and answer.length is not None:
-                    expected = answer.length * _PER_GRAMMAR_CHARACTER
+                answer = await worker.check(Check(form, seconds, length))
                 turn.cost = worker.used
                 if not isinstance(answer, Postponed):
                     return answer
+                expected = _cost_of(answer)
                 turn.cost += expected
             if not checking.waiting:
                 raise asyncio.CancelledError
             checking.has_begun = False
+            if isinstance(answer, Postponed) and (answer.length or 0) > FIRST_STEPS[-1][1]:
+                break
         async with self._long_turns.turn(expected) as turn:
             checking.has_begun = True
             self.asked += 1
@@ -235,6 +237,11 @@ class GrammarChecker:
         self._known_size += _size(form, outcome)
         while len(self._known) > _REMEMBERED or self._known_size > _REMEMBERED_SIZE:
             self._known_size -= _size(*self._known.popitem(last=False))
+
+
+def _cost_of(answer: Postponed) -> float:
+    """Of trying the grammar, or of making it if that is not known."""
+    return _UNKNOWN if answer.length is None else answer.length * _PER_GRAMMAR_CHARACTER
 
 
 def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:

@@ -35,25 +35,30 @@ def grammar_of(form: AnswerForm) -> Grammar:
     Raises:
         FormError: see there.
     """
-    made = _converted(json.loads(form.text))
+    made = _converted(json.loads(form.text), {})
     if made["type"] == "grammar":
         return Grammar("ebnf", made["grammar"])
     tag = {"type": "structural_tag", "format": made}
     return Grammar("structural_tag", json.dumps(tag, ensure_ascii=False))
 
 
-def _converted(part: dict[str, Any]) -> dict[str, Any]:
+def _converted(part: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
+    """``known``: rules by part. What may come after thoughts, or without them, is there twice."""
     kind = part["type"]
     if kind in _LEAVES:
-        return {"type": "grammar", "grammar": _LEAVES[kind](part)}
+        key = json.dumps(part)
+        rules = known.get(key)
+        if rules is None:
+            rules = known[key] = _LEAVES[kind](part)
+        return {"type": "grammar", "grammar": rules}
     if kind == "arguments":
-        return _converted(_arguments(part))
+        return _converted(_arguments(part), known)
     made = dict(part)
     for name in ("elements", "tags"):
         if name in made:
-            made[name] = [_converted(each) for each in made[name]]
+            made[name] = [_converted(each, known) for each in made[name]]
     if "content" in made:
-        made["content"] = _converted(made["content"])
+        made["content"] = _converted(made["content"], known)
     return made
 
 

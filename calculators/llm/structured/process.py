@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,9 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     from calculators.llm.structured.prover import Prover
 
     prover = Prover(message.model_path)
+    # What is loaded stays: a simple form has less time than a look at all of it takes.
+    gc.collect()
+    gc.freeze()
     return Ready(), prover.check
 
 
