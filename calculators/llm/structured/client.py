@@ -207,7 +207,7 @@ class GrammarChecker:
             if not checking.waiting:
                 raise asyncio.CancelledError
             checking.has_begun = False
-            if isinstance(answer, Postponed) and (answer.length or 0) > FIRST_STEPS[-1][1]:
+            if (answer.length or 0) > FIRST_STEPS[-1][1]:
                 break
         async with self._long_turns.turn(expected) as turn:
             checking.has_begun = True
