@@ -53,12 +53,29 @@ class GenerationRecord:
     answers: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """Who sent a request, for those who let clients take turns. Says nothing about rights.
+
+    Attributes:
+        name: the API key's digest where keys are needed, else the peer's address; "" is unknown.
+        connection: tells connections of the same name apart.
+    """
+
+    name: str
+    connection: str = ""
+
+
+UNKNOWN_CLIENT: Final = ClientIdentity("")
+
+
 @dataclass(slots=True, eq=False)
 class RequestRecord:
     """One request of a client; a stream of requests over gRPC has one record, too.
 
     Attributes:
         request_id: safe to repeat anywhere.
+        client: who sent it; all who are unknown are one.
         model: the name that the client gave; "" where it gave none. Not to be trusted.
         began: when the request's headers were complete.
         error: a word for what ended the answer after its status was sent; "" if nothing did.
@@ -73,6 +90,7 @@ class RequestRecord:
 
     request_id: str
     model: str = ""
+    client: ClientIdentity = UNKNOWN_CLIENT
     began: int = field(default_factory=perf_counter_ns)
     error: str = ""
     keeps_texts: bool = False

@@ -18,6 +18,7 @@ from calculators.child_process.framing import Frame, FrameBuffer, FramingError, 
 #: How long a child whose connection is closed may take to be gone, in seconds.
 _REAP_SECONDS: Final = 1.0
 _REAP_PERIOD: Final = 0.005
+_SIGNALS_OF_OTHERS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class ChildProcess(asyncio.BufferedProtocol):
@@ -91,6 +92,17 @@ class ChildProcess(asyncio.BufferedProtocol):
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Is it gone by a fault of its own: a crash, an exit? Else somebody ended it, we or others.
+
+        Linux ends a process that uses too much memory as `kill` does: that counts as others.
+        """
+        assert self._process is not None
+        status = self._process.returncode
+        by_others = (None, *(-number for number in _SIGNALS_OF_OTHERS))
+        return not self._kill_reason and status not in by_others
 
     def send(self, *pieces: Piece) -> None:
         """Send one frame, the pieces one after the other, none of which may change any more.

@@ -26,7 +26,7 @@ from calculators.llm.openai.model_length import fit_to_model
 from calculators.llm.openai.response import Verbose
 from calculators.llm.openai.tokenize_request import parse_tokenize_request, tokenize_response
 from calculators.llm.servable import LlmServable
-from calculators.request_record import GenerationRecord
+from calculators.request_record import GenerationRecord, set_current_record
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -100,6 +100,8 @@ class HttpLLMCalculator(Calculator):
     async def process(self, cc: CalculatorContext) -> None:
         if not cc.is_empty(self.request):
             payload = cc.get(self.request)
+            # Child processes take turns by client; this task may be anybody's.
+            set_current_record(payload.record)
             self._client = payload.client
             endpoint = endpoint_of(payload.uri)
             if payload.parsed_json is None:
@@ -232,9 +234,15 @@ class HttpLLMCalculator(Calculator):
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
         if isinstance(request, ChatRequest):
-            prompt = await servable.chat_prompt(
-                request.messages, request.images, request.tools, request.template.all_values
-            )
+            try:
+                prompt = await servable.chat_prompt(
+                    request.messages, request.images, request.tools, request.template.all_values
+                )
+            except RequestError as error:
+                # A template fails over what is no JSON schema: that says more than the template.
+                if error.code is Code.INVALID_ARGUMENT and request.tools.items:
+                    await servable.with_grammar(request.settings, request, "")
+                raise
             return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
         assert isinstance(request, CompletionRequest)
         if servable.sees_images:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Final
 
 from calculators.http_payload import RequestError
+from calculators.request_record import ClientIdentity
 from graph_runtime import Code
-from servers.access.api_keys import ApiKeys
+from servers.access.api_keys import ApiKeys, digest_of
 
 #: What needs no key: health, which those ask who have none. A gRPC method is a path too.
 HEALTH_ROUTES: Final = (
@@ -54,6 +56,20 @@ class Access:
         if not any(keys.accepts(key) for key in shown):
             raise _unauthenticated("the API key is not valid")
 
+    def client(
+        self, address: str, port: str, authorization: str | None, api_key: str | None
+    ) -> ClientIdentity:
+        """Who asks, by the key where keys are needed, else by the address; "" is unknown.
+
+        ``port``: the peer's, which tells its connections apart.
+        """
+        keys = self.keys
+        if keys is not None:
+            for key in (_bearer(authorization), api_key):
+                if key and keys.accepts(key):
+                    return ClientIdentity(f"key {digest_of(key).hex()}", f"{address} {port}")
+        return ClientIdentity(_network(address), f"{address} {port}" if port else "")
+
     def check_control(self) -> None:
         """See that what is served may be loaded, unloaded or read anew by clients.
 
@@ -74,6 +90,16 @@ class Access:
 
 def _matches(path: str, route: str) -> bool:
     return path.startswith(route[:-1]) if route.endswith("*") else path == route
+
+
+def _network(address: str) -> str:
+    """The address; of IPv6 the first half: whoever has one address there has all with that half."""
+    if ":" not in address:
+        return address
+    try:
+        return str(ip_network((address.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return address
 
 
 def _bearer(authorization: str | None) -> str:

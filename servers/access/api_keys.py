@@ -72,7 +72,7 @@ class ApiKeys:
     def accepts(self, shown: str) -> bool:
         """Is it one of the keys? Takes the same time whatever is shown, and whichever it is."""
         self._read_again()
-        digest = _digest(shown)
+        digest = digest_of(shown)
         found = False
         for known in self._digests:
             found |= hmac.compare_digest(known, digest)
@@ -120,11 +120,12 @@ def _digests(text: str, source: str) -> tuple[bytes, ...]:
                 f"{source}: line {number} is no key: a key has 1 to {MAX_KEY} letters, digits and "
                 f"signs of ASCII, and no space"
             )
-        digests.append(_digest(key))
+        digests.append(digest_of(key))
     if not digests:
         raise KeyFileError(f"{source}: there is no key in it: write one per line")
     return tuple(digests)
 
 
-def _digest(key: str) -> bytes:
+def digest_of(key: str) -> bytes:
+    """What stands for a key wherever it must not be seen."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

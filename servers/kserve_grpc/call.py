@@ -11,6 +11,7 @@ import grpc.aio
 
 from calculators.http_payload import RequestError
 from graph_runtime import Code
+from servers.access import Access
 from servers.disconnection import Disconnection
 from servers.kserve_grpc.call_entry import CallEntry
 from servers.kserve_grpc.errors import told
@@ -154,10 +155,18 @@ class Calls:
     """Makes gRPC's handlers of functions, and knows the calls in hand."""
 
     def __init__(
-        self, stall_seconds: float, idle_seconds: float, journal: RequestJournal | None = None
+        self,
+        stall_seconds: float,
+        idle_seconds: float,
+        journal: RequestJournal | None = None,
+        access: Access | None = None,
     ) -> None:
-        """``stall_seconds``, ``idle_seconds``: of every stream, as in `GrpcSettings`."""
+        """``stall_seconds``, ``idle_seconds``: of every stream, as in `GrpcSettings`.
+
+        ``access``: tells clients apart by their keys.
+        """
         self._journal = journal or RequestJournal()
+        self._access = access or Access()
         self._stall_seconds = stall_seconds
         self._idle_seconds = idle_seconds
         self._in_hand: set[Call] = set()
@@ -181,7 +190,7 @@ class Calls:
 
         async def answer(request: bytes, context: Any) -> bytes:
             call = Call(_current_task())
-            with CallEntry(self._journal, name, context) as entry:
+            with CallEntry(self._journal, name, context, self._access) as entry:
                 entry.request_bytes = len(request)
                 try:
                     self._add(call)
@@ -204,7 +213,7 @@ class Calls:
 
         async def answer(requests: object, context: Any) -> None:
             call = StreamCall(_current_task(), context)
-            with CallEntry(self._journal, name, context) as entry:
+            with CallEntry(self._journal, name, context, self._access) as entry:
                 try:
                     await call.begin()
                     self._add(call)
@@ -227,7 +236,7 @@ class Calls:
         """A call of any kind that ends with ``error``, whatever it would send."""
 
         async def answer(requests: object, context: Any) -> None:
-            with CallEntry(self._journal, name, context) as entry:
+            with CallEntry(self._journal, name, context, self._access) as entry:
                 await _refuse(context, entry, error)
 
         return grpc.stream_stream_rpc_method_handler(answer)

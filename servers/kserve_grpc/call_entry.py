@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import Any, Final, Self
+from urllib.parse import unquote
 
 import grpc
 
 from calculators.request_record import RequestRecord
+from servers.access import Access
+from servers.access.access import KEY_HEADERS
 from servers.request_log import RequestEnd, RequestJournal, request_id_of
 
 REQUEST_ID: Final = "x-request-id"
@@ -43,14 +46,15 @@ class CallEntry:
         request_bytes, response_bytes: of messages; None where they are not known.
     """
 
-    __slots__ = ("_context", "_journal", "_method", "_record", "request_bytes", "response_bytes",
-                 "status")  # fmt: skip
+    __slots__ = ("_access", "_context", "_journal", "_method", "_record", "request_bytes",
+                 "response_bytes", "status")  # fmt: skip
 
-    def __init__(self, journal: RequestJournal, method: str, context: Any) -> None:
+    def __init__(self, journal: RequestJournal, method: str, context: Any, access: Access) -> None:
         """``method``: with its service, ``inference.GRPCInferenceService/ModelInfer``."""
         self._journal = journal
         self._method = method
         self._context = context
+        self._access = access
         self._record: RequestRecord | None = None
         self.status = grpc.StatusCode.CANCELLED
         self.request_bytes: int | None = None
@@ -66,6 +70,11 @@ class CallEntry:
         request_id = request_id_of(header(REQUEST_ID))
         is_probe = self._method in _PROBES
         self._record = self._journal.begin(request_id, header, is_probe=is_probe)
+        if not is_probe:
+            # ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
+            address, _, port = unquote(self._context.peer()).partition(":")[2].rpartition(":")
+            keys = (header(name) for name in KEY_HEADERS)
+            self._record.client = self._access.client(address.strip("[]"), port, *keys)
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         return self
 

@@ -112,7 +112,7 @@ async def start_front(
         probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
         probe.close()
         await probe.wait_closed()
-    calls = Calls(settings.stall_seconds, settings.idle_seconds, journal)
+    calls = Calls(settings.stall_seconds, settings.idle_seconds, journal, settings.access)
     server = grpc.aio.server(
         handlers=[_handler(data_plane, settings, calls)],
         options=list(_channel_arguments(settings).items()),

@@ -11,6 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from calculators.inference.place import quoted
+from calculators.request_record import current_record
+from servers.access import Access
 from servers.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.error_text import clean
 from servers.kserve_rest import describe_model
@@ -142,6 +144,7 @@ class Handler:
             self._guard.check_page(request.headers)
         if route.endpoint in RUNS:
             limit_time(exchange, self._settings.request_seconds)
+            _note_client(request, access)
         if route.endpoint is Endpoint.GRAPH:
             return await answer_graph_request(exchange, path, self._data_plane, self._settings)
         if path.startswith("/v2/"):
@@ -215,6 +218,18 @@ class Handler:
                 return web.Response(body=body, headers=headers)
             case _:
                 raise AssertionError(f"{route.endpoint} is not looked up")
+
+
+def _note_client(request: web.BaseRequest, access: Access) -> None:
+    """Put who asks into the request's record."""
+    record = current_record()
+    if record is not None:
+        peer = request.get_extra_info("peername")
+        # Of a Unix socket it is a text, nearly always empty.
+        address, port = peer[:2] if isinstance(peer, tuple) else ("", "")
+        headers = request.headers
+        authorization, key = headers.get("Authorization"), headers.get("X-Api-Key")
+        record.client = access.client(str(address), str(port), authorization, key)
 
 
 def _check_request_line(request: web.BaseRequest) -> None:

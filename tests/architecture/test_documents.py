@@ -22,6 +22,7 @@ from calculators.llm.images.download import MAX_REDIRECTIONS
 from calculators.llm.images.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.llm.openai import structured_output
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.llm.prompt import client
 from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
@@ -115,9 +116,11 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
         f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
-        f"{structured_output.MAX_SIZE >> 10} Ki characters; {structured_output.MAX_REGEX}; "
+        f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
-        f"{grammars.SECONDS:g} s, {grammars.MEMORY >> 30} GiB, {grammars.MAX_WAITING}",
+        f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
+        f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
+        f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from calculators.llm.openai import fields
-from calculators.llm.openai.json_schema import check_schema
+from calculators.llm.openai.json_size import check_size
 from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.tools import Tools, read_tools
+from calculators.llm.openai.tools import MAX_SCHEMA, Tools, read_tools
 
 
 def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Tools, bool]:
@@ -20,14 +20,14 @@ def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple
     """
     choice, is_parallel = _read_choice(body)
     tools = fields.array(body, "tools") or []
-    is_forced = choice not in ("auto", "none")
-    flat = [_tool(tool, f"tools[{i}]", is_forced=is_forced) for i, tool in enumerate(tools)]
+    flat = [_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
     read = read_tools({"tools": flat, "tool_choice": choice}, limits)
     items = [
         {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}
         for tool in read.items
     ]
-    return replace(read, items=items), is_parallel
+    paths = tuple(f"{path.removesuffix('.parameters')}.input_schema" for path in read.schema_paths)
+    return replace(read, items=items, schema_paths=paths), is_parallel
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -58,7 +58,7 @@ def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
     return chosen, not is_single
 
 
-def _tool(tool: object, path: str, *, is_forced: bool) -> dict[str, Any]:
+def _tool(tool: object, path: str) -> dict[str, Any]:
     if not isinstance(tool, dict):
         raise fields.wrong_type(path, "an object", tool)
     kind = fields.string(tool, "type", f"{path}.type")
@@ -73,8 +73,7 @@ def _tool(tool: object, path: str, *, is_forced: bool) -> dict[str, Any]:
     schema = fields.json_object(tool, "input_schema", f"{path}.input_schema")
     if schema is None:
         raise fields.missing(f"{path}.input_schema", "the JSON schema of what the tool is given")
-    if is_forced:
-        check_schema(schema, f"{path}.input_schema")
+    check_size(schema, MAX_SCHEMA, f"{path}.input_schema")
     made: dict[str, Any] = {"type": "function", "name": name}
     description = fields.string(tool, "description", f"{path}.description")
     if description is not None:

@@ -5,13 +5,14 @@ Left to the engine's library, a grammar is compiled in the middle of a step, and
 
 from __future__ import annotations
 
-from collections import deque
 from threading import Thread
-from typing import Protocol
+from typing import Final, Protocol
 
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.messages import Add, Failed, Tokens
 from calculators.llm.structured.grammar import Grammar
+
+_OLDEST_EVERY: Final = 8
 
 
 class GrammarCompiler(Protocol):
@@ -27,6 +28,9 @@ class GrammarCompiler(Protocol):
 class GuidedRequests:
     """Compiles one grammar after the other in a thread of its own, while steps go on.
 
+    The shortest comes first, as that is compiled soonest: a simple one does not wait for those that
+    take a while. Every `_OLDEST_EVERY`-th is the oldest, so that none waits for ever.
+
     The library keeps a list of how long compiling took, which is not safe when two threads add to
     it, and the first step of a request with a grammar does. So nothing is compiled while such a
     request has not begun, and none begins while something is compiled.
@@ -34,7 +38,9 @@ class GuidedRequests:
 
     def __init__(self, compiler: GrammarCompiler) -> None:
         self._compiler = compiler
-        self._waiting: deque[tuple[Add, Grammar]] = deque()
+        #: The oldest first.
+        self._waiting: list[tuple[Add, Grammar]] = []
+        self._turn = 0
         self._beginning: set[int] = set()
         self._thread: Thread | None = None
         self._failure: tuple[Grammar, str] | None = None
@@ -51,7 +57,7 @@ class GuidedRequests:
     def forget(self, request_id: int) -> None:
         """It was cancelled."""
         self._beginning.discard(request_id)
-        self._waiting = deque(entry for entry in self._waiting if entry[0].request_id != request_id)
+        self._waiting = [entry for entry in self._waiting if entry[0].request_id != request_id]
 
     def note(self, gained: list[Tokens]) -> None:
         """What a step brought: who has tokens has begun."""
@@ -67,18 +73,26 @@ class GuidedRequests:
         failed = self._failed()
         ready: list[Add] = []
         while self._waiting:
-            request, grammar = self._waiting[0]
-            if self._compiler.is_compiled(grammar):
-                self._waiting.popleft()
-                self._beginning.add(request.request_id)
-                ready.append(request)
-                continue
-            if not self._beginning:
-                self._compiler.make_room()
-                self._thread = Thread(target=self._compile, args=(grammar,), daemon=True)
-                self._thread.start()
-            break
+            grammar = self._next()
+            if not self._compiler.is_compiled(grammar):
+                if not self._beginning:
+                    self._turn += 1
+                    self._compiler.make_room()
+                    self._thread = Thread(target=self._compile, args=(grammar,), daemon=True)
+                    self._thread.start()
+                break
+            self._turn += 1
+            begun = [request for request, other in self._waiting if other == grammar]
+            self._waiting = [entry for entry in self._waiting if entry[1] != grammar]
+            self._beginning.update(request.request_id for request in begun)
+            ready += begun
         return ready, failed
+
+    def _next(self) -> Grammar:
+        """Whose requests begin next, or that is compiled for them."""
+        if self._turn % _OLDEST_EVERY == _OLDEST_EVERY - 1:
+            return self._waiting[0][1]
+        return min((grammar for _, grammar in self._waiting), key=lambda each: len(each.text))
 
     def wait(self, seconds: float) -> None:
         """Return when the grammar is compiled, or after some time."""

@@ -19,9 +19,15 @@ def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tool
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         everything = read_tools({**body, "tool_choice": "auto"}, limits)
-        body = _only_allowed(body, choice, everything)
-    tools = read_tools(body, limits)
-    return replace(tools, items=[_nested(tool) for tool in tools.items])
+        tools = read_tools(_only_allowed(body, choice, everything), limits)
+        left = {_function(tool)["name"] for tool in tools.items}
+        places = zip(everything.items, everything.schema_paths, strict=True)
+        paths = tuple(path for tool, path in places if _function(tool)["name"] in left)
+    else:
+        tools = read_tools(body, limits)
+        paths = tools.schema_paths
+    items = [_nested(tool) for tool in tools.items]
+    return replace(tools, items=items, schema_paths=paths)
 
 
 def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:

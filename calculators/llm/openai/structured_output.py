@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
-from calculators.llm.openai.json_schema import check_schema
+from calculators.llm.openai.json_size import check_size, value_of
 from calculators.llm.openai.structural_tag import FORMATS, read_format
 from calculators.llm.structured import formats
-from calculators.llm.structured.ebnf import GrammarError, parse_ebnf
 from calculators.llm.structured.formats import Format
-from calculators.llm.structured.regular_expression import RegexError, parse_regex
-from calculators.llm.structured.rules import literal
 
-#: Of a schema or a grammar, written as text. Real ones have a few thousand characters.
+#: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
+#: have a few thousand.
 MAX_SIZE: Final = 64 * 1024
 MAX_REGEX: Final = 4096
 MAX_CHOICES: Final = 1000
@@ -38,6 +35,9 @@ class StructuredOutput:
 
 def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
     """Read ``response_format`` and what vLLM has for it; None: any text will do.
+
+    Sizes and shapes are checked here, on the event loop. What a schema, an expression or a grammar
+    says is read in the grammar process: how long that takes is up to the client.
 
     Source: OpenAI's API reference; vLLM's documentation of structured outputs; OpenVINO Model
     Server, which also takes formats of structural tags as ``response_format``.
@@ -112,6 +112,7 @@ def _response_format(value: object, path: str, *, is_flat: bool = False) -> Stru
         case "structural_tag":
             return _structural_tag(value, path)
         case _ if kind in FORMATS:
+            check_size(value, MAX_SIZE, path)
             return StructuredOutput(read_format(value, path), path)
         case _:
             raise fields.invalid(
@@ -144,14 +145,8 @@ _SCHEMA_WORDS: Final = ("type", "properties", "anyOf", "oneOf", "allOf", "$ref",
 def _schema(value: object, path: str) -> StructuredOutput:
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "a JSON schema (an object)", value)
-    check_size(value, path)
-    check_schema(value, path)
+    check_size(value, MAX_SIZE, path)
     return StructuredOutput(formats.json_schema(value, path), path)
-
-
-def check_size(value: object, path: str) -> None:
-    """Refuse a value whose JSON is longer than `MAX_SIZE`."""
-    _check_length(len(json.dumps(value)), MAX_SIZE, path)
 
 
 def _check_length(size: int, most: int, path: str) -> None:
@@ -165,26 +160,14 @@ def _guided_json(value: object, path: str) -> StructuredOutput:
 
 def _from_text(text: str, path: str) -> object:
     _check_length(len(text), MAX_SIZE, path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise fields.invalid(path, "the text is no JSON, or nested too deeply") from None
+    return value_of(text, path)
 
 
 def _regex(value: object, path: str) -> StructuredOutput:
     if not isinstance(value, str):
         raise fields.wrong_type(path, "a regular expression", value)
-    check_regex(value, path)
+    _check_length(len(value), MAX_REGEX, path)
     return StructuredOutput(formats.regex(value, path), path)
-
-
-def check_regex(pattern: str, path: str) -> None:
-    """Refuse what is no regular expression, or too long."""
-    _check_length(len(pattern), MAX_REGEX, path)
-    try:
-        parse_regex(pattern)
-    except RegexError as error:
-        raise fields.invalid(path, f"not a regular expression: {error}") from None
 
 
 def _choice(value: object, path: str) -> StructuredOutput:
@@ -195,25 +178,15 @@ def _choice(value: object, path: str) -> StructuredOutput:
     for i, each in enumerate(value):
         if not isinstance(each, str):
             raise fields.wrong_type(f"{path}[{i}]", "a string", each)
-    check_size(value, path)
-    grammar = "root ::= " + " | ".join(map(literal, dict.fromkeys(value)))
-    return StructuredOutput(formats.ebnf(grammar, path), path)
+    check_size(value, MAX_SIZE, path)
+    return StructuredOutput(formats.choice(value, path), path)
 
 
 def _grammar(value: object, path: str) -> StructuredOutput:
     if not isinstance(value, str):
         raise fields.wrong_type(path, "a grammar (EBNF)", value)
-    check_grammar(value, path)
+    _check_length(len(value), MAX_SIZE, path)
     return StructuredOutput(formats.ebnf(value, path), path)
-
-
-def check_grammar(text: str, path: str) -> None:
-    """Refuse what is no grammar, or too long."""
-    _check_length(len(text), MAX_SIZE, path)
-    try:
-        parse_ebnf(text)
-    except GrammarError as error:
-        raise fields.invalid(path, f"not a grammar: {error}") from None
 
 
 def _structural_tag(value: object, path: str) -> StructuredOutput:
@@ -221,7 +194,7 @@ def _structural_tag(value: object, path: str) -> StructuredOutput:
         value = _from_text(value, path)
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "an object", value)
-    check_size(value, path)
+    check_size(value, MAX_SIZE, path)
     if "format" in value:
         return StructuredOutput(read_format(value["format"], f"{path}.format"), path)
     raise fields.missing(f"{path}.format", "the format of the answer")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from calculators.llm.output.parser import CallForm
 from calculators.llm.structured import formats
 from calculators.llm.structured.formats import Format
-from calculators.llm.structured.parameter_grammar import parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +45,5 @@ def _tags(form: CallForm, tools: Sequence[Tool]) -> list[Format]:
 
 def _arguments(form: CallForm, tool: Tool) -> Format:
     if form.parameters is not None:
-        return parameters(form.parameters, tool.schema, tool.path)
+        return formats.arguments(asdict(form.parameters), tool.schema, tool.path)
     return formats.json_schema(tool.schema, tool.path)

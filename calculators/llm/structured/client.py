@@ -1,32 +1,49 @@
-"""`GrammarChecker`: the server's side of the grammar process of one model."""
+"""`GrammarChecker`: the server's side of the grammar processes of one model."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 from collections import OrderedDict
 from typing import Final, Protocol
 
+from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
 from calculators.http_payload import RequestError
 from calculators.llm.openai import fields
 from calculators.llm.structured.grammar import AnswerForm, Grammar
-from calculators.llm.structured.life import CannotLoad, Gone, GrammarProcessLife
-from calculators.llm.structured.messages import Accepted, Load, Refused
+from calculators.llm.structured.messages import Accepted, Check, Load, Postponed, Refused
+from calculators.llm.structured.worker import GrammarWorker, shut_down, too_complex
 from graph_runtime import Code
 
-log = logging.getLogger("graphrt.grammar")
-
-#: For one form. What takes longer would also make the engine's other answers slower.
+#: Of processor time, for one form. What takes longer would also make the engine's other answers
+#: slower.
 SECONDS: Final = 0.9
-#: How much the process may grow beyond what it has after loading, in bytes.
+#: Of wall time: a process that takes longer was stopped, or hangs.
+HANG_SECONDS: Final = 5.0
+#: How much a process may grow beyond what it has after loading, in bytes.
 MEMORY: Final = 2 * 1024**3
-#: Checks that may wait for each other; the next one is told to come back.
+#: Forms that may wait in each of the two queues; of more, the dearest is told to come back.
 MAX_WAITING: Final = 64
+#: Processes of one model, started one by one as they are needed.
+MAX_PROCESSES: Final = 4
+#: Without a form, after which a process ends; one stays.
+IDLE_SECONDS: Final = 60.0
+
+#: What a form gets of the first process, one after the other: processor time to make its grammar,
+#: and the length of a grammar that is tried. A schema of ten properties takes 3 ms and has 4,500
+#: characters, and twice that where a model may think first.
+FIRST_STEPS: Final = ((0.012, 6_000), (0.06, 24_000))
+#: Characters of a form that is not even begun there.
+_FIRST_FORM: Final = 64 * 1024
+#: What forms are expected to cost, in seconds: by the character of the form and of its grammar, and
+#: where the grammar is not known.
+_PER_CHARACTER: Final = 1e-5
+_PER_GRAMMAR_CHARACTER: Final = 3e-6
+_UNKNOWN: Final = 0.5
+
 #: What is remembered of earlier checks: how many, and how many characters in all.
 _REMEMBERED: Final = 1000
 _REMEMBERED_SIZE: Final = 32 * 1024**2
-#: After a failed load the next one is not tried at once.
-_PAUSE_SECONDS: Final = 10.0
 
 
 class Grammars(Protocol):
@@ -37,40 +54,87 @@ class Grammars(Protocol):
     async def close(self) -> None: ...
 
 
+class _Checking:
+    """A form that is being checked, and how many wait for it.
+
+    Attributes:
+        has_begun: a process is at it; then it comes to its end, and is remembered.
+    """
+
+    __slots__ = ("has_begun", "task", "waiting")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Accepted | Refused] | None = None
+        self.waiting = 0
+        self.has_begun = False
+
+
 class GrammarChecker:
     """Turns forms into grammars that the engine can be given.
 
-    The process is started when the first form comes. It has little time for each: one that takes
-    too long ends with the process, and the next form gets another. What came of a form is
-    remembered, and those who ask for the same one at the same time wait for one check.
+    What came of a form is remembered, unless it is no fault of the form; those who ask for the same
+    one at the same time wait for one check. A form nobody waits for any more is not begun.
+
+    A form first gets a few milliseconds of a process that does nothing else, and some more if it
+    needs them: that is enough for most. The others queue up for the other processes, where a form
+    has `SECONDS`. So whoever asks for a simple form never waits for those who ask for hard ones,
+    whoever they are. In both queues clients take turns, and of one client's forms the cheapest come
+    first.
     """
 
-    def __init__(self, model_path: str, *, name: str, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        model_path: str,
+        *,
+        name: str,
+        seconds: float = SECONDS,
+        hang_seconds: float = HANG_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         """``name``: of the served model, for messages."""
-        self._load = Load(model_path, MEMORY)
-        self._name = name
+        load = Load(model_path, MEMORY)
+
+        def worker(*, stays: bool) -> GrammarWorker:
+            return GrammarWorker(
+                load,
+                name=name,
+                seconds=seconds,
+                hang_seconds=hang_seconds,
+                idle_seconds=idle_seconds,
+                stays=stays,
+            )
+
+        others = min(MAX_PROCESSES, max(2, _cores() // 2)) - 1
         self._seconds = seconds
-        self._turn = asyncio.Lock()
-        self._life: GrammarProcessLife | None = None
+        self._first = worker(stays=True)
+        self._first_turns = FairTurns(1, MAX_WAITING)
+        #: Those without a form; the one that had a form last is the last.
+        self._free = [worker(stays=False) for _ in range(others)]
+        self._long_turns = FairTurns(others, MAX_WAITING)
+        self._workers = (self._first, *self._free)
         self._known: OrderedDict[AnswerForm, Accepted | Refused] = OrderedDict()
         self._known_size = 0
-        self._checks: dict[AnswerForm, asyncio.Task[Accepted | Refused]] = {}
-        self._failure = ""
-        self._failed_at = float("-inf")
+        self._checks: dict[AnswerForm, _Checking] = {}
         self._is_closed = False
-        #: Questions that the process has been asked.
+        #: Forms that a process was asked about.
         self.asked = 0
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
-        return None if self._life is None or self._life.is_over else self._life.pid
+        """The process that forms come to first, while there is one."""
+        return self._first.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """All processes."""
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     async def check(self, form: AnswerForm, param: str) -> Grammar:
         """The grammar of a form. ``param``: the member that asks for it, for errors.
 
         Raises:
-            RequestError: it cannot be honoured; RESOURCE_EXHAUSTED: too many are being checked.
+            RequestError: it cannot be honoured; RESOURCE_EXHAUSTED: too many are being checked;
+                UNAVAILABLE: it cannot be checked now.
         """
         outcome = self._known.get(form)
         if outcome is None:
@@ -82,74 +146,91 @@ class GrammarChecker:
         return outcome.grammar
 
     async def close(self) -> None:
-        """End the process; whoever waits gets an error."""
+        """End the processes; whoever waits gets an error."""
         self._is_closed = True
-        for check in list(self._checks.values()):
-            check.cancel()
-        if self._life is not None:
-            await self._life.end()
+        for checking in list(self._checks.values()):
+            if checking.task is not None:
+                checking.task.cancel()
+        await asyncio.gather(*(worker.close() for worker in self._workers))
 
     async def _outcome(self, form: AnswerForm) -> Accepted | Refused:
-        check = self._checks.get(form)
-        if check is None:
-            if len(self._checks) >= MAX_WAITING:
-                raise RequestError(
-                    "too many structured outputs are being checked; try again later",
-                    code=Code.RESOURCE_EXHAUSTED,
-                    retry_after=1.0,
-                )
-            check = self._checks[form] = asyncio.create_task(self._checked(form))
-            check.add_done_callback(lambda _: self._checks.pop(form, None))
+        if self._is_closed:
+            raise shut_down()
+        checking = self._checks.get(form)
+        if checking is None:
+            checking = self._checks[form] = _Checking()
+            checking.task = asyncio.create_task(self._checked(form, checking))
+            checking.task.add_done_callback(lambda _: self._forget(form, checking))
+        assert checking.task is not None
+        checking.waiting += 1
         try:
-            return await asyncio.shield(check)
+            return await asyncio.shield(checking.task)
         except asyncio.CancelledError:
-            if check.cancelled():
-                raise RequestError("the model is shut down", code=Code.UNAVAILABLE) from None
+            if checking.task.cancelled():
+                raise shut_down() from None
             raise
+        finally:
+            checking.waiting -= 1
+            if not checking.waiting and not checking.has_begun:
+                self._forget(form, checking)
+                checking.task.cancel()
 
-    async def _checked(self, form: AnswerForm) -> Accepted | Refused:
-        async with self._turn:
-            outcome = await self._ask(form)
+    def _forget(self, form: AnswerForm, checking: _Checking) -> None:
+        if self._checks.get(form) is checking:
+            del self._checks[form]
+
+    async def _checked(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+        try:
+            outcome = await self._answer(form, checking)
+        except TooManyWaiting:
+            raise RequestError(
+                "too many structured outputs are being checked; try again later",
+                code=Code.RESOURCE_EXHAUSTED,
+                retry_after=1.0,
+            ) from None
         self._remember(form, outcome)
         return outcome
 
-    async def _ask(self, form: AnswerForm) -> Accepted | Refused:
-        # Once more if it ended: it need not have been for this form.
-        for _ in range(2):
-            life = await self._living()
+    async def _answer(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+        expected = len(form.text) * _PER_CHARACTER
+        for seconds, length in FIRST_STEPS if len(form.text) <= _FIRST_FORM else ():
+            async with self._first_turns.turn(expected) as turn:
+                checking.has_begun = True
+                self.asked += 1
+                worker = self._first_worker()
+                answer = await worker.check(Check(form, seconds, length))
+                turn.cost = worker.used
+                if not isinstance(answer, Postponed):
+                    return answer
+                expected = _cost_of(answer)
+                turn.cost += expected
+            if not checking.waiting:
+                raise asyncio.CancelledError
+            checking.has_begun = False
+            if (answer.length or 0) > FIRST_STEPS[-1][1]:
+                break
+        async with self._long_turns.turn(expected) as turn:
+            checking.has_begun = True
             self.asked += 1
+            worker = self._free.pop()
             try:
-                return await life.check(form, self._seconds)
-            except TimeoutError:
-                log.warning("%s: a structured output was too complex", self._name)
-                return Refused(
-                    f"it is too complex: a grammar of it cannot be made within {self._seconds:g} s"
-                )
-            except Gone as error:
-                log.warning("%s: the grammar process ended: %s", self._name, error)
-        return Refused("it is too complex: making a grammar of it needs too much memory")
+                answer = await worker.check(Check(form, self._seconds))
+            finally:
+                self._free.append(worker)
+            turn.cost = worker.used
+        if isinstance(answer, Postponed):
+            return too_complex(self._seconds)
+        return answer
 
-    async def _living(self) -> GrammarProcessLife:
-        """The process, started if there is none.
-
-        Raises:
-            RequestError: it cannot be.
-        """
-        if self._is_closed:
-            raise RequestError("the model is shut down", code=Code.UNAVAILABLE)
-        if self._life is not None and not self._life.is_over:
-            return self._life
-        now = asyncio.get_running_loop().time()
-        if now - self._failed_at > _PAUSE_SECONDS:
-            self._life = GrammarProcessLife()
-            try:
-                await self._life.load(self._load)
-            except CannotLoad as error:
-                log.error("%s: no structured output: %s", self._name, error)
-                self._failure, self._failed_at = str(error), now
-            else:
-                return self._life
-        raise RequestError(f"this model cannot give structured output: {self._failure}")
+    def _first_worker(self) -> GrammarWorker:
+        """The first one; if it has no process, one that has changes places with it."""
+        if self._first.pid is None:
+            for number, other in enumerate(self._free):
+                if other.pid is not None:
+                    self._first, self._free[number] = other, self._first
+                    self._first.stays, self._free[number].stays = True, False
+                    break
+        return self._first
 
     def _remember(self, form: AnswerForm, outcome: Accepted | Refused) -> None:
         self._known[form] = outcome
@@ -158,6 +239,16 @@ class GrammarChecker:
             self._known_size -= _size(*self._known.popitem(last=False))
 
 
+def _cost_of(answer: Postponed) -> float:
+    """Of trying the grammar, or of making it if that is not known."""
+    return _UNKNOWN if answer.length is None else answer.length * _PER_GRAMMAR_CHARACTER
+
+
 def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:
     made = len(outcome.grammar.text) if isinstance(outcome, Accepted) else 0
     return len(form.text) + made
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from calculators.llm.output.parser import ParameterForm
 from calculators.llm.structured.automaton import TooComplex
 from calculators.llm.structured.ebnf import GrammarError, parse_ebnf
 from calculators.llm.structured.grammar import AnswerForm, Grammar
+from calculators.llm.structured.parameter_grammar import parameters
 from calculators.llm.structured.regular_expression import Node, RegexError, parse_regex
-from calculators.llm.structured.rules import GrammarTooLarge, Rules
+from calculators.llm.structured.rules import GrammarTooLarge, Rules, literal
+from calculators.llm.structured.schema_check import check_schema
 from calculators.llm.structured.schema_error import SchemaError
 from calculators.llm.structured.schema_rules import schema_grammar
 
@@ -32,49 +35,76 @@ def grammar_of(form: AnswerForm) -> Grammar:
     Raises:
         FormError: see there.
     """
-    made = _converted(json.loads(form.text))
+    made = _converted(json.loads(form.text), {})
     if made["type"] == "grammar":
         return Grammar("ebnf", made["grammar"])
     tag = {"type": "structural_tag", "format": made}
     return Grammar("structural_tag", json.dumps(tag, ensure_ascii=False))
 
 
-def _converted(part: dict[str, Any]) -> dict[str, Any]:
+def _converted(part: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
+    """``known``: rules by part. What may come after thoughts, or without them, is there twice."""
     kind = part["type"]
     if kind in _LEAVES:
-        return {"type": "grammar", "grammar": _LEAVES[kind](part)}
+        key = json.dumps(part)
+        rules = known.get(key)
+        if rules is None:
+            rules = known[key] = _LEAVES[kind](part)
+        return {"type": "grammar", "grammar": rules}
+    if kind == "arguments":
+        return _converted(_arguments(part), known)
     made = dict(part)
     for name in ("elements", "tags"):
         if name in made:
-            made[name] = [_converted(each) for each in made[name]]
+            made[name] = [_converted(each, known) for each in made[name]]
     if "content" in made:
-        made["content"] = _converted(made["content"])
+        made["content"] = _converted(made["content"], known)
     return made
+
+
+def _arguments(part: dict[str, Any]) -> dict[str, Any]:
+    try:
+        check_schema(part["json_schema"])
+        return parameters(ParameterForm(**part["form"]), part["json_schema"], part["path"])
+    except SchemaError as error:
+        raise _located(part["path"], error) from None
 
 
 def _schema(part: dict[str, Any]) -> str:
     try:
+        check_schema(part["json_schema"])
         return schema_grammar(part["json_schema"])
     except SchemaError as error:
-        place = part["path"] + error.place
-        if len(place) > _LONGEST_PATH:
-            place = place[:_LONGEST_PATH] + "..."
-        raise FormError(place, str(error)) from None
+        raise _located(part["path"], error) from None
+
+
+def _located(path: str, error: SchemaError) -> FormError:
+    place = path + error.place
+    if len(place) > _LONGEST_PATH:
+        place = place[:_LONGEST_PATH] + "..."
+    return FormError(place, str(error))
 
 
 def _regex(part: dict[str, Any]) -> str:
-    return _expression(part["path"], parse_regex, part["pattern"])
+    return _expression(part["path"], "regular expression", parse_regex, part["pattern"])
 
 
 def _ebnf(part: dict[str, Any]) -> str:
-    return _expression(part["path"], parse_ebnf, part["grammar"])
+    return _expression(part["path"], "grammar", parse_ebnf, part["grammar"])
 
 
-def _expression(path: str, parse: Callable[[str], Node], text: str) -> str:
+def _choice(part: dict[str, Any]) -> str:
+    text = "root ::= " + " | ".join(map(literal, dict.fromkeys(part["choices"])))
+    return _ebnf({"grammar": text, "path": part["path"]})
+
+
+def _expression(path: str, kind: str, parse: Callable[[str], Node], text: str) -> str:
     rules = Rules()
     try:
         return rules.text(rules.add_expression(parse(text)))
-    except (RegexError, GrammarError, TooComplex, GrammarTooLarge) as error:
+    except (RegexError, GrammarError) as error:
+        raise FormError(path, f"not a {kind}: {error}") from None
+    except (TooComplex, GrammarTooLarge) as error:
         raise FormError(path, str(error)) from None
     except RecursionError:
         raise FormError(path, "it is nested too deeply") from None
@@ -84,4 +114,5 @@ _LEAVES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "json_schema": _schema,
     "regex": _regex,
     "grammar": _ebnf,
+    "choice": _choice,
 }

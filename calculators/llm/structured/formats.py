@@ -1,12 +1,13 @@
 """Formats: the parts that an answer's form is put together from, as JSON.
 
 They are those of the engine's structural tags, with our own rules where that leaves a grammar to
-the engine's library. Source: xgrammar's documentation of structural tags.
+the engine's library; `choice` and `arguments` are ours. The grammar process makes rules of them.
+Source: xgrammar's documentation of structural tags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Format = dict[str, Any]
@@ -25,6 +26,16 @@ def regex(pattern: str, path: str = "") -> Format:
 def ebnf(text: str, path: str) -> Format:
     """A text of a grammar; see `calculators.llm.structured.ebnf`."""
     return {"type": "grammar", "grammar": text, "path": path}
+
+
+def choice(texts: Sequence[str], path: str) -> Format:
+    """One of some texts."""
+    return {"type": "choice", "choices": list(texts), "path": path}
+
+
+def arguments(form: Mapping[str, str], schema: Mapping[str, Any], path: str) -> Format:
+    """The parameters of a call, written one by one: ``form`` has the members of `ParameterForm`."""
+    return {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
 
 
 def const(text: str) -> Format:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +11,15 @@ import msgspec
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
 from calculators.child_process.messages import LoadFailed, Stop
-from calculators.llm.structured.grammar import AnswerForm
-from calculators.llm.structured.messages import Accepted, Check, Load, Refused, from_checker_decoder
+from calculators.child_process.work_limit import Overrun, WorkLimit
+from calculators.llm.structured.messages import (
+    Accepted,
+    Check,
+    Load,
+    Postponed,
+    Refused,
+    from_checker_decoder,
+)
 
 #: From the start until a tokenizer is loaded.
 _LOAD_SECONDS: Final = 60.0
@@ -19,7 +27,15 @@ _STOP_SECONDS: Final = 2.0
 
 
 class Gone(Exception):
-    """The process ended before it answered."""
+    """The process ended before it answered, and not by what it was asked."""
+
+
+class Crashed(Exception):
+    """The process ended by what it was asked."""
+
+
+class TooLong(Exception):
+    """The process computed for too long, and has been killed."""
 
 
 class CannotLoad(Exception):
@@ -32,53 +48,91 @@ class GrammarProcessLife:
     def __init__(self) -> None:
         self._child = ChildProcess(self._take, self._ended, "the grammar process")
         self._answer: asyncio.Future[Any] | None = None
+        self._loaded_bytes = 0
+        self._never_began = False
+        #: Seconds of processor time that the last question took.
+        self.used = 0.0
+        #: It will answer no further question.
         self.is_over = False
 
     @property
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def grown_bytes(self) -> int:
+        """By how much it has grown since it was loaded; 0 where the system does not tell."""
+        return 0 if self.is_over else max(0, _resident_bytes(self.pid) - self._loaded_bytes)
+
     async def load(self, load: Load) -> None:
         """Start it.
 
         Raises:
             CannotLoad: it will never answer; it is over.
+            Gone: it was ended meanwhile.
         """
         try:
             await self._child.start("calculators.llm.structured.process")
         except OSError as error:
-            self.is_over = True
+            self.is_over = self._never_began = True
             raise CannotLoad(f"it could not be started: {error.strerror}") from None
         try:
-            answer = await self._ask(load, _LOAD_SECONDS)
-        except (Gone, TimeoutError) as error:
+            answer = await asyncio.wait_for(self._ask(load), _LOAD_SECONDS)
+        except Crashed as error:
+            raise CannotLoad(str(error)) from None
+        except TimeoutError:
             await self.end()
-            raise CannotLoad(str(error) or "it takes too long") from None
+            raise CannotLoad("it takes too long") from None
         except BaseException:
-            self._child.kill("it is not needed")
+            self._kill("it is not needed")
             raise
         if isinstance(answer, LoadFailed):
             await self.end()
             raise CannotLoad(answer.reason)
+        self._loaded_bytes = _resident_bytes(self.pid)
 
-    async def check(self, form: AnswerForm, seconds: float) -> Accepted | Refused:
+    async def check(
+        self, question: Check, *, cpu: float, wall: float
+    ) -> Accepted | Refused | Postponed:
         """What it says of a form.
 
+        ``cpu``: seconds of its processor time that it has; ``wall``: seconds after which it is
+        taken for hung.
+
         Raises:
-            TimeoutError: it took too long, and has been killed.
-            Gone: it ended.
+            TooLong: by its processor time.
+            Crashed: it ended over this form.
+            Gone: it ended for another reason, or hung and has been killed.
         """
+        if self.is_over:
+            raise Gone("it was gone before")
+        is_too_long = False
+
+        def overrun(which: Overrun) -> None:
+            nonlocal is_too_long
+            is_too_long = which is Overrun.CPU
+            self._kill("it took too long" if is_too_long else "it hangs")
+
+        limit = WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)
         try:
-            answer: Accepted | Refused = await self._ask(Check(form), seconds)
-        except BaseException:
-            self._child.kill("it was at something that takes too long")
+            answer: Accepted | Refused | Postponed = await self._ask(question)
+        except Gone:
+            if is_too_long:
+                raise TooLong from None
             raise
+        except asyncio.CancelledError:
+            # Its answer would be taken for that to the next question.
+            self._kill("nobody waits for it")
+            raise
+        finally:
+            self.used = min(limit.stop(), cpu)
         return answer
 
     async def end(self) -> None:
-        """Stop it, and wait until it is gone."""
-        if self.is_over:
+        """Stop it, and wait until it is gone. A question that it is at may still be answered."""
+        if self._never_began:
             return
+        self.is_over = True
         self._child.send(msgspec.msgpack.encode(Stop()))
         try:
             await asyncio.wait_for(self._child.wait(), _STOP_SECONDS)
@@ -86,18 +140,20 @@ class GrammarProcessLife:
             self._child.kill("it did not stop in time")
             await self._child.wait()
 
-    async def _ask(self, message: Load | Check, seconds: float) -> Any:
-        if self.is_over:
-            raise Gone
+    def _kill(self, reason: str) -> None:
+        self.is_over = True
+        self._child.kill(reason)
+
+    async def _ask(self, message: Load | Check) -> Any:
         self._answer = asyncio.get_running_loop().create_future()
         self._child.send(msgspec.msgpack.encode(message))
-        return await asyncio.wait_for(self._answer, seconds)
+        return await self._answer
 
     def _take(self, frame: Frame) -> None:
         try:
             message = from_checker_decoder.decode(frame)
         except msgspec.MsgspecError as error:
-            self._child.kill(f"it sent what is no message: {error}")
+            self._kill(f"it sent what is no message: {error}")
             return
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(message)
@@ -105,4 +161,18 @@ class GrammarProcessLife:
     def _ended(self, reason: str) -> None:
         self.is_over = True
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(Gone(reason))
+            kind = Crashed if self._child.ended_by_itself else Gone
+            self._answer.set_exception(kind(reason))
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of a process; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0
+    import resource
+
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0

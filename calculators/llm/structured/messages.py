@@ -28,9 +28,16 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
-    """Make the grammar of a form, and try it."""
+    """Make the grammar of a form, and try it.
+
+    Attributes:
+        seconds: processor time that making it may take.
+        longest: characters of a grammar that is tried; None is no limit.
+    """
 
     form: AnswerForm
+    seconds: float
+    longest: int | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
@@ -46,8 +53,17 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     path: str = ""
 
 
+class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
+    """Nothing is known yet: making the grammar takes longer, or the grammar is longer.
+
+    ``length``: of the grammar, in characters; None: it was not made.
+    """
+
+    length: int | None
+
+
 ToChecker = Load | Check | Stop
-FromChecker = Ready | LoadFailed | Accepted | Refused
+FromChecker = Ready | LoadFailed | Accepted | Refused | Postponed
 
 to_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToChecker)
 from_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromChecker)

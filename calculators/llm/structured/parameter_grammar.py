@@ -1,4 +1,7 @@
-"""Arguments of a call that are written one by one, not as a JSON object."""
+"""Arguments of a call that are written one by one, not as a JSON object.
+
+Runs in the grammar process.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from calculators.llm.openai import fields
 from calculators.llm.output.parser import ParameterForm
 from calculators.llm.structured import formats
 from calculators.llm.structured.formats import Format
+from calculators.llm.structured.schema_error import SchemaError
 
 #: Tools without required parameters are written out for every first one.
 _MAX_OPTIONAL: Final = 32
@@ -18,15 +22,13 @@ def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> For
     """All required parameters, then the others, each or not.
 
     Raises:
-        RequestError: the schema is not one of named parameters.
+        SchemaError: the schema is not one of named parameters.
     """
-    properties = _properties(schema, path)
-    required = [name for name in schema.get("required", ()) if name in properties]
+    properties = _properties(schema)
+    required = dict.fromkeys(name for name in _names(schema) if name in properties)
     optional = [name for name in properties if name not in required]
     if len(optional) > _MAX_OPTIONAL:
-        raise fields.invalid(
-            path, f"more than {_MAX_OPTIONAL} optional parameters are not supported"
-        )
+        raise SchemaError("", f"more than {_MAX_OPTIONAL} optional parameters are not supported")
     written = {
         name: _parameter(form, name, inner, schema, f"{path}.properties.{name}")
         for name, inner in properties.items()
@@ -49,25 +51,23 @@ def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> For
     return formats.one_of(*starts, _nothing())
 
 
-def _properties(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict):
-        raise fields.wrong_type(f"{path}.properties", "an object of JSON schemas", properties)
+def _names(schema: Mapping[str, Any]) -> list[str]:
+    return schema.get("required") or []
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties: dict[str, Any] = schema.get("properties") or {}
     for name in ("$ref", "anyOf", "oneOf", "allOf"):
         if name in schema:
-            raise fields.invalid(
-                f"{path}.{name}", "this model's calls need the parameters as plain properties"
+            raise SchemaError(
+                f".{name}", "this model's calls need the parameters as plain properties"
             )
-    for name in schema.get("required", ()):
+    for name in _names(schema):
         if name not in properties:
-            raise fields.invalid(
-                f"{path}.required", f"{fields.describe(name)} is not among the properties"
-            )
+            raise SchemaError(".required", f"{fields.describe(name)} is not among the properties")
     for name in properties:
         if not name or not all(letter.isalnum() or letter in "_.-" for letter in name):
-            raise fields.invalid(
-                f"{path}.properties", f"{fields.describe(name)} cannot be written in a call"
-            )
+            raise SchemaError(".properties", f"{fields.describe(name)} cannot be written in a call")
     return properties
 
 

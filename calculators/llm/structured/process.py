@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -17,7 +18,10 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     from calculators.llm.structured.prover import Prover
 
     prover = Prover(message.model_path)
-    return Ready(), lambda question: prover.check(question.form)
+    # What is loaded stays: a simple form has less time than a look at all of it takes.
+    gc.collect()
+    gc.freeze()
+    return Ready(), prover.check
 
 
 if __name__ == "__main__":

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import traceback
 from typing import Final
 
 import openvino_genai as genai
 
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.grammar_cache import GrammarCache
+from calculators.llm.structured.cpu_limit import CutOff, within
 from calculators.llm.structured.form_grammar import FormError, grammar_of
-from calculators.llm.structured.grammar import AnswerForm
-from calculators.llm.structured.messages import Accepted, Refused
+from calculators.llm.structured.messages import Accepted, Check, Postponed, Refused
 from calculators.llm.structured.tiny_pipeline import token_count
 
+log = logging.getLogger("graphrt.grammar")
+
+_TOO_MUCH_MEMORY: Final = "it needs too much memory"
 _NOISE: Final = re.compile(
     r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
 )
@@ -33,18 +38,32 @@ class Prover:
             raise RuntimeError("the tokenizer has no vocabulary that grammars could be made for")
         self._grammars = GrammarCache(tokenizer, size)
 
-    def check(self, form: AnswerForm) -> Accepted | Refused:
+    def check(self, question: Check) -> Accepted | Refused | Postponed:
         """Can the engine follow it?"""
         try:
-            grammar = grammar_of(form)
-            self._grammars.make_room()
-            self._grammars.compile(grammar)
+            grammar = within(question.seconds, lambda: grammar_of(question.form))
+        except CutOff:
+            return Postponed(None)
         except FormError as error:
             return Refused(str(error), error.path)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            return Refused(_reason(error))
         except MemoryError:
-            return Refused("it needs too much memory")
+            return Refused(_TOO_MUCH_MEMORY)
+        except RecursionError:
+            return Refused("it is nested too deeply")
+        except Exception as error:
+            # Whatever it is, it comes of the form: nothing else is new here.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
+            return Refused("no grammar can be made of it")
+        if question.longest is not None and len(grammar.text) > question.longest:
+            return Postponed(len(grammar.text))
+        try:
+            self._grammars.make_room()
+            self._grammars.compile(grammar)
+        except MemoryError:
+            return Refused(_TOO_MUCH_MEMORY)
+        except Exception as error:
+            return Refused(_reason(error))
         return Accepted(grammar)
 
 
@@ -52,4 +71,4 @@ def _reason(error: Exception) -> str:
     reason = library_reason(error)
     while found := _NOISE.match(reason):
         reason = reason[found.end() :]
-    return "it needs too much memory" if "bad_alloc" in reason else reason
+    return _TOO_MUCH_MEMORY if "bad_alloc" in reason else reason

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Final
-
 from calculators.llm.openai import fields
+from calculators.llm.openai.json_size import json_text
 from calculators.llm.openai.structured_output import StructuredOutput
 from calculators.llm.openai.tools import Tools
 from calculators.llm.output.parser import ReasoningParser, ToolParser
@@ -13,9 +11,6 @@ from calculators.llm.structured import formats
 from calculators.llm.structured.call_grammar import Tool, calls, text_with_calls
 from calculators.llm.structured.formats import Format
 from calculators.llm.structured.grammar import AnswerForm
-
-#: Of a form, in characters: that is more than a thousand tools that people write.
-MAX_SIZE: Final = 1024 * 1024
 
 
 def request_grammar(
@@ -67,20 +62,14 @@ def request_grammar(
 
 
 def _form(part: Format) -> AnswerForm:
-    text = json.dumps(part)
-    if len(text) > MAX_SIZE:
-        raise fields.invalid(
-            "tools", f"the schemas of the tools are longer than {MAX_SIZE} characters together"
-        )
-    return AnswerForm(text)
+    # What clients wrote of it has been checked for size.
+    return AnswerForm(json_text(part, "tools").decode())
 
 
 def _tools(tools: Tools) -> list[Tool]:
     return [
-        Tool(
-            name, schema or {"type": "object", "properties": {}}, f"tools[{i}].function.parameters"
-        )
-        for i, (name, schema) in enumerate(tools.schemas.items())
+        Tool(name, schema or {"type": "object", "properties": {}}, path)
+        for (name, schema), path in zip(tools.schemas.items(), tools.schema_paths, strict=True)
     ]
 
 

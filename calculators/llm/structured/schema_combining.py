@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -13,6 +14,8 @@ from calculators.llm.structured.schema_keywords import assertions
 #: References that are followed one after the other, and schemas that are made one.
 _MAX_STEPS: Final = 32
 _MAX_PARTS: Final = 128
+#: Of an array in a JSON pointer (RFC 6901): no leading zeros. No schema has a million items.
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 def target_of(root: object, reference: object, place: str) -> object:
@@ -32,7 +35,7 @@ def target_of(root: object, reference: object, place: str) -> object:
         key = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(here, dict) and key in here:
             here = here[key]
-        elif isinstance(here, list) and key.isdecimal() and int(key[:6]) < len(here):
+        elif isinstance(here, list) and _INDEX.fullmatch(key) and int(key) < len(here):
             here = here[int(key)]
         else:
             raise SchemaError(place, "the reference leads nowhere")

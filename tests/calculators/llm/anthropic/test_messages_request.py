@@ -327,13 +327,11 @@ def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
         ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice", "none"),
         ({"tool_choice": {"type": "any"}}, "tool_choice", "needs tools"),
         (
-            {
-                "tools": [{**TOOL, "input_schema": {"type": "nonsense"}}],
-                "tool_choice": {"type": "any"},
-            },
+            {"tools": [{**TOOL, "input_schema": {"title": "x" * 70_000}}]},
             "tools[0].input_schema",
-            "",
+            "maximum 65536",
         ),
+        ({"tools": [TOOL, TOOL]}, "tools[1].name", "already"),
         ({"thinking": {"type": "deep"}}, "thinking.type", '"adaptive"'),
         ({"thinking": {"budget_tokens": 5000}}, "thinking.type", "null"),
         ({"output_config": {"effort": "huge"}}, "output_config.effort", '"max"'),

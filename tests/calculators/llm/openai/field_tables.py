@@ -71,7 +71,7 @@ COMMON: Table = {
     ),
     "guided_json": (Effect(SCHEMA, form, "json_schema"),),
     "guided_regex": (Effect("a+", form, "regex"),),
-    "guided_choice": (Effect(["a", "b"], form, "grammar"),),
+    "guided_choice": (Effect(["a", "b"], form, "choice"),),
     "guided_grammar": (Effect('root ::= "a"', form, "grammar"),),
     "structural_tag": (Effect(_TAG, form, "const_string"),),
     "structured_outputs": (Effect({"regex": "a"}, form, "regex"),),

@@ -107,6 +107,12 @@ def test_the_choice_leaves_tools_and_the_answer_shows_all(
     ]
 
 
+def test_tools_that_are_left_keep_their_places() -> None:
+    choice = {"type": "allowed_tools", "mode": "required", "tools": [OTHER]}
+    tools = parsed(tools=[TOOL, OTHER], tool_choice=choice).tools
+    assert tools.schema_paths == ("tools[1].parameters",)
+
+
 def test_no_tools_are_left_and_none_shown_when_none_may_be_called() -> None:
     request = parsed(tools=[{"type": "?"}], tool_choice="none")
     assert (request.tools.items, request.echo["tools"]) == ([], [])
@@ -225,6 +231,7 @@ def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
             "usage",
         ),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "web_search"),
+        ({"tools": [TOOL, OTHER, TOOL]}, "tools[2].name", "already"),
         ({"tools": [TOOL, {"type": "mcp", "server_label": "x"}]}, "tools[1].type", "mcp"),
         ({"tools": [{"type": "custom", "name": "x"}]}, "tools[0].type", "custom"),
         ({"tools": [TOOL], "tool_choice": {"type": "file_search"}}, "tool_choice", "function"),

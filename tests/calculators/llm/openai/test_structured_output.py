@@ -9,6 +9,7 @@ import pytest
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.openai import fields
 from calculators.llm.openai.structured_output import (
     read_structured_output,
     read_text_format,
@@ -31,9 +32,20 @@ def read(**body: Any) -> tuple[dict[str, Any], str]:
 
 
 def refusal(**body: Any) -> RequestError:
-    with pytest.raises(RequestError) as raised:
-        read_structured_output(body)
-    return raised.value
+    """By the server, or by the grammar process, whose refusal the server makes an error of."""
+
+    def read_here_and_there() -> None:
+        output = read_structured_output(body)
+        assert output is not None
+        grammar_of(AnswerForm(json.dumps(output.format)))
+
+    with pytest.raises((RequestError, FormError)) as raised:
+        read_here_and_there()
+    error: Exception = raised.value
+    if isinstance(error, FormError):
+        error = fields.invalid(error.path, str(error))
+    assert isinstance(error, RequestError)
+    return error
 
 
 @pytest.mark.parametrize(
@@ -97,11 +109,7 @@ def schema(asked: Any, path: str) -> dict[str, Any]:
         ),
         (
             {"guided_choice": ['y"es', "no", "no"]},
-            {
-                "type": "grammar",
-                "grammar": 'root ::= "y\\u0022es" | "no"',
-                "path": "guided_choice",
-            },
+            {"type": "choice", "choices": ['y"es', "no", "no"], "path": "guided_choice"},
         ),
         ({"response_format": {"type": "structural_tag", "format": CONST}}, CONST),
         ({"response_format": CONST}, CONST),
@@ -217,6 +225,14 @@ def test_what_pydantic_writes_is_accepted() -> None:
         ({"guided_json": {"required": [1]}}, "guided_json.required"),
         ({"guided_json": {"patternProperties": {"((": {}}}}, "guided_json.patternProperties"),
         ({"guided_json": {"description": "x" * 70_000}}, "guided_json"),
+        ({"guided_json": '{"const": "\\ud800"}'}, "guided_json"),
+        ({"guided_json": '{"const": NaN}'}, "guided_json"),
+        ({"guided_json": '{"maximum": 1e999}'}, "guided_json"),
+        ({"guided_json": "[" * 60_000}, "guided_json"),
+        ({"guided_json": '{"const": ' + "9" * 5000 + "}"}, "guided_json"),
+        ({"structural_tag": '{"format": {"type": "const_string", "value": "\\udc00"}}'},
+         "structural_tag"),
+        ({"response_format": {**CONST, "more": "x" * 70_000}}, "response_format"),
         ({"guided_json": {"type": "string", "pattern": "(?=a)"}}, "guided_json.pattern"),
         ({"guided_regex": "(abc"}, "guided_regex"),
         ({"guided_regex": "a" * 5000}, "guided_regex"),

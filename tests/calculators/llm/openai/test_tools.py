@@ -111,3 +111,33 @@ def test_their_number_is_limited() -> None:
     assert len(chat(limits, tools=TWO).tools.items) == 2
     assert refusal(limits, tools=[*TWO, tool("third")]).param == "tools"
     assert refusal(tools={"a": 1}).param == "tools"
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    flat = {"type": "function", "name": "first"}
+    assert refusal(tools=[*TWO, tool("first")]).param == "tools[2].function.name"
+    assert refusal(tools=[*TWO, flat]).param == "tools[2].name"
+    assert refusal(tools=[*TWO, TWO[1]], tool_choice="required").param == "tools[2].function.name"
+
+
+def test_the_size_of_a_schema_and_of_all_tools_is_limited() -> None:
+    large = tool("large", parameters={"description": "x" * 70_000})
+    error = refusal(tools=[*TWO, large])
+    assert error.param == "tools[2].function.parameters"
+    assert "65536" in str(error)
+    many = [tool(f"f{i}", description="x" * 20_000) for i in range(60)]
+    assert refusal(tools=many).param == "tools"
+    assert len(chat(tools=many[:50]).tools.items) == 50
+
+
+def test_a_schema_keeps_the_place_where_it_was_written() -> None:
+    flat = {"type": "function", "name": "f", "parameters": {}}
+    assert chat(tools=[*TWO, flat]).tools.schema_paths == (
+        "tools[0].function.parameters",
+        "tools[1].function.parameters",
+        "tools[2].parameters",
+    )
+    chosen = {"type": "function", "function": {"name": "second"}}
+    assert chat(tools=TWO, tool_choice=chosen).tools.schema_paths == (
+        "tools[1].function.parameters",
+    )

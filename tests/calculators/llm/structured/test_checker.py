@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from calculators.http_payload import RequestError
-from calculators.llm.structured import formats
+from calculators.llm.structured import formats, worker
 from calculators.llm.structured.client import GrammarChecker
 from calculators.llm.structured.formats import Format
-from calculators.llm.structured.grammar import AnswerForm
+from calculators.llm.structured.grammar import AnswerForm, Grammar
 from graph_runtime import Code
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
@@ -29,7 +29,7 @@ def form(part: Format) -> AnswerForm:
 @pytest.fixture
 def checker(runner: asyncio.Runner) -> Iterator[GrammarChecker]:
     async def make() -> GrammarChecker:
-        return GrammarChecker(str(DEMO), name="demo", seconds=20.0)
+        return GrammarChecker(str(DEMO), name="demo", seconds=20.0, hang_seconds=60.0)
 
     checker = runner.run(make())
     yield checker
@@ -86,9 +86,10 @@ def test_the_same_form_is_checked_once(checker: GrammarChecker, runner: asyncio.
         same = await soon(asyncio.gather(*(checker.check(good, "x") for _ in range(5))))
         assert len(set(same)) == 1
         assert checker.asked == 1
-        first, second = await refusal(checker, bad), await refusal(checker, bad)
-        assert str(first) == str(second)
-        assert checker.asked == 2
+        first = await refusal(checker, bad)
+        asked = checker.asked
+        assert str(first) == str(await refusal(checker, bad))
+        assert checker.asked == asked
 
     runner.run(run())
 
@@ -123,14 +124,18 @@ def test_what_the_library_refuses_is_refused_without_its_paths(
 
 def test_what_takes_too_long_is_refused_and_the_next_one_is_not(runner: asyncio.Runner) -> None:
     async def run() -> None:
-        checker = GrammarChecker(str(DEMO), name="demo", seconds=0.5)
+        checker = GrammarChecker(str(DEMO), name="demo", seconds=0.5, hang_seconds=60)
         await soon(checker.check(form(formats.regex("a")), "x"))
         before = checker.pid
         error = await refusal(checker, formats.json_schema(SLOW, "s"))
         assert error.param == "asked"
+        assert error.code is Code.INVALID_ARGUMENT
         assert "too complex" in str(error)
         await soon(checker.check(form(formats.regex("b")), "x"))
-        assert checker.pid not in (None, before)
+        assert checker.pid == before
+        asked = checker.asked
+        assert str(await refusal(checker, formats.json_schema(SLOW, "s"))) == str(error)
+        assert checker.asked == asked
         await checker.close()
 
     runner.run(run())
@@ -140,19 +145,173 @@ def test_what_explodes_is_refused(checker: GrammarChecker, runner: asyncio.Runne
     error = runner.run(refusal(checker, formats.json_schema(EXPLODING, "s")))
     assert error.param == "s"
     assert "too large" in str(error)
-    assert checker.asked == 1
 
 
-def test_a_process_that_is_killed_is_replaced(runner: asyncio.Runner) -> None:
+async def asked_while_stopped(
+    checker: GrammarChecker, pattern: str
+) -> tuple[asyncio.Task[Grammar], int]:
+    """A check that the first process, which is stopped, has been asked for; the process."""
+    await soon(checker.check(form(formats.regex("first")), "x"))
+    pid, asked = checker.pid, checker.asked
+    assert pid is not None
+    signal_process(pid, signal.SIGSTOP)
+    check = asyncio.create_task(checker.check(form(formats.regex(pattern)), "x"))
+    await until(lambda: checker.asked == asked + 1)
+    return check, pid
+
+
+def test_a_process_that_is_stopped_for_a_moment_refuses_nothing(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
     async def run() -> None:
-        checker = GrammarChecker(str(DEMO), name="demo", seconds=2.0)
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, signal.SIGCONT)
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid == pid
+
+    runner.run(run())
+
+
+def test_a_form_is_asked_again_of_another_process_when_one_hangs(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(str(DEMO), name="demo", seconds=20, hang_seconds=3)
+        check, pid = await asked_while_stopped(checker, "b")
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid not in (None, pid)
+        await checker.close()
+
+    runner.run(run())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_form_is_asked_again_when_somebody_ends_the_process(
+    checker: GrammarChecker, runner: asyncio.Runner, number: signal.Signals
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, number)
+        signal_process(pid, signal.SIGCONT)
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid not in (None, pid)
+
+    runner.run(run())
+
+
+def test_processes_that_end_again_and_again_are_no_fault_of_the_form(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, signal.SIGKILL)
+        await until(lambda: checker.pid not in (None, pid))
+        signal_process(checker.pid, signal.SIGKILL)  # while it loads
+        with pytest.raises(RequestError) as raised:
+            await soon(check)
+        assert raised.value.code is Code.UNAVAILABLE
+        assert raised.value.retry_after
+        assert (await soon(checker.check(form(formats.regex("b")), "x"))).kind == "ebnf"
+
+    runner.run(run())
+
+
+def test_a_form_that_ends_the_process_is_refused_and_not_tried_again(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        asked = checker.asked
+        signal_process(pid, signal.SIGSEGV)
+        signal_process(pid, signal.SIGCONT)
+        with pytest.raises(RequestError) as raised:
+            await soon(check)
+        assert raised.value.code is Code.INVALID_ARGUMENT
+        assert str(await refusal(checker, formats.regex("b"))).count("asked") == 1
+        assert checker.asked == asked
+        assert (await soon(checker.check(form(formats.regex("c")), "x"))).kind == "ebnf"
+
+    runner.run(run())
+
+
+def hard(number: int) -> AnswerForm:
+    """A form that takes a few tenths of a second, here."""
+    letters = "".join(f"[^{chr(0x61 + (number + i) % 26)}]" for i in range(300 + number))
+    return form(formats.regex(letters))
+
+
+def test_a_simple_form_does_not_wait_for_hard_ones(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(40)]
+        await until(lambda: len(checker.pids) == 2)
+        schema = formats.json_schema(schema_of(a={"type": "string"}), "s")
+        await soon(checker.check(form(schema), "x"))
+        assert sum(other.done() for other in others) < 20
+        for other in others:
+            other.cancel()
+
+    runner.run(run())
+
+
+def test_forms_that_nobody_waits_for_are_not_begun(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(30)]
+        await until(lambda: checker.asked > 0)
+        for other in others:
+            other.cancel()
+        await asyncio.wait(others)
         await soon(checker.check(form(formats.regex("a")), "x"))
-        slow = asyncio.create_task(refusal(checker, formats.json_schema(SLOW, "")))
-        await until(lambda: checker.asked == 2)
-        signal_process(checker.pid, signal.SIGKILL)
-        other = await soon(checker.check(form(formats.regex("b")), "x"))
-        assert other.kind == "ebnf"
-        assert "too complex" in str(await slow)
+        assert checker.asked <= 4
+
+    runner.run(run())
+
+
+def test_there_is_room_for_a_simple_form_among_too_many(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(80)]
+        await asyncio.sleep(0)
+        assert (await soon(checker.check(form(formats.regex("a")), "x"))).kind == "ebnf"
+        refused = [each for each in others if each.done()]
+        assert refused
+        for each in refused:
+            error = each.exception()
+            assert isinstance(error, RequestError)
+            assert error.code is Code.RESOURCE_EXHAUSTED
+        for each in others:
+            each.cancel()
+
+    runner.run(run())
+
+
+def test_a_process_that_has_grown_is_replaced(
+    checker: GrammarChecker, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "MAX_GROWN", -1)
+
+    async def run() -> None:
+        await soon(checker.check(form(formats.regex("a")), "x"))
+        before = checker.pid
+        assert before is not None
+        await until(lambda: checker.pid != before)
+        assert checker.pid is not None
+        await until(lambda: not is_running(before))
+        await soon(checker.check(form(formats.regex("b")), "x"))
+
+    runner.run(run())
+
+
+def test_a_process_without_hard_forms_ends(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(
+            str(DEMO), name="demo", seconds=20, hang_seconds=60, idle_seconds=0.01
+        )
+        await soon(checker.check(hard(0), "x"))
+        await until(lambda: checker.pids == [checker.pid])
+        await soon(checker.check(hard(1), "x"))
         await checker.close()
 
     runner.run(run())
@@ -197,6 +356,8 @@ def test_a_model_without_a_tokenizer_cannot_give_structured_output(
         checker = GrammarChecker(str(model), name="demo")
         error = await refusal(checker, formats.regex("a"))
         assert "this model cannot give structured output" in str(error)
+        assert error.code is Code.UNAVAILABLE
+        assert error.retry_after
         assert str(tmp_path) not in str(error)
         await checker.close()
 

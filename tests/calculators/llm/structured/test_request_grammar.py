@@ -46,7 +46,7 @@ def tools(choice: Any = "auto", names: Iterable[str] = SCHEMAS) -> Tools:
         {"type": "function", "function": {"name": name, "parameters": SCHEMAS[name]}}
         for name in names
     ]
-    return Tools(items, choice)
+    return Tools(items, choice, tuple(f"tools[{i}].function.parameters" for i in range(len(items))))
 
 
 def asked(

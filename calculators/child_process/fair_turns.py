@@ -1,0 +1,157 @@
+"""`FairTurns`: whose work a child gets next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from calculators.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
+
+#: Of the turns of one client, each such is its oldest work's, so that none waits for ever.
+_OLDEST_EVERY: Final = 8
+#: Connections whose costs are remembered.
+_REMEMBERED: Final = 4096
+#: The weight of the last cost in the mean of a connection's.
+_NEWEST: Final = 0.5
+
+
+class TooManyWaiting(Exception):
+    """More work waits than may, and this would come last."""
+
+
+class Turn:
+    """The time that a child is at somebody's work.
+
+    Attributes:
+        cost: what it took, in seconds of processor time: to be set by who knows it.
+    """
+
+    __slots__ = ("client", "cost", "expected", "number", "started")
+
+    def __init__(self, number: int, client: ClientIdentity, expected: float) -> None:
+        self.number = number
+        self.client = client
+        self.expected = expected
+        self.cost: float | None = None
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class FairTurns:
+    """Work waits here, in the server; a child gets a few pieces at a time.
+
+    Clients (by key, or by address) take turns. Of one client's work comes first what is expected to
+    cost least: many share an address behind a proxy, and whoever among them asks for little shall
+    not wait for all who ask for much. What a piece of work is expected to cost is what whoever asks
+    says of it, of its size, and what the last work of its connection has cost; a connection
+    without any is taken for like other new ones. Each eighth turn of a client is its oldest work's.
+
+    Work whose task is cancelled while it waits is never begun.
+    """
+
+    def __init__(self, at_once: int = 1, most_waiting: int | None = None) -> None:
+        """``at_once``: pieces of work that a child has; ``most_waiting``: those that wait."""
+        self._free = at_once
+        self._most_waiting = most_waiting
+        #: By the client's name, the one whose turn is next first; none is empty.
+        self._waiting: dict[str, list[Turn]] = {}
+        self._count = 0
+        self._turns_of: dict[str, int] = {}
+        self._number = 0
+        self._costs: OrderedDict[ClientIdentity, float] = OrderedDict()
+        self._new_cost = 0.0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._count
+
+    @asynccontextmanager
+    async def turn(
+        self, expected: float = 0.0, client: ClientIdentity | None = None
+    ) -> AsyncIterator[Turn]:
+        """Wait for a turn, and have it until the end of the ``async with``.
+
+        ``expected``: seconds of processor time, as far as the size of the work tells.
+        ``client``: whose work it is; that of the task's current request unless given.
+
+        Raises:
+            TooManyWaiting: there is no room; also while it waits, when cheaper work has come.
+        """
+        if client is None:
+            record = current_record()
+            client = UNKNOWN_CLIENT if record is None else record.client
+        self._number += 1
+        turn = Turn(self._number, client, expected + self._costs.get(client, self._new_cost))
+        self._put(turn)
+        self._begin_turns()
+        try:
+            await turn.started
+        except BaseException:
+            if turn.started.done() and not turn.started.cancelled():
+                if turn.started.exception() is None:  # begun, and cancelled at the same moment
+                    self._end(turn)
+            else:
+                self._remove(turn)
+            raise
+        try:
+            yield turn
+        finally:
+            self._end(turn)
+
+    def _put(self, turn: Turn) -> None:
+        self._waiting.setdefault(turn.client.name, []).append(turn)
+        self._count += 1
+        limit = self._most_waiting
+        if limit is not None and self._free == 0 and self._count > limit:
+            longest = max(self._waiting.values(), key=len)
+            last = max(longest, key=_rank)
+            self._remove(last)
+            last.started.set_exception(TooManyWaiting())
+
+    def _remove(self, turn: Turn) -> None:
+        waiting = self._waiting.get(turn.client.name)
+        if waiting is not None and turn in waiting:
+            self._take_from(waiting, turn)
+
+    def _take_from(self, waiting: list[Turn], turn: Turn) -> None:
+        waiting.remove(turn)
+        self._count -= 1
+        if not waiting:
+            del self._waiting[turn.client.name]
+            self._turns_of.pop(turn.client.name, None)
+
+    def _begin_turns(self) -> None:
+        while self._free and self._waiting:
+            name = next(iter(self._waiting))
+            waiting = self._waiting.pop(name)
+            self._waiting[name] = waiting  # behind the others
+            count = self._turns_of[name] = self._turns_of.get(name, 0) + 1
+            oldest = count % _OLDEST_EVERY == 0
+            turn = waiting[0] if oldest else min(waiting, key=_rank)
+            self._take_from(waiting, turn)
+            if turn.started.cancelled():
+                continue
+            self._free -= 1
+            turn.started.set_result(None)
+
+    def _end(self, turn: Turn) -> None:
+        self._free += 1
+        if turn.cost is not None:
+            self._note_cost(turn.client, turn.cost)
+        self._begin_turns()
+
+    def _note_cost(self, client: ClientIdentity, cost: float) -> None:
+        before = self._costs.pop(client, None)
+        if before is None:
+            self._new_cost += _NEWEST * (cost - self._new_cost)
+            self._costs[client] = cost
+        else:
+            self._costs[client] = before + _NEWEST * (cost - before)
+        if len(self._costs) > _REMEMBERED:
+            self._costs.popitem(last=False)
+
+
+def _rank(turn: Turn) -> tuple[float, int]:
+    return turn.expected, turn.number

@@ -1,0 +1,177 @@
+"""Work that waits for a child: whose turn is next."""
+
+import asyncio
+
+import pytest
+
+from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.request_record import (
+    UNKNOWN_CLIENT,
+    ClientIdentity,
+    RequestRecord,
+    set_current_record,
+)
+
+ANN = ClientIdentity("ann", "1")
+BOB = ClientIdentity("bob", "1")
+
+
+class Work:
+    """Pieces of work that end when they are told to, and the order in which they began."""
+
+    def __init__(self, turns: FairTurns) -> None:
+        self.turns = turns
+        self.began: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.ends: dict[str, asyncio.Event] = {}
+
+    async def ask(
+        self,
+        name: str,
+        client: ClientIdentity | None = None,
+        expected: float = 0.0,
+        cost: float | None = None,
+    ) -> None:
+        end = self.ends[name] = asyncio.Event()
+
+        async def work() -> None:
+            async with self.turns.turn(expected, client) as turn:
+                self.began.append(name)
+                await end.wait()
+                turn.cost = cost
+
+        self.tasks[name] = asyncio.create_task(work())
+        await settled()
+
+    async def finish(self) -> list[str]:
+        """End what runs until nothing is left; the order in which it all began."""
+        ended = 0
+        while ended < len(self.began):
+            self.ends[self.began[ended]].set()
+            ended += 1
+            await settled()
+        return self.began
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_clients_take_turns_however_much_one_of_them_asks() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        for number in range(4):
+            await work.ask(f"ann {number}", ANN)
+        for number in range(2):
+            await work.ask(f"bob {number}", BOB)
+        assert await work.finish() == ["ann 0", "ann 1", "bob 0", "ann 2", "bob 1", "ann 3"]
+
+    asyncio.run(run())
+
+
+def test_so_many_pieces_run_at_once_and_no_more() -> None:
+    async def run() -> None:
+        work = Work(FairTurns(at_once=2))
+        for number in range(5):
+            await work.ask(str(number), ANN)
+        assert work.began == ["0", "1"]
+        assert len(work.turns) == 3
+        assert await work.finish() == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(run())
+
+
+def test_little_work_of_a_client_goes_before_much_of_the_same() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        for number in range(5):
+            await work.ask(f"much {number}", ClientIdentity("ann", str(number)), expected=1.0)
+        await work.ask("little", ClientIdentity("ann", "x"), expected=0.01)
+        assert (await work.finish())[:2] == ["much 0", "little"]
+
+    asyncio.run(run())
+
+
+def test_much_work_is_not_put_off_for_ever() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        await work.ask("first", ANN)
+        await work.ask("much", ANN, expected=1.0)
+        for number in range(20):
+            await work.ask(f"little {number}", ANN)
+        assert "much" in (await work.finish())[:9]
+
+    asyncio.run(run())
+
+
+def test_a_connection_whose_work_cost_much_waits_for_others_of_the_same_address() -> None:
+    async def run() -> None:
+        dear, cheap = ClientIdentity("ann", "1"), ClientIdentity("ann", "2")
+        work = Work(FairTurns())
+        await work.ask("dear", dear, cost=5.0)
+        await work.ask("cheap", cheap, cost=0.1)
+        await work.finish()
+        await work.ask("running", BOB)
+        await work.ask("dear again", dear)
+        await work.ask("cheap again", cheap)
+        assert (await work.finish())[2:] == ["running", "cheap again", "dear again"]
+
+    asyncio.run(run())
+
+
+def test_work_whose_asker_left_is_never_begun() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        await work.ask("running", ANN)
+        for number in range(20):
+            await work.ask(f"left {number}", ANN)
+        await work.ask("stays", ANN)
+        for number in range(20):
+            work.tasks[f"left {number}"].cancel()
+        await settled()
+        assert len(work.turns) == 1
+        assert await work.finish() == ["running", "stays"]
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_comes_as_its_asker_leaves_goes_to_the_next() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        await work.ask("running", ANN)
+        await work.ask("leaving", ANN)
+        await work.ask("next", ANN)
+        work.ends["running"].set()
+        await asyncio.sleep(0)  # its turn has come, it has not run yet
+        assert len(work.turns) == 1
+        work.tasks["leaving"].cancel()
+        await settled()
+        assert (await work.finish())[-1] == "next"
+
+    asyncio.run(run())
+
+
+def test_when_too_many_wait_the_dearest_of_the_busiest_client_is_refused() -> None:
+    async def run() -> None:
+        work = Work(FairTurns(most_waiting=2))
+        await work.ask("running", ANN)
+        await work.ask("dear", ANN, expected=3.0)
+        await work.ask("cheap", ANN, expected=1.0)
+        await work.ask("other", BOB, expected=9.0)
+        with pytest.raises(TooManyWaiting):
+            await work.tasks["dear"]
+        assert await work.finish() == ["running", "cheap", "other"]
+
+    asyncio.run(run())
+
+
+def test_the_client_is_that_of_the_current_request() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        for name, client in (("a", ANN), ("a2", ANN), ("a3", ANN), ("b", BOB), ("?", None)):
+            set_current_record(RequestRecord("id", client=client or UNKNOWN_CLIENT))
+            await work.ask(name)
+        assert await work.finish() == ["a", "a2", "b", "?", "a3"]
+
+    asyncio.run(run())
