@@ -19,6 +19,12 @@ from calculators.child_process.framing import Frame, FrameBuffer, FramingError, 
 _REAP_SECONDS: Final = 1.0
 _REAP_PERIOD: Final = 0.005
 
+#: By which a process ends that does something forbidden. Others come from outside.
+_FAULTS: Final = frozenset({
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS,
+    signal.SIGTRAP,
+})  # fmt: skip
+
 
 class ChildProcess(asyncio.BufferedProtocol):
     """A running child: frames to it and from it, and its end as one call.
@@ -91,6 +97,14 @@ class ChildProcess(asyncio.BufferedProtocol):
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def has_crashed(self) -> bool:
+        """Has it ended by what it was doing itself? Neither `kill` nor anybody outside did it."""
+        status = None if self._process is None else self._process.returncode
+        if status is None or self._kill_reason:
+            return False
+        return status > 0 or -status in _FAULTS
 
     def send(self, *pieces: Piece) -> None:
         """Send one frame, the pieces one after the other, none of which may change any more.
