@@ -104,7 +104,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         status = None if self._process is None else self._process.returncode
         if status is None or self._kill_reason:
             return False
-        return status > 0 or -status in _FAULTS
+        return status >= 0 or -status in _FAULTS
 
     def send(self, *pieces: Piece) -> None:
         """Send one frame, the pieces one after the other, none of which may change any more.

@@ -10,6 +10,7 @@ from typing import Any, Final
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
 from calculators.llm.openai.json_schema import check_schema
+from calculators.llm.openai.json_text import parsed_text
 from calculators.llm.openai.structural_tag import FORMATS, read_format
 from calculators.llm.structured import formats
 from calculators.llm.structured.ebnf import GrammarError, parse_ebnf
@@ -166,9 +167,11 @@ def _guided_json(value: object, path: str) -> StructuredOutput:
 def _from_text(text: str, path: str) -> object:
     _check_length(len(text), MAX_SIZE, path)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise fields.invalid(path, "the text is no JSON, or nested too deeply") from None
+        return parsed_text(text)
+    except ValueError:
+        raise fields.invalid(
+            path, "the text is no JSON, nested too deeply, or has half of a surrogate pair"
+        ) from None
 
 
 def _regex(value: object, path: str) -> StructuredOutput:

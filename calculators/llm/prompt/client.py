@@ -78,6 +78,7 @@ class PromptProcess:
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds
         self._short = PromptLane(
+            "calculators.llm.prompt.process",
             self._load,
             name=f'prompt process of "{name}"',
             cpu_seconds=seconds,
@@ -209,6 +210,7 @@ class PromptProcess:
 
     async def _start_long(self) -> PromptLane:
         lane = PromptLane(
+            "calculators.llm.prompt.long_process",
             msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * _FOR_TEMPLATE),
             name=f'process for long prompts of "{self._name}"',
             cpu_seconds=LONG_SECONDS,

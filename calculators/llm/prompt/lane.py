@@ -20,7 +20,6 @@ RETRY_AFTER: Final = 1.0
 WALL_SECONDS: Final = 20.0
 #: So long a question waits for a process that is being started.
 START_SECONDS: Final = 60.0
-_MODULE: Final = "calculators.llm.prompt.process"
 
 
 class _Lost(Exception):
@@ -36,9 +35,20 @@ class PromptLane:
     """
 
     def __init__(
-        self, load: Load, *, name: str, cpu_seconds: float, wall_seconds: float, most_waiting: int
+        self,
+        module: str,
+        load: Load,
+        *,
+        name: str,
+        cpu_seconds: float,
+        wall_seconds: float,
+        most_waiting: int,
     ) -> None:
-        """``name``: of the process; ``cpu_seconds``: of processor time, for one question."""
+        """``module``: the process's main; ``name``: for messages.
+
+        ``cpu_seconds``: of processor time, for one question; ``wall_seconds``: after which a
+        process that has not used these is replaced; ``most_waiting``: questions that may wait.
+        """
         self._name = name
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
@@ -50,7 +60,7 @@ class PromptLane:
         self._ready = asyncio.Event()
         self._child = Supervisor(
             name=name,
-            module=_MODULE,
+            module=module,
             load=load,
             decode=from_prompt_decoder.decode,
             ready=Ready,

@@ -25,6 +25,11 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     return maker.ready(), maker.answer
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Answer the server until it says stop or is gone; the exit code."""
     descriptor, parent = map(int, sys.argv[1:3])
-    sys.exit(run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused))
+    return run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

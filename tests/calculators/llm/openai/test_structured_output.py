@@ -211,6 +211,7 @@ def test_what_pydantic_writes_is_accepted() -> None:
             "response_format.json_schema.strict",
         ),
         ({"guided_json": "{"}, "guided_json"),
+        ({"guided_json": r'{"const": "\ud800"}'}, "guided_json"),
         ({"guided_json": {"not": {}}}, "guided_json.not"),
         ({"guided_json": {"enum": []}}, "guided_json.enum"),
         ({"guided_json": {"$ref": "http://x/y"}}, "guided_json.$ref"),
