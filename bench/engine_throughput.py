@@ -73,7 +73,7 @@ def prompt_encoder(maker: PromptMaker) -> Callable[[str], Any]:
     """Turns the text of a user's message into the token ids of a prompt."""
 
     def encode(text: str) -> Any:
-        prompt = maker.render(Chat(0, [{"role": "user", "content": text}]))
+        prompt = maker.render(Chat([{"role": "user", "content": text}]))
         return np.frombuffer(maker.encode(prompt, special=False), dtype=np.int64).reshape(1, -1)
 
     return encode

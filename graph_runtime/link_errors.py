@@ -30,9 +30,7 @@ def _type_hint(made: PacketType, wanted: PacketType) -> str:
 
 def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> GraphError:
     """The error of a node's input stream that nothing writes."""
-    remedy = (
-        did_you_mean(name, known) or " Neither a node nor the graph makes it."
-    )
+    remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."
     return GraphConfigError(
         f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
         f"a corresponding output stream.{remedy}",

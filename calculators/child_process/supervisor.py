@@ -80,6 +80,8 @@ class Supervisor:
         on_back: called when a later child is ready.
         on_failed_restart: called with the reason when a later child could not load; it goes on
             trying.
+        is_requests_fault: asked when a child that was ready has ended, before ``on_down``: was it
+            one request's doing? Then the next starts at once, and no later one waits longer.
         is_busy: is the child owing us an answer? Then silence means that it hangs.
         hang_seconds: how long a busy child may be silent before it is killed.
         stop_seconds: how long it may take to stop before it is killed; None for a short time.
@@ -100,6 +102,7 @@ class Supervisor:
         hang_seconds: float,
         on_back: Callable[[], None] = lambda: None,
         on_failed_restart: Callable[[str], None] = lambda reason: None,
+        is_requests_fault: Callable[[], bool] = lambda: False,
         stop_seconds: float | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -112,6 +115,7 @@ class Supervisor:
         self._on_down = on_down
         self._on_back = on_back
         self._on_failed_restart = on_failed_restart
+        self._is_requests_fault = is_requests_fault
         self._is_busy = is_busy
         self._hang_seconds = hang_seconds
         self._stop_seconds = stop_seconds
@@ -128,6 +132,8 @@ class Supervisor:
         self.restarts = 0
         #: Was the last child killed because it hung?
         self.was_hung = False
+        #: Did the last one that ended do so by itself?
+        self.has_crashed = False
 
     @property
     def state(self) -> ChildState:
@@ -255,6 +261,7 @@ class Supervisor:
                     self._on_back()
 
     def _ended(self, reason: str) -> None:
+        self.has_crashed = self._child is not None and self._child.has_crashed
         self._child = None
         if self._timer is not None:
             self._timer.cancel()
@@ -271,8 +278,11 @@ class Supervisor:
             self._last_reason = reason
             if loop.time() - self._ready_at > GOOD_LIFE:
                 self._failures = 0
-        delay = min(FIRST_DELAY * 2**self._failures, LAST_DELAY)
-        self._failures += 1
+        if was_ready and self._is_requests_fault():
+            delay = 0.0
+        else:
+            delay = min(FIRST_DELAY * 2**self._failures, LAST_DELAY)
+            self._failures += 1
         self._move(ChildEvent.END)
         log.error("the %s is gone: %s; starting it again in %.1f s",
                   self._name, self._last_reason or reason, delay)  # fmt: skip

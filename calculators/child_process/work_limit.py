@@ -60,16 +60,19 @@ class WorkLimit:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._cpu_began = cpu_seconds(pid)
+        self._last_used = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._watch()
 
     @property
     def used(self) -> float:
-        """Processor seconds since the beginning."""
-        now = cpu_seconds(self._pid)
-        if now is None or self._cpu_began is None:
+        """Processor seconds since the beginning; of a child that is gone, when last looked at."""
+        if self._cpu_began is None:
             return self._loop.time() - self._began
-        return now - self._cpu_began
+        now = cpu_seconds(self._pid)
+        if now is not None:
+            self._last_used = now - self._cpu_began
+        return self._last_used
 
     def stop(self) -> float:
         """The work is done; `used`. May be called again."""

@@ -148,17 +148,14 @@ class HttpLLMCalculator(Calculator):
             )
             return count_tokens_response(prompt.token_count)
         request = parse_tokenize_request(body, limits)
-        texts = [
-            await servable.prompts.tokenize(
-                text,
-                add_special_tokens=request.add_special_tokens,
-                max_length=request.max_length,
-                pads=request.pad_to_max_length,
-                padding_side=request.padding_side,
-            )
-            for text in request.texts
-        ]
-        return tokenize_response([text.ids for text in texts])
+        tokens = await servable.prompts.tokenize(
+            request.texts,
+            add_special_tokens=request.add_special_tokens,
+            max_length=request.max_length,
+            pads=request.pad_to_max_length,
+            padding_side=request.padding_side,
+        )
+        return tokenize_response(tokens)
 
     async def _start(
         self,

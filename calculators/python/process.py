@@ -19,7 +19,7 @@ from calculators.child_process.parent_connection import (
 from calculators.http_payload import RequestError
 from calculators.python.handler import Handler
 from calculators.python.handler_error import HandlerError
-from calculators.python.handler_file import HandlerFileError
+from calculators.python.handler_file import HandlerFileError, first_line
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.messages import (
     End,
@@ -36,6 +36,8 @@ from calculators.python.messages import (
 )
 from calculators.python.parcel import Head, NotCarried, packed, unpacked
 from calculators.python.turn import Turn
+
+log = logging.getLogger("graphrt.python")
 
 
 class HandlerProcess:
@@ -98,6 +100,9 @@ class HandlerProcess:
             return [encode(Failed.of(HandlerError(self._failed + text)))]
         except RequestError as error:
             return [encode(Failed.of(error))]
+        except Exception as error:  # values that cannot be packed, too little memory
+            log.exception("a call of the handler failed")
+            return [encode(Failed.of(HandlerError(plain(self._failed + first_line(error)))))]
 
     def _gave(self, turn: Turn) -> Sequence[Piece]:
         heads: list[Head] = []

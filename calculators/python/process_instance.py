@@ -69,6 +69,7 @@ class ProcessInstance:
         self._on_down = on_down
         self._asked: deque[_Asked] = deque()
         self._watched: _Asked | None = None
+        self._is_hung = False
         self._timer: asyncio.TimerHandle | None = None
         self._child = Supervisor(
             name=name,
@@ -79,6 +80,7 @@ class ProcessInstance:
             on_message=self._take,
             on_down=self._down,
             on_back=on_back,
+            is_requests_fault=self._judge,
             is_busy=lambda: False,
             hang_seconds=_NEVER,
             stop_seconds=FINALIZE_SECONDS,
@@ -175,9 +177,18 @@ class ProcessInstance:
             self._timer = None
         if wanted is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._grace_seconds, self._child.kill, _HUNG)
+            self._timer = loop.call_later(self._grace_seconds, self._kill_hung)
+
+    def _judge(self) -> bool:
+        """Did a call end the process, by a crash or by being without end?"""
+        return bool(self._asked) and (self._child.has_crashed or self._is_hung)
+
+    def _kill_hung(self) -> None:
+        self._is_hung = True
+        self._child.kill("it did not come to an end with what nobody waited for")
 
     def _down(self, reason: str) -> None:
+        self._is_hung = False
         self._fail_all(f"the {self._name} ended before it answered: {reason}")
         self._on_down(self)
 
@@ -187,9 +198,6 @@ class ProcessInstance:
         for asked in open_:
             if asked.answer is not None:
                 asked.answer.set_exception(_unavailable(reason))
-
-
-_HUNG: Final = "it did not come to an end with what nobody waited for"
 
 
 def _unavailable(reason: str) -> RequestError:

@@ -104,6 +104,8 @@ def _members(sampling: Given) -> Iterator[Given]:
     """What the JSON object ``sampling_parameters`` holds; null is nothing."""
     try:
         members = json.loads(sampling.value or "{}", parse_constant=_refuse_constant)
+        # Half of a surrogate pair, written as an escape, is JSON and no text.
+        json.dumps(members, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         members = None
     if not isinstance(members, dict):

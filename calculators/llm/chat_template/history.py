@@ -7,7 +7,9 @@ in is changed. Order and meaning are OpenVINO Model Server's input processors.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from calculators.llm.chat_template.analysis import TemplateAnalysis
@@ -50,10 +52,8 @@ def with_joined_text(message: Message) -> Message:
     parts = message.get("content")
     if not isinstance(parts, list) or not all(map(_is_text, parts)):
         return message
-    text = ""
-    for part in parts:
-        text = f"{text}\n{part['text']}" if text else part["text"]
-    return {**message, "content": text}
+    texts = dropwhile(operator.not_, (part["text"] for part in parts))
+    return {**message, "content": "\n".join(texts)}
 
 
 def _is_text(part: Any) -> bool:

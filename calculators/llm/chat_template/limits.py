@@ -32,10 +32,10 @@ class RenderLimits:
     """What one rendering may take.
 
     Attributes:
-        seconds: of the processor, looked at between the steps of the template.
+        seconds: of processor time, looked at between the steps of the template.
         output_characters: the longest prompt, and the longest string or list on the way to it.
         loop_ticks: turns of loops, calls of macros and includes, all together.
-        compile_seconds: of the processor, for a template when it is loaded.
+        compile_seconds: of processor time, for a template when it is loaded.
     """
 
     seconds: float = 2.0

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
+import traceback
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
 from calculators.child_process.framing import Frame
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
     die_with_parent,
 )
 from calculators.llm.child.load_failure import load_failure
+
+_LOGGER: Final = "graphrt.child"
 
 
 class ModelLoad(Protocol):
@@ -37,44 +42,84 @@ class ModelLoad(Protocol):
 Loader = Callable[[Any], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
 
 
+#: What to answer a question that raised: the reason is for the client.
+Failure = Callable[[str], msgspec.Struct]
+
+
 def run(
-    descriptor: int, parent: int, decode: Callable[[Frame], Any], load_type: type, loader: Loader
+    descriptor: int,
+    parent: int,
+    decode: Callable[[Frame], Any],
+    load_type: type,
+    loader: Loader,
+    failure: Failure | None = None,
 ) -> int:
     """Load, then answer until the parent says stop or is gone; the exit code.
 
     ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; what it raises is
-    told as `LoadFailed`.
+    told as `LoadFailed`. Whatever answering a question raises becomes that question's ``failure``,
+    and the next one is answered; without ``failure`` it ends the process.
     """
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
-        return _run(connection, decode, load_type, loader)
+        return _run(connection, decode, load_type, loader, failure)
     except ParentGone:
         return 0
 
 
 def _run(
-    connection: ParentConnection, decode: Callable[[Frame], Any], load_type: type, loader: Loader
+    connection: ParentConnection,
+    decode: Callable[[Frame], Any],
+    load_type: type,
+    loader: Loader,
+    failure: Failure | None,
 ) -> int:
     encode = msgspec.msgpack.Encoder().encode
     answer: Callable[[Any], msgspec.Struct] | None = None
     while True:
         for frame in connection.receive(wait=True):
-            message = decode(frame)
-            if isinstance(message, Stop):
-                return 0
-            if isinstance(message, load_type):
-                load = cast(ModelLoad, message)
-                try:
-                    ready, answer = loader(load)
-                except Exception as error:
-                    connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
-                    return 1
-                _limit_memory(load.memory_limit)
-                connection.send(encode(ready))
-            else:
+            try:
+                message = decode(frame)
+                if isinstance(message, Stop):
+                    return 0
+                if isinstance(message, load_type):
+                    load = cast(ModelLoad, message)
+                    try:
+                        ready, answer = loader(load)
+                    except Exception as error:
+                        connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
+                        return 1
+                    _limit_memory(load.memory_limit)
+                    connection.send(encode(ready))
+                    continue
                 assert answer is not None
-                connection.send(encode(answer(message)))
+                answered = encode(answer(message))
+            except Exception as error:
+                if failure is None or isinstance(error, ParentGone):
+                    raise
+                connection.send(encode(Log(logging.ERROR, _LOGGER, _described(error))))
+                answered = encode(failure(_reason(error)))
+            connection.send(answered)
+
+
+def _reason(error: Exception) -> str:
+    """For the client."""
+    if isinstance(error, MemoryError):
+        return "the request needs too much memory"
+    if isinstance(error, RecursionError):
+        return "the request has values nested too deeply"
+    if isinstance(error, UnicodeError):
+        return "the request has a text that is not Unicode (half of a surrogate pair)"
+    return "the request cannot be handled"
+
+
+def _described(error: Exception) -> str:
+    """For the log: the kind and the place, not the text, which may have words of the client's."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        place = f" in {frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}:{line})"
+    return f"a request failed: {type(error).__name__}{place}"
 
 
 def _limit_memory(further_bytes: int) -> None:

@@ -7,10 +7,10 @@ content that is not the assistant's, and arguments of a call that are not JSON.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from calculators.llm.openai.fields import invalid, missing, wrong_type
+from calculators.llm.openai.json_text import parsed_text
 
 #: Members that a template may look at. All others are dropped, and so are these when they are no
 #: text: a template would print anything.
@@ -127,14 +127,15 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
         return {**call, "function": {**function, "arguments": "{}"}}
     if isinstance(arguments, str) and arguments and not _is_json(arguments):
         raise invalid(
-            f"{path}.function.arguments", "the text is no JSON value, or nested too deeply"
+            f"{path}.function.arguments",
+            "the text is no JSON value, nested too deeply, or has half of a surrogate pair",
         )
     return call
 
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        parsed_text(text)
+    except ValueError:
         return False
     return True

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calculators.llm.openai import fields
+from calculators.llm.openai.json_text import NotUnicode, parsed_text
 from calculators.llm.openai.media import MediaCheck
 from calculators.llm.openai.request_limits import RequestLimits
 
@@ -169,8 +170,16 @@ def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
         call_id = item.get("id")
     if not isinstance(call_id, str):
         raise fields.missing(f"{path}.call_id")
-    # What is no JSON stays as it is: some models write that, and then have to see it again.
-    function = {"name": _string(item, "name", path), "arguments": _string(item, "arguments", path)}
+    arguments = _string(item, "arguments", path)
+    try:
+        parsed_text(arguments)
+    except NotUnicode:
+        raise fields.invalid(
+            f"{path}.arguments", "the JSON in the text has half of a surrogate pair"
+        ) from None
+    except ValueError:
+        pass  # it stays as it is: some models write no JSON, and then have to see it again
+    function = {"name": _string(item, "name", path), "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
 
 

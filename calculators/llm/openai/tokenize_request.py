@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -11,6 +10,10 @@ from calculators.llm.openai import fields
 from calculators.llm.openai.generation_request import read_body, read_model
 from calculators.llm.openai.request_limits import RequestLimits
 
+#: Texts of one request.
+MAX_TEXTS: Final = 1024
+#: Characters of all texts of one request.
+MAX_CHARACTERS: Final = 2**20
 #: Tokens that padding may add up to, over all texts.
 MAX_PADDED: Final = 2**20
 
@@ -66,10 +69,13 @@ def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequ
     )
 
 
-def tokenize_response(tokens: Sequence[Sequence[int]]) -> str:
-    """The body of the answer: ``tokens`` per text, one list where there is one text."""
-    shown = tokens[0] if len(tokens) == 1 else tokens
-    return json.dumps({"tokens": shown}, separators=(",", ":"))
+def tokenize_response(tokens: Sequence[bytes]) -> str:
+    """The body of the answer: one array where there is one text, else an array of them.
+
+    ``tokens``: of each text the array of its token ids, as JSON.
+    """
+    shown = tokens[0] if len(tokens) == 1 else b"[" + b",".join(tokens) + b"]"
+    return (b'{"tokens":' + shown + b"}").decode("ascii")
 
 
 def _read_texts(body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -77,12 +83,25 @@ def _read_texts(body: Mapping[str, Any]) -> tuple[str, ...]:
     if value is None:
         raise fields.missing("text", "a string or an array of strings")
     if isinstance(value, str):
+        _check_length(len(value))
         return (value,)
     if not isinstance(value, list):
         raise fields.wrong_type("text", "a string or an array of strings", value)
     if not value:
         raise fields.invalid("text", "expected at least one string")
+    if len(value) > MAX_TEXTS:
+        raise fields.invalid("text", f"{len(value)} texts are more than the maximum {MAX_TEXTS}")
     for i, text in enumerate(value):
         if not isinstance(text, str):
             raise fields.wrong_type(f"text[{i}]", "a string", text)
+    _check_length(sum(map(len, value)))
     return tuple(value)
+
+
+def _check_length(characters: int) -> None:
+    if characters > MAX_CHARACTERS:
+        raise fields.invalid(
+            "text",
+            f"{characters} characters are more than the maximum {MAX_CHARACTERS} of one request; "
+            "send them in several",
+        )

@@ -1,50 +1,58 @@
-"""`PromptProcess`: the server's side of a prompt process."""
+"""`PromptProcess`: the server's side of a model's prompt processes."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.child_process.supervisor import LoadError
 from calculators.http_payload import RequestError
 from calculators.llm.images.encoded_image import EncodedImage
 from calculators.llm.openai.model_length import TOO_LONG
+from calculators.llm.prompt.lane import RETRY_AFTER, START_SECONDS, WALL_SECONDS, PromptLane
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
     Encode,
     Load,
     Prompt,
+    Question,
     Ready,
     Refused,
     Text,
     Tokenize,
-    from_prompt_decoder,
+    Tokens,
 )
 from graph_runtime import Code
 
-#: For one request, waiting for its turn not counted. Templates have their own, shorter limit.
-SECONDS: Final = 10.0
-#: How much the process may grow beyond what it has after loading, in bytes.
+#: Processor time for one short question. Some hundredths of a second are usual.
+SECONDS: Final = 1.0
+#: The same for a long one. The longest prompts that models hold take about a second.
+LONG_SECONDS: Final = 10.0
+#: So much of it may the template take: it says more about itself than the end of its process.
+_FOR_TEMPLATE: Final = 0.7
+#: Questions of more bytes are long, and so are all that have images.
+SHORT_BYTES: Final = 64 * 1024
+#: How much a process may grow beyond what it has after loading, in bytes.
 MEMORY: Final = 2 * 1024**3
-
-
-@dataclass(slots=True)
-class _Open:
-    body: bytes
-    answer: asyncio.Future[Any]
-    deaths: int = 0
+#: Questions that may wait, of each kind; one more is told to come back.
+_SHORT_WAITING: Final = 1024
+_LONG_WAITING: Final = 128
+#: So long the process for long questions stays when there are none.
+IDLE_SECONDS: Final = 120.0
+#: Processor seconds for a byte, to tell whose work is little.
+_COST_OF_BYTE: Final = 2e-7
 
 
 class PromptProcess:
-    """Renders and tokenizes in a supervised child; requests are answered in order.
+    """Renders and tokenizes in supervised children, each at one question at a time.
 
-    When the child dies or takes too long, the request that it was at is failed, the others are
-    asked again of the next child.
+    Long prompts have a process of their own, started when the first comes and ended when none has
+    come for a while: so nobody with a short one waits for them. See `PromptLane` for what happens
+    when a child dies or takes too long.
     """
 
     def __init__(
@@ -55,24 +63,33 @@ class PromptProcess:
         max_tokens: int | None = None,
         sees_images: bool = False,
         seconds: float = SECONDS,
+        wall_seconds: float = WALL_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """``name``: of the served model, for messages; ``max_tokens``: what it can hold."""
+        """``name``: of the served model, for messages; ``max_tokens``: what it can hold.
+
+        ``seconds``: of processor time, for a short question; ``wall_seconds``: after which a
+        process that has not used these is taken for one that hangs; ``idle_seconds``: after which
+        the process for long questions ends.
+        """
         self._encode = msgspec.msgpack.Encoder().encode
-        self._ids = itertools.count()
-        self._open: dict[int, _Open] = {}
-        self._child = Supervisor(
+        self._name = name
+        self._load = Load(model_path, MEMORY, seconds * _FOR_TEMPLATE, max_tokens, sees_images)
+        self._wall_seconds = wall_seconds
+        self._idle_seconds = idle_seconds
+        self._short = PromptLane(
+            "calculators.llm.prompt.process",
+            self._load,
             name=f'prompt process of "{name}"',
-            module="calculators.llm.prompt.process",
-            load=Load(model_path, MEMORY, max_tokens, sees_images),
-            decode=from_prompt_decoder.decode,
-            ready=Ready,
-            on_message=self._take,
-            on_down=self._down,
-            on_back=self._send_all,
-            on_failed_restart=self._fail_all,
-            is_busy=lambda: bool(self._open),
-            hang_seconds=seconds,
+            cpu_seconds=seconds,
+            wall_seconds=wall_seconds,
+            most_waiting=_SHORT_WAITING,
         )
+        self._long: PromptLane | None = None
+        self._starting: asyncio.Task[PromptLane] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def start(self) -> Ready:
         """Load tokenizer and template.
@@ -80,21 +97,31 @@ class PromptProcess:
         Raises:
             LoadError: they cannot be loaded; the text says why.
         """
-        ready: Ready = await self._child.start()
-        return ready
+        return await self._short.start()
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
-        return self._child.pid
+        """The process for short questions, while there is one."""
+        return self._short.pid
+
+    @property
+    def long_pid(self) -> int | None:
+        """The process for long questions, while there is one."""
+        return None if self._long is None else self._long.pid
 
     @property
     def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
+        return self._short.unavailable_reason
 
     async def close(self) -> None:
-        await self._child.close()
-        self._fail_all("")
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        lanes = [self._short] if self._long is None else [self._short, self._long]
+        await asyncio.gather(*(lane.close() for lane in lanes), *self._ending)
 
     async def chat(
         self,
@@ -106,40 +133,42 @@ class PromptProcess:
         """The prompt that a chat becomes. ``messages`` have the tags of ``images``.
 
         Raises:
-            RequestError: the template refuses it, or takes too long; an image cannot be read; the
-                process is down.
+            RequestError: the template refuses it, or takes too long; an image cannot be read; too
+                many wait; the process is down.
         """
-        message = Chat(next(self._ids), messages, tools, template_kwargs or {}, images or [])
-        prompt: Prompt = await self._ask(message)
+        message = Chat(messages, tools, template_kwargs or {}, images or [])
+        prompt: Prompt = await self._ask(message, is_long=bool(images))
         return prompt
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt:
         """The tokens of a text."""
-        prompt: Prompt = await self._ask(Encode(next(self._ids), text, add_special_tokens))
+        prompt: Prompt = await self._ask(Encode(text, add_special_tokens))
         return prompt
 
-    async def tokenize(self, text: str, **options: Any) -> Prompt:
-        """The tokens of a text of any length; ``options`` are those of `Tokenize`."""
-        prompt: Prompt = await self._ask(Tokenize(next(self._ids), text, **options))
-        return prompt
+    async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]:
+        """The tokens of each text as JSON; ``options`` are those of `Tokenize`."""
+        tokens: Tokens = await self._ask(Tokenize(texts, **options))
+        return tokens.json
 
     async def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
         """The text of tokens, by the tokenizer itself."""
-        text: Text = await self._ask(Decode(next(self._ids), ids, skip_special_tokens))
+        text: Text = await self._ask(Decode(ids, skip_special_tokens))
         return text.text
 
-    async def _ask(self, message: Chat | Encode | Tokenize | Decode) -> Any:
-        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
-            raise RequestError(self._child.unavailable_reason, code=Code.UNAVAILABLE)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        entry = _Open(self._body(message), answer)
-        if not self._open:
-            self._child.expect_answer()
-        self._open[message.request_id] = entry
-        self._child.send(entry.body)
-        return await answer
+    async def _ask(self, message: Question, *, is_long: bool = False) -> Any:
+        body = self._body(message)
+        if is_long or len(body) > SHORT_BYTES:
+            lane = await self._long_lane()
+        else:
+            lane = self._short
+        answer = await lane.ask(body, len(body) * _COST_OF_BYTE)
+        if isinstance(answer, Refused):
+            code = Code[answer.code]
+            reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
+            raise RequestError(answer.reason, param=answer.param, code=code, reason=reason)
+        return answer
 
-    def _body(self, message: Chat | Encode | Tokenize | Decode) -> bytes:
+    def _body(self, message: Question) -> bytes:
         try:
             return self._encode(message)
         except (UnicodeEncodeError, OverflowError, RecursionError):
@@ -148,40 +177,72 @@ class PromptProcess:
                 " beyond 64 bits, or values nested too deeply"
             ) from None
 
-    def _take(self, message: Any) -> None:
-        entry = self._open.pop(message.request_id, None)
-        if entry is None or entry.answer.done():
+    # The process for long questions ---------------------------------------------------------------
+
+    async def _long_lane(self) -> PromptLane:
+        """It, started if it is not there.
+
+        Raises:
+            RequestError: UNAVAILABLE, it cannot be.
+        """
+        self._end_when_idle()
+        if self._long is not None:
+            return self._long
+        if self._is_closed or self._short.pid is None:
+            raise RequestError(
+                self._short.unavailable_reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER
+            )
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start_long())
+            self._starting.add_done_callback(self._started_long)
+        try:
+            return await asyncio.shield(self._starting)
+        except LoadError as error:
+            raise RequestError(
+                f"the process for long prompts cannot be started: {error}",
+                code=Code.UNAVAILABLE,
+                retry_after=RETRY_AFTER,
+            ) from None
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise RequestError("the model is shut down", code=Code.UNAVAILABLE) from None
+            raise
+
+    async def _start_long(self) -> PromptLane:
+        lane = PromptLane(
+            "calculators.llm.prompt.long_process",
+            msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * _FOR_TEMPLATE),
+            name=f'process for long prompts of "{self._name}"',
+            cpu_seconds=LONG_SECONDS,
+            wall_seconds=self._wall_seconds + LONG_SECONDS,
+            most_waiting=_LONG_WAITING,
+        )
+        try:
+            await asyncio.wait_for(lane.start(), START_SECONDS)
+        except TimeoutError:
+            raise LoadError("it takes too long") from None
+        self._long = lane
+        return lane
+
+    def _started_long(self, starting: asyncio.Task[PromptLane]) -> None:
+        self._starting = None
+        if not starting.cancelled():
+            starting.exception()  # those who wait have been told, if anybody does
+
+    def _end_when_idle(self) -> None:
+        """Look again after a while without long questions."""
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._idle_seconds, self._end_long)
+
+    def _end_long(self) -> None:
+        lane = self._long
+        if self._starting is not None or (lane is not None and not lane.is_idle):
+            self._end_when_idle()
+        if lane is None or not lane.is_idle:
             return
-        if isinstance(message, Refused):
-            code = Code[message.code]
-            reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
-            refusal = RequestError(message.reason, param=message.param, code=code, reason=reason)
-            entry.answer.set_exception(refusal)
-        else:
-            entry.answer.set_result(message)
-
-    def _down(self, reason: str) -> None:
-        """Whom it was at when it died is to blame, at the second time."""
-        head = next(iter(self._open), None)
-        if head is None:
-            return
-        entry = self._open[head]
-        entry.deaths += 1
-        if self._child.was_hung or entry.deaths > 1:
-            del self._open[head]
-            _fail(entry, "the prompt takes too long or too much memory", Code.INVALID_ARGUMENT)
-
-    def _send_all(self) -> None:
-        for entry in self._open.values():
-            self._child.send(entry.body)
-
-    def _fail_all(self, reason: str) -> None:
-        """There is no process to wait for."""
-        open_, self._open = self._open, {}
-        for entry in open_.values():
-            _fail(entry, self._child.unavailable_reason, Code.UNAVAILABLE)
-
-
-def _fail(entry: _Open, reason: str, code: Code) -> None:
-    if not entry.answer.done():
-        entry.answer.set_exception(RequestError(reason, code=code))
+        self._long = None
+        ending = asyncio.create_task(lane.close())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import openvino_genai as genai
 
@@ -19,6 +20,7 @@ from calculators.llm.chat_template import (
     analyze,
     prepare_history,
 )
+from calculators.llm.chat_template.limits import RenderLimits
 from calculators.llm.child.library_errors import library_reason
 from calculators.llm.engine.messages import Image
 from calculators.llm.images.encoded_image import EncodedImage
@@ -28,10 +30,12 @@ from calculators.llm.prompt.messages import (
     Decode,
     Encode,
     Prompt,
+    Question,
     Ready,
     Refused,
     Text,
     Tokenize,
+    Tokens,
 )
 from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_table import TokenTable, make_token_table
@@ -62,8 +66,15 @@ class PromptMaker:
     """
 
     def __init__(
-        self, model_path: str, max_tokens: int | None = None, *, sees_images: bool = False
+        self,
+        model_path: str,
+        max_tokens: int | None = None,
+        *,
+        sees_images: bool = False,
+        limits: RenderLimits | None = None,
     ) -> None:
+        """``limits``: what one rendering may take."""
+        self._limits = limits
         self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
         self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
@@ -88,7 +99,7 @@ class PromptMaker:
 
     def _load_template(self, path: Path) -> ChatTemplate:
         if path.is_dir():
-            template = ChatTemplate.load(path)
+            template = ChatTemplate.load(path, self._limits)
             if not template.files.is_default:
                 return template
         else:
@@ -99,8 +110,9 @@ class PromptMaker:
                 source,
                 bos_token=self._tokenizer.get_bos_token(),
                 eos_token=self._tokenizer.get_eos_token(),
+                limits=self._limits,
             )
-        return template or ChatTemplate.load(path.parent)
+        return template or ChatTemplate.load(path.parent, self._limits)
 
     def ready(self) -> Ready:
         """What to tell the server."""
@@ -112,7 +124,7 @@ class PromptMaker:
             reasoning_parser=(analysis.reasoning_parser or "") if analysis else "",
         )
 
-    def answer(self, message: Chat | Encode | Tokenize | Decode) -> Prompt | Text | Refused:
+    def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
         """What comes of one request. Errors of the request are `Refused`."""
         try:
             match message:
@@ -120,37 +132,35 @@ class PromptMaker:
                     return self._chat(message)
                 case Encode():
                     ids = self.encode(message.text, special=message.add_special_tokens)
-                    return Prompt(message.request_id, ids, message.text)
+                    return Prompt(ids, message.text)
                 case Tokenize():
-                    return Prompt(message.request_id, self.tokenize(message), "")
+                    return Tokens([self.tokenize(text, message) for text in message.texts])
                 case Decode():
-                    return Text(
-                        message.request_id, self.decode(message.ids, message.skip_special_tokens)
-                    )
+                    return Text(self.decode(message.ids, message.skip_special_tokens))
         except RequestError as error:
-            return Refused(message.request_id, str(error), error.param or "messages")
+            return Refused(str(error), error.param or "messages")
         except ChatTemplateError as error:
             is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
             code = error.code if is_clients else Code.INTERNAL
             param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
-            return Refused(message.request_id, str(error), param, code.name)
+            return Refused(str(error), param, code.name)
         except MemoryError:
-            return Refused(message.request_id, _TOO_MUCH_MEMORY)
+            return Refused(_TOO_MUCH_MEMORY)
         except RuntimeError as error:
             # The tokenizer's; it goes on working.
             if "bad_alloc" in str(error):
-                return Refused(message.request_id, _TOO_MUCH_MEMORY)
+                return Refused(_TOO_MUCH_MEMORY)
             reason = f"the tokenizer failed: {library_reason(error)}"
-            return Refused(message.request_id, reason, code=Code.INTERNAL.name)
+            return Refused(reason, code=Code.INTERNAL.name)
 
     def _chat(self, chat: Chat) -> Prompt:
         text = self.render(chat)
         if not self._sees_images:
-            return Prompt(chat.request_id, self.encode(text, special=False), text)
+            return Prompt(self.encode(text, special=False), text)
         check_tags(text, len(chat.images))
         ids = self.encode(without_tags(text), special=False)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
-        return Prompt(chat.request_id, ids, text, _decoded(chat.images))
+        return Prompt(ids, text, _decoded(chat.images))
 
     def render(self, chat: Chat) -> str:
         """The prompt of a chat.
@@ -164,11 +174,19 @@ class PromptMaker:
                 code=Code.FAILED_PRECONDITION,
             )
         assert self._analysis is not None
-        return self._template.render(
+        text = self._template.render(
             prepare_history(chat.messages, self._analysis),
             tools=chat.tools,
             template_kwargs=chat.template_kwargs,
         )
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            # A template can read JSON in a text, or cut what it has.
+            raise ChatTemplateError(
+                "the chat template makes a text with half of a surrogate pair"
+            ) from None
+        return text
 
     def encode(self, text: str, *, special: bool) -> bytes:
         """Token ids, int64 in native byte order.
@@ -184,13 +202,13 @@ class PromptMaker:
             )
         return self._encoder.encode(text, special=special).tobytes()
 
-    def tokenize(self, message: Tokenize) -> bytes:
-        """Token ids, int64 in native byte order, cut and padded.
+    def tokenize(self, text: str, message: Tokenize) -> bytes:
+        """Token ids as an array of JSON, cut and padded.
 
         Here, since what the library does with a length depends on how the tokenizer was converted
         (openvino-genai 2026.4: many do not cut).
         """
-        ids = self._encoder.encode(message.text, special=message.add_special_tokens)
+        ids = self._encoder.encode(text, special=message.add_special_tokens)
         length = message.max_length
         if length is not None:
             ids = ids[:length]
@@ -199,7 +217,7 @@ class PromptMaker:
                 sides = (missing, 0) if message.padding_side == "left" else (0, missing)
                 padding = max(0, self._tokenizer.get_pad_token_id())
                 ids = np.pad(ids, sides, constant_values=padding)
-        return ids.tobytes()
+        return msgspec.json.encode(ids.tolist())
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)

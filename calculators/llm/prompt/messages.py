@@ -1,4 +1,7 @@
-"""The protocol between the server and a prompt process; encoded as MessagePack."""
+"""The protocol between the server and a prompt process; encoded as MessagePack.
+
+One question at a time, each with one answer.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.llm.engine.messages import Image
 from calculators.llm.images.encoded_image import EncodedImage
 from calculators.llm.text.token_table import TokenTable
@@ -18,12 +21,14 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
     Attributes:
         memory_limit: bytes that the process may grow by when it has loaded.
+        render_seconds: of processor time, that the template may take.
         max_tokens: what the model can hold; prompts that must be longer are not even tokenized.
         sees_images: text must not look like an image.
     """
 
     model_path: str
     memory_limit: int
+    render_seconds: float
     max_tokens: int | None = None
     sees_images: bool = False
 
@@ -35,7 +40,6 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
         images: what the tags in the messages stand for, see `calculators.llm.images.tags`.
     """
 
-    request_id: int
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
     template_kwargs: dict[str, Any] = {}
@@ -45,13 +49,12 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
     """Tokenize text as it is, to be a prompt."""
 
-    request_id: int
     text: str
     add_special_tokens: bool = True
 
 
 class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
-    """Tokenize text for its tokens' sake, however long it is.
+    """Tokenize texts for their tokens' sake, whatever the model can hold.
 
     Attributes:
         max_length: the rest is cut off; None is no limit.
@@ -59,8 +62,7 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
         padding_side: "left" or "right".
     """
 
-    request_id: int
-    text: str
+    texts: Sequence[str]
     add_special_tokens: bool = True
     max_length: int | None = None
     pads: bool = False
@@ -70,7 +72,6 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
 class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
     """The text of token ids, by the tokenizer itself."""
 
-    request_id: int
     ids: list[int]
     skip_special_tokens: bool = True
 
@@ -98,15 +99,9 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
         text: as a text; with the tags of its images.
     """
 
-    request_id: int
     input_ids: bytes
     text: str
     images: tuple[Image, ...] = ()
-
-    @property
-    def ids(self) -> Sequence[int]:
-        """The token ids as numbers."""
-        return memoryview(self.input_ids).cast("q").tolist()
 
     @property
     def token_count(self) -> int:
@@ -114,24 +109,33 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
         return len(self.input_ids) // 8
 
 
+class Tokens(msgspec.Struct, frozen=True, tag="tokens", array_like=True):
+    """The answer to `Tokenize`.
+
+    Attributes:
+        json: of each text an array of its token ids, as JSON; in ASCII.
+    """
+
+    json: list[bytes]
+
+
 class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
     """The answer to `Decode`."""
 
-    request_id: int
     text: str
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The request cannot be made a prompt; ``reason`` is for the client, ``code`` a `Code`."""
 
-    request_id: int
     reason: str
     param: str | None = None
     code: str = "INVALID_ARGUMENT"
 
 
-ToPrompt = Load | Chat | Encode | Tokenize | Decode | Stop
-FromPrompt = Ready | LoadFailed | Prompt | Text | Refused
+Question = Chat | Encode | Tokenize | Decode
+ToPrompt = Load | Question | Stop
+FromPrompt = Ready | LoadFailed | Log | Prompt | Tokens | Text | Refused
 
 to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)
 from_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromPrompt)

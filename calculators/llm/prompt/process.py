@@ -7,17 +7,29 @@ from collections.abc import Callable
 from typing import Any
 
 from calculators.llm.child.answering_process import run
-from calculators.llm.prompt.messages import Load, Ready, to_prompt_decoder
+from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
 
 def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
     # Imported here: the library takes long to load, and may be what is broken.
+    from calculators.llm.chat_template.limits import RenderLimits
     from calculators.llm.prompt.maker import PromptMaker
 
-    maker = PromptMaker(message.model_path, message.max_tokens, sees_images=message.sees_images)
+    maker = PromptMaker(
+        message.model_path,
+        message.max_tokens,
+        sees_images=message.sees_images,
+        limits=RenderLimits(seconds=message.render_seconds),
+    )
     return maker.ready(), maker.answer
 
 
+def main() -> int:
+    """Answer the server until it says stop or is gone; the exit code."""
+    descriptor, parent = map(int, sys.argv[1:3])
+    return run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused)
+
+
 if __name__ == "__main__":
-    sys.exit(run(int(sys.argv[1]), int(sys.argv[2]), to_prompt_decoder.decode, Load, load))
+    sys.exit(main())

@@ -161,7 +161,7 @@ class GrammarProcessLife:
     def _ended(self, reason: str) -> None:
         self.is_over = True
         if self._answer is not None and not self._answer.done():
-            kind = Crashed if self._child.ended_by_itself else Gone
+            kind = Crashed if self._child.has_crashed else Gone
             self._answer.set_exception(kind(reason))
 
 

@@ -148,8 +148,8 @@ def test_usage_tells_it_whole_and_streamed(ask: Asking) -> None:
     assert usage_of(ask(CHAT, **THINKING, **options)) == usage
     # As many tokens as the tokenizer makes of the text, with the tag and the line it stands on.
     text = body["choices"][0]["message"]["reasoning_content"]
-    encoded = ask.runner.run(ask.servable.prompts.tokenize(text, add_special_tokens=False))
-    assert 0 <= thought - len(encoded.ids) <= 4
+    encoded = ask.runner.run(ask.servable.prompts.encode(text, add_special_tokens=False))
+    assert 0 <= thought - encoded.token_count <= 4
 
 
 def test_equal_answers_count_each(ask: Asking) -> None:

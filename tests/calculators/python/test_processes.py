@@ -127,6 +127,45 @@ def test_a_handler_that_ends_its_process_fails_its_request_only(
     asyncio.run(scenario())
 
 
+def test_however_often_calls_crash_it_the_next_process_starts_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with loaded(tmp_path, OBEDIENT, PLAIN, "PROCESS") as graph:
+            process = graph.process()
+            for _ in range(5):
+                old = process.pid
+                await refused(await graph.run("crash"))
+                await until(lambda old=old: is_back(graph, process, old))  # type: ignore[misc]
+            assert await told(graph, "count") == "1"
+
+    asyncio.run(scenario())
+    deaths = [each.getMessage() for each in caplog.records if "is gone" in each.getMessage()]
+    assert len(deaths) == 5
+    assert all("starting it again in 0.0 s" in death for death in deaths)
+
+
+def test_what_cannot_be_packed_fails_its_own_call(tmp_path: Path) -> None:
+    handler = (
+        OBEDIENT
+        + """
+    def fill(self, _):
+        class Odd(str):
+            def __str__(self): raise MemoryError("too much")
+        return Odd()
+"""
+    )
+
+    async def scenario() -> None:
+        async with loaded(tmp_path, handler, PLAIN, "PROCESS") as graph:
+            old = graph.process().pid
+            error = await refused(await graph.run("fill"))
+            assert "MemoryError" in str(error)
+            assert await told(graph, "pid") == str(old)
+
+    asyncio.run(scenario())
+
+
 def test_requests_in_flight_fail_at_once_when_it_is_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         pipe = tmp_path / "pipe"

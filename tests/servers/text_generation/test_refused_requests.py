@@ -72,6 +72,10 @@ REFUSED: dict[str, tuple[InferRequest, str]] = {
         asking(sampling_parameters="[1]"),
         "parameters.sampling_parameters: a JSON object is needed",
     ),
+    "sampling parameters with half of a surrogate pair": (
+        asking(sampling_parameters=r'{"stop": "\ud800"}'),
+        "parameters.sampling_parameters: a JSON object is needed",
+    ),
     "sampling parameters that are no JSON": (
         asking(tensor("sampling_parameters", '{"top_p": NaN}')),
         'inputs[1] "sampling_parameters": a JSON object is needed',

@@ -78,7 +78,7 @@ def test_a_call_without_arguments_has_none(function: dict[str, Any]) -> None:
     assert function.get("arguments") is None, "the request itself is not changed"
 
 
-@pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}'])
+@pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}', r'["\ud83d\ude00"]'])
 def test_arguments_stay_as_they_are(arguments: str) -> None:
     call = {"function": {"name": "f", "arguments": arguments}}
     assert normalised({"role": "assistant", "tool_calls": [call]})["tool_calls"] == [call]
@@ -129,6 +129,10 @@ def calls(value: object) -> list[dict[str, Any]]:
         (calls(["x"]), "messages[0].tool_calls[0]"),
         (calls([CALL, {"id": "a"}]), "messages[0].tool_calls[1].function"),
         (calls([{"function": "f"}]), "messages[0].tool_calls[0].function"),
+        (
+            calls([{"function": {"name": "f", "arguments": r'{"a": "\uD83d"}'}}]),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
         (
             calls([{"function": {"name": "f", "arguments": "{bad"}}]),
             "messages[0].tool_calls[0].function.arguments",

@@ -175,6 +175,11 @@ def test_a_result_may_be_parts() -> None:
         ([{"type": "function_call", "name": "f"}], "input[0].call_id", "Missing"),
         ([{**CALL, "name": None}], "input[0].name", "Missing"),
         ([{**CALL, "arguments": {}}], "input[0].arguments", "a string"),
+        (
+            [{**CALL, "arguments": r'{"\udc00": 1}'}],
+            "input[0].arguments",
+            "half of a surrogate pair",
+        ),
         ([CALL, {**OUTPUT, "output": 7}], "input[1].output", "a string or an array"),
     ],
 )

@@ -10,7 +10,9 @@ import pytest
 from calculators.http_payload import RequestError
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.tokenize_request import (
+    MAX_CHARACTERS,
     MAX_PADDED,
+    MAX_TEXTS,
     TokenizeRequest,
     parse_tokenize_request,
     tokenize_response,
@@ -80,9 +82,24 @@ def test_what_is_wrong_is_named(members: dict[str, Any], param: str, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("tokens", "shown"), [([[1, 2]], [1, 2]), ([[]], []), ([[1], [], [2]], [[1], [], [2]])]
+    ("tokens", "shown"),
+    [([b"[1,2]"], [1, 2]), ([b"[]"], []), ([b"[1]", b"[]", b"[2]"], [[1], [], [2]])],
 )
 def test_one_text_has_one_list_and_several_have_one_each(
-    tokens: list[list[int]], shown: list[Any]
+    tokens: list[bytes], shown: list[Any]
 ) -> None:
     assert json.loads(tokenize_response(tokens)) == {"tokens": shown}
+
+
+def test_texts_are_limited_in_number_and_in_length_together() -> None:
+    most = "x" * (MAX_CHARACTERS // 2)
+    assert len(parsed(text=[most, most]).texts) == 2
+    assert len(parsed(text=["x"] * MAX_TEXTS).texts) == MAX_TEXTS
+    for text, told in (
+        ([most, most, "x"], "1048577 characters are more than the maximum 1048576"),
+        ("x" * (MAX_CHARACTERS + 1), "send them in several"),
+        (["x"] * (MAX_TEXTS + 1), "1025 texts are more than the maximum 1024"),
+    ):
+        with pytest.raises(RequestError, match=told) as raised:
+            parsed(text=text)
+        assert raised.value.param == "text"

@@ -35,9 +35,8 @@ def refused(answer: object) -> Refused:
 
 
 def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptMaker) -> None:
-    answer = maker.answer(Chat(7, MESSAGES, None, {"add_generation_prompt": True}))
+    answer = maker.answer(Chat(MESSAGES, None, {"add_generation_prompt": True}))
     assert isinstance(answer, Prompt)
-    assert answer.request_id == 7
     assert answer.text == "<|im_start|>user\nHello, Grüße!<|im_end|>\n<|im_start|>assistant\n"
     assert ids_of(answer) == encoded(answer.text, special=False)
 
@@ -45,7 +44,7 @@ def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptMaker) 
 def test_tools_and_template_arguments_reach_the_template(maker: PromptMaker) -> None:
     tool = {"type": "function", "function": {"name": "look_up", "parameters": {}}}
     answer = maker.answer(
-        Chat(1, MESSAGES, [tool], {"enable_thinking": True, "add_generation_prompt": False})
+        Chat(MESSAGES, [tool], {"enable_thinking": True, "add_generation_prompt": False})
     )
     assert isinstance(answer, Prompt)
     assert "look_up" in answer.text
@@ -56,7 +55,7 @@ def test_tools_and_template_arguments_reach_the_template(maker: PromptMaker) -> 
 @pytest.mark.parametrize("text", ["Hello", "", "  ", "\x00", "<|im_end|>", "漢字" * 50])
 @pytest.mark.parametrize("special", [True, False])
 def test_text_becomes_its_tokens(maker: PromptMaker, text: str, special: bool) -> None:
-    answer = maker.answer(Encode(2, text, special))
+    answer = maker.answer(Encode(text, special))
     assert isinstance(answer, Prompt)
     assert ids_of(answer) == encoded(text, special=special)
     assert answer.text == text
@@ -65,16 +64,16 @@ def test_text_becomes_its_tokens(maker: PromptMaker, text: str, special: bool) -
 @pytest.mark.parametrize("skip", [True, False])
 def test_tokens_become_their_text(maker: PromptMaker, skip: bool) -> None:
     ids = encoded("<|im_start|>Hello<|im_end|>", special=False)
-    answer = maker.answer(Decode(3, ids, skip))
-    assert answer == Text(3, "Hello" if skip else "<|im_start|>Hello<|im_end|>")
+    answer = maker.answer(Decode(ids, skip))
+    assert answer == Text("Hello" if skip else "<|im_start|>Hello<|im_end|>")
 
 
 def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptMaker) -> None:
-    answer = refused(maker.answer(Encode(4, "x" * 1_000_000)))
+    answer = refused(maker.answer(Encode("x" * 1_000_000)))
     assert "1000000 characters" in answer.reason
     assert "2048 tokens" in answer.reason
     assert (answer.param, answer.code) == ("prompt", "OUT_OF_RANGE")
-    answer = refused(maker.answer(Chat(5, [{"role": "user", "content": "x" * 1_000_000}])))
+    answer = refused(maker.answer(Chat([{"role": "user", "content": "x" * 1_000_000}])))
     assert answer.param == "messages"
 
 
@@ -101,11 +100,11 @@ def test_a_template_that_does_not_parse_is_a_problem_of_chats_alone(
 ) -> None:
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem
-    answer = refused(maker.answer(Chat(1, MESSAGES)))
+    answer = refused(maker.answer(Chat(MESSAGES)))
     assert "template" in answer.reason
     assert answer.code == "INTERNAL"
     assert str(tmp_path) not in answer.reason
-    assert isinstance(maker.answer(Encode(2, "Hello")), Prompt)
+    assert isinstance(maker.answer(Encode("Hello")), Prompt)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +123,15 @@ def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, 
     source = "{% if messages[0].content == 'Hello, Grüße!' %}" + source + "{% endif %}ok"
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem == ""
-    answer: Any = maker.answer(Chat(1, MESSAGES))
+    answer: Any = maker.answer(Chat(MESSAGES))
     assert word in refused(answer).reason
-    assert isinstance(maker.answer(Chat(2, [{"role": "user", "content": "Hi"}])), Prompt)
+    assert isinstance(maker.answer(Chat([{"role": "user", "content": "Hi"}])), Prompt)
 
 
 def test_a_model_without_a_template_says_so(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model", without="chat_template.jinja")
     maker = PromptMaker(str(folder))
-    answer = maker.answer(Chat(1, MESSAGES))
+    answer = maker.answer(Chat(MESSAGES))
     assert isinstance(answer, (Prompt, Refused))
     if isinstance(answer, Refused):
         assert "template" in answer.reason

@@ -209,24 +209,122 @@ def test_hostile_templates_fail_their_own_requests(hostile: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_request_is_to_blame_for_the_second_death(hostile: Path) -> None:
+def test_a_question_whose_process_is_killed_twice_from_outside_is_told_to_come_back(
+    hostile: Path,
+) -> None:
     async def run() -> None:
-        prompts = await started(hostile)
+        prompts = await started(hostile, seconds=60)
         at_work = asyncio.create_task(prompts.chat(user("endless")))
         waiting = asyncio.create_task(prompts.chat(user("Hello")))
-        await asyncio.sleep(0)
         for _ in range(2):
+            await until(lambda: not prompts.unavailable_reason)
             old = prompts.pid
             assert not at_work.done()
             signal_process(old, signal.SIGKILL)
             await until(lambda old=old: prompts.pid != old)  # type: ignore[misc]
-            await until(lambda: not prompts.unavailable_reason)
-        with pytest.raises(RequestError, match="too long or too much memory"):
+        with pytest.raises(RequestError, match="ended twice") as caught:
             await soon(at_work)
+        assert caught.value.code is Code.UNAVAILABLE
+        assert caught.value.retry_after
         assert (await soon(waiting)).text == "ok"
         await prompts.close()
 
     asyncio.run(run())
+
+
+def test_a_question_that_crashes_the_process_is_refused_at_once_and_others_do_not_wait(
+    hostile: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        prompts = await started(hostile, seconds=60)
+        for _ in range(6):
+            crashing = asyncio.create_task(prompts.chat(user("endless")))
+            waiting = asyncio.create_task(prompts.chat(user("Hello")))
+            await asyncio.sleep(0.01)  # it may have begun, or not: it is the first in any case
+            signal_process(prompts.pid, signal.SIGSEGV)
+            with pytest.raises(RequestError, match="too long or too much memory") as caught:
+                await soon(crashing)
+            assert caught.value.code is Code.INVALID_ARGUMENT
+            assert (await soon(waiting)).text == "ok"
+        await prompts.close()
+
+    asyncio.run(run())
+    deaths = [each.getMessage() for each in caplog.records if "is gone" in each.getMessage()]
+    assert len(deaths) == 6
+    assert all("starting it again in 0.0 s" in death for death in deaths)
+
+
+def test_a_process_that_is_stopped_is_replaced_and_nobody_is_refused() -> None:
+    async def run() -> None:
+        prompts = await started(wall_seconds=5)
+        old = prompts.pid
+        signal_process(old, signal.SIGSTOP)
+        made = await soon(asyncio.gather(*(prompts.encode(f"text {n}") for n in range(3))))
+        assert [prompt.text for prompt in made] == ["text 0", "text 1", "text 2"]
+        assert prompts.pid != old
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_long_prompts_have_a_process_of_their_own_that_ends_when_it_is_idle() -> None:
+    async def run() -> None:
+        prompts = await started(idle_seconds=0.2)
+        assert prompts.long_pid is None
+        long = "Hello, world! " * 20_000
+        assert (await soon(prompts.encode(long))).text == long
+        pid = prompts.long_pid
+        if pid is not None:  # else it is idle already
+            await until(lambda: prompts.long_pid is None)
+            await until(lambda: not is_running(pid))
+        assert (await soon(prompts.encode(long))).text == long
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_a_short_prompt_does_not_wait_for_long_ones() -> None:
+    async def run() -> None:
+        prompts = await started()
+        long = "Hello, world! " * 20_000
+        await soon(prompts.encode(long))
+        signal_process(prompts.long_pid, signal.SIGSTOP)
+        waiting = asyncio.create_task(prompts.encode(long))
+        await asyncio.sleep(0)
+        assert (await soon(prompts.encode("Hello"))).text == "Hello"
+        assert not waiting.done()
+        signal_process(prompts.long_pid, signal.SIGCONT)
+        assert (await soon(waiting)).text == long
+        await prompts.close()
+
+    asyncio.run(run())
+
+
+def test_half_a_surrogate_pair_that_a_template_makes_fails_its_own_request(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    pid = prompts.pid
+    function = {"name": "f", "arguments": r'{"a": "\ud800"}'}
+    messages: list[dict[str, Any]] = [
+        *user("Hi"),
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": function}],
+        },
+    ]
+    with pytest.raises(RequestError, match="half of a surrogate pair"):
+        runner.run(soon(prompts.chat(messages)))
+    assert runner.run(soon(prompts.encode("Hello"))).text == "Hello"
+    assert prompts.pid == pid
+
+
+def test_thirty_thousand_parts_are_joined_as_fast_as_one_text(
+    prompts: PromptProcess, runner: asyncio.Runner
+) -> None:
+    parts = [{"type": "text", "text": "x" * 70}] * 30_000
+    prompt = runner.run(soon(prompts.chat([{"role": "user", "content": parts}])))
+    assert "\n".join(["x" * 70] * 30_000) in prompt.text
 
 
 def test_a_request_that_needs_too_much_memory_fails_alone(

@@ -1,0 +1,233 @@
+"""`PromptLane`: one prompt process, with those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
+from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.child_process.work_limit import Overrun, WorkLimit
+from calculators.http_payload import RequestError
+from calculators.llm.prompt.messages import Load, Ready, from_prompt_decoder
+from graph_runtime import Code
+
+#: When a client may try again what failed by no fault of its own, in seconds.
+RETRY_AFTER: Final = 1.0
+#: A process that has been at one question for so long, and has computed little, is stopped, starved
+#: or hangs; in seconds.
+WALL_SECONDS: Final = 20.0
+#: So long a question waits for a process that is being started.
+START_SECONDS: Final = 60.0
+
+
+class _Lost(Exception):
+    """The process ended, and the question was not to blame."""
+
+
+class PromptLane:
+    """Asks a supervised child one question at a time; clients take turns.
+
+    A question that computes for too long, or makes the process crash, is refused, and the next one
+    gets a new process at once. One that is lost with a process that somebody else ended, or that
+    hung, is asked once more.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        load: Load,
+        *,
+        name: str,
+        cpu_seconds: float,
+        wall_seconds: float,
+        most_waiting: int,
+    ) -> None:
+        """``module``: the process's main; ``name``: for messages.
+
+        ``cpu_seconds``: of processor time, for one question; ``wall_seconds``: after which a
+        process that has not used these is replaced; ``most_waiting``: questions that may wait.
+        """
+        self._name = name
+        self._cpu_seconds = cpu_seconds
+        self._wall_seconds = wall_seconds
+        self._turns = FairTurns(most_waiting=most_waiting)
+        self._answer: asyncio.Future[Any] | None = None
+        self._overrun: Overrun | None = None
+        self._is_at_fault = False
+        self._cannot_load = False
+        self._ready = asyncio.Event()
+        self._child = Supervisor(
+            name=name,
+            module=module,
+            load=load,
+            decode=from_prompt_decoder.decode,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            on_back=self._back,
+            on_failed_restart=self._failed_restart,
+            is_requests_fault=self._judge,
+            is_busy=lambda: self._answer is not None,
+            hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
+        )
+
+    async def start(self) -> Ready:
+        """Start the process.
+
+        Raises:
+            LoadError: it cannot load; the text says why.
+        """
+        ready: Ready = await self._child.start()
+        self._ready.set()
+        return ready
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._child.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._child.unavailable_reason
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing asked, and does nobody wait?"""
+        return self._answer is None and not len(self._turns)
+
+    async def close(self) -> None:
+        """End the process; whoever waits gets an error."""
+        closing = asyncio.create_task(self._child.close())
+        await asyncio.sleep(0)  # it is closed, so that nobody begins
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self._unavailable())
+        self._ready.set()
+        await closing
+
+    async def ask(self, body: bytes, expected: float) -> Any:
+        """The answer to an encoded question; ``expected``: as in `FairTurns.turn`.
+
+        A question whose asker leaves is not put to the process, if it has not been.
+
+        Raises:
+            RequestError: it takes too long or too much memory; too much waits (RESOURCE_EXHAUSTED);
+                there is no process (UNAVAILABLE).
+        """
+        self._check_open()
+        begun = asyncio.Event()
+        work = asyncio.create_task(self._work(body, expected, begun.set))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if begun.is_set():
+                work.add_done_callback(_forget)  # the process cannot be interrupted
+            else:
+                work.cancel()
+            raise
+
+    async def _work(self, body: bytes, expected: float, begin: Callable[[], None]) -> Any:
+        try:
+            async with self._turns.turn(expected) as turn:
+                begin()
+                try:
+                    return await self._ask(body, turn)
+                except _Lost:
+                    pass
+                try:
+                    return await self._ask(body, turn)
+                except _Lost as lost:
+                    raise RequestError(
+                        f"the {self._name} ended twice before it answered: {lost}",
+                        code=Code.UNAVAILABLE,
+                        retry_after=RETRY_AFTER,
+                    ) from None
+        except TooManyWaiting:
+            raise RequestError(
+                "too many prompts wait to be made; try again later",
+                code=Code.RESOURCE_EXHAUSTED,
+                retry_after=RETRY_AFTER,
+            ) from None
+
+    async def _ask(self, body: bytes, turn: Turn) -> Any:
+        await self._until_ready()
+        pid = self._child.pid
+        assert pid is not None
+        self._overrun = None
+        self._answer = answer = asyncio.get_running_loop().create_future()
+        self._child.expect_answer()
+        self._child.send(body)
+        limit = WorkLimit(
+            pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
+        )
+        try:
+            return await answer
+        finally:
+            self._answer = None
+            turn.cost = limit.stop()
+
+    async def _until_ready(self) -> None:
+        if self._child.state is not ChildState.READY:
+            self._check_open()
+            if not self._cannot_load:
+                self._ready.clear()
+                try:
+                    await asyncio.wait_for(self._ready.wait(), START_SECONDS)
+                except TimeoutError:
+                    raise self._unavailable() from None
+        if self._child.state is not ChildState.READY:
+            raise self._unavailable()
+
+    def _check_open(self) -> None:
+        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
+            raise self._unavailable()
+
+    def _unavailable(self) -> RequestError:
+        reason = self._child.unavailable_reason or f"the {self._name} is starting"
+        return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
+
+    # What the child's supervisor tells ------------------------------------------------------------
+
+    def _take(self, message: Any) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(message)
+
+    def _stop(self, overrun: Overrun) -> None:
+        self._overrun = overrun
+        self._child.kill(
+            "it took too long for one prompt"
+            if overrun is Overrun.CPU
+            else f"it has not answered for {self._wall_seconds:.0f} s"
+        )
+
+    def _judge(self) -> bool:
+        """Is what it was at to blame for its end?"""
+        is_asked = self._answer is not None and not self._answer.done()
+        self._is_at_fault = is_asked and (
+            self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)
+        )
+        return self._is_at_fault
+
+    def _down(self, reason: str) -> None:
+        if self._answer is None or self._answer.done():
+            return
+        if self._is_at_fault:
+            refusal = RequestError("the prompt takes too long or too much memory")
+            self._answer.set_exception(refusal)
+        else:
+            self._answer.set_exception(_Lost(reason))
+
+    def _back(self) -> None:
+        self._cannot_load = False
+        self._ready.set()
+
+    def _failed_restart(self, reason: str) -> None:
+        self._cannot_load = True
+        self._ready.set()
+
+
+def _forget(work: asyncio.Task[Any]) -> None:
+    """Nobody is there to learn how it ended."""
+    if not work.cancelled():
+        work.exception()
