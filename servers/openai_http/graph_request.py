@@ -17,7 +17,13 @@ from servers.openai_http.errors import HttpError
 from servers.openai_http.event_answer import answer_in_events
 from servers.openai_http.event_stream import EventStream
 from servers.openai_http.exchange import Exchange
-from servers.openai_http.routes import ErrorForm, error_form, may_stream
+from servers.openai_http.routes import (
+    USUAL_PATHS,
+    ErrorForm,
+    error_form,
+    may_stream,
+    nothing_at,
+)
 from servers.openai_http.settings import HttpSettings
 
 _log = logging.getLogger(__name__)
@@ -35,9 +41,18 @@ async def answer_graph_request(
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
     request = exchange.request
-    body, value = await read_json(request, settings)
+    try:
+        body, value = await read_json(request, settings)
+    except HttpError as error:
+        is_for_a_graph = request.body_exists and error.status != 415
+        if path not in USUAL_PATHS and not is_for_a_graph:
+            raise HttpError(404, nothing_at(path)) from None
+        raise
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object")
+    if value.get("model") is None and path not in USUAL_PATHS:
+        # No graph is asked, so nobody answers here.
+        raise HttpError(404, f"{nothing_at(path)}; a graph of yours is asked by its name as model")
     model = _model_of(value)
     name_model(model)
     limit_time_by(exchange, value)

@@ -28,11 +28,13 @@ from servers.openai_http.routes import (
     CONTROLS,
     POST,
     RUNS,
+    USUAL_PATHS,
     Endpoint,
     ErrorForm,
     Route,
     error_form,
     find_route,
+    nothing_at,
 )
 from servers.openai_http.settings import HttpSettings
 from servers.product import NAME, version
@@ -125,10 +127,12 @@ class Handler:
             access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
         route = exchange.route = find_route(path)
         if route is None:
-            raise HttpError(404, "nothing is served at this path")
+            raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
+            if route.endpoint is Endpoint.GRAPH and path not in USUAL_PATHS:
+                raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
                 f"the method must be {' or '.join(route.methods)} here",
