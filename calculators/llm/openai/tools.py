@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 from calculators.llm.openai import fields
 from calculators.llm.openai.json_schema import check_schema
+from calculators.llm.openai.members import check_spelling
 from calculators.llm.openai.request_limits import RequestLimits
 
+_MEMBERS: Final = ("name", "description", "parameters", "strict")
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -118,6 +120,8 @@ def _check_tool(path: str, tool: object, *, checks_schema: bool) -> str:
             f"{path}.name",
             f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
         )
+    # Templates show a tool as it is, so it may have any members, but none that is a slip.
+    check_spelling(function, path, _MEMBERS)
     fields.string(function, "description", f"{path}.description")
     fields.boolean(function, "strict", f"{path}.strict")
     parameters = fields.json_object(function, "parameters", f"{path}.parameters")
