@@ -227,9 +227,15 @@ class HttpLLMCalculator(Calculator):
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
         if isinstance(request, ChatRequest):
-            prompt = await servable.chat_prompt(
-                request.messages, request.images, request.tools, request.template.all_values
-            )
+            try:
+                prompt = await servable.chat_prompt(
+                    request.messages, request.images, request.tools, request.template.all_values
+                )
+            except RequestError as error:
+                if type(request) is not ChatRequest:
+                    # The messages of the template are not one by one those of the client.
+                    error.param = field
+                raise
             return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
         assert isinstance(request, CompletionRequest)
         if servable.sees_images:
