@@ -78,6 +78,16 @@ class TestLength:
     def test_max_completion_tokens_goes_before_max_tokens(self) -> None:
         assert settings(max_tokens=5, max_completion_tokens=7).max_new_tokens == 7
 
+    def test_several_answers_share_a_default_and_not_what_is_asked_for(self) -> None:
+        limits = RequestLimits(max_tokens_limit=10_000)
+        assert settings(limits=limits).max_new_tokens == 10_000
+        assert settings(limits=limits, best_of=20).max_new_tokens == 204
+        assert settings(limits=limits, n=16).max_new_tokens == 1024
+        assert settings(limits=limits, best_of=20, max_tokens=9000).max_new_tokens == 9000
+        defaults = ModelDefaults(max_new_tokens=300)
+        assert settings(defaults=defaults, best_of=2).max_new_tokens == 300
+        assert settings(defaults=defaults, best_of=20).max_new_tokens == 204
+
     def test_no_tokens_at_all_only_with_echo(self) -> None:
         assert refusal(max_tokens=0).param == "max_tokens"
         assert refusal(max_completion_tokens=0).param == "max_completion_tokens"
