@@ -63,9 +63,14 @@ async def answer_graph_request(
         for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
             headers.pop(name, None)
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
-    if is_stream:
-        return await _stream(exchange, data_plane, model, payload, error_form(path))
-    return await _unary(exchange, data_plane, model, payload)
+    answering = (
+        _stream(exchange, data_plane, model, payload, error_form(path))
+        if is_stream
+        else _unary(exchange, data_plane, model, payload)
+    )
+    # A body in memory is several times as large as what came: only who needs it holds it.
+    del body, value, payload
+    return await answering
 
 
 def _model_of(value: dict[str, Any]) -> str:
@@ -92,7 +97,9 @@ async def _unary(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
 ) -> web.StreamResponse:
     packets: list[str | bytes] = []
-    await data_plane.answer(model, payload, packets.append)
+    answering = data_plane.answer(model, payload, packets.append)
+    del payload
+    await answering
     if not packets:
         raise RuntimeError(f"the graph of model {model!r} gave no answer")
     if len(packets) > 1:
@@ -105,8 +112,11 @@ async def _unary(
 async def _stream(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
 ) -> web.StreamResponse:
+    kept = [payload]
+    del payload
+
     async def run(stream: EventStream) -> None:
-        await data_plane.answer(model, payload, stream.emit)
+        await data_plane.answer(model, kept.pop(), stream.emit)
         if not stream.has_started:
             raise RuntimeError(f"the graph of model {model!r} gave no answer")
 
