@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from typing import Any
 
 from aiohttp import web
@@ -42,7 +43,7 @@ async def answer_graph_request(
     """
     request = exchange.request
     try:
-        body, value = await read_json(request, settings)
+        body, value = await read_json(request, settings, exchange.hold)
     except HttpError as error:
         is_for_a_graph = request.body_exists and error.status != 415
         if path not in USUAL_PATHS and not is_for_a_graph:
@@ -63,6 +64,7 @@ async def answer_graph_request(
         for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
             headers.pop(name, None)
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
+    weakref.finalize(payload, exchange.hold.release)
     answering = (
         _stream(exchange, data_plane, model, payload, error_form(path))
         if is_stream

@@ -14,6 +14,7 @@ from calculators.inference.place import quoted
 from servers.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.error_text import clean
 from servers.kserve_rest import describe_model
+from servers.openai_http.body_room import BodyRoom
 from servers.openai_http.browser_guard import BrowserGuard
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.deadline import limit_time
@@ -63,6 +64,7 @@ class Handler:
         self._journal = journal or RequestJournal()
         self._settings = settings
         self._guard = BrowserGuard(settings)
+        self._room = BodyRoom(settings.max_bodies_bytes)
         self._kserve = KserveRequests(data_plane, settings)
         self._document = PublishedDocument(document)
         self._metrics = metrics
@@ -75,7 +77,9 @@ class Handler:
         assert isinstance(connection, HttpConnection)
         assert task is not None
         request_id = request_id_of(request.headers.get("X-Request-Id"))
-        exchange = Exchange(request, connection, request_id, task)
+        exchange = Exchange(
+            request, connection, request_id, task, self._room.hold(request.content_length)
+        )
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         if error_form(path) is ErrorForm.ANTHROPIC:
@@ -88,6 +92,7 @@ class Handler:
             status = response.status
             sent += body_length(response)
         finally:
+            exchange.hold.release()
             exchange.client.forget()
             exchange.forget_deadline()
             connection.finish()
