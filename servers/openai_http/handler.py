@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from calculators.inference.place import quoted
+from calculators.request_record import note_reason
 from servers.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.error_text import clean
 from servers.kserve_rest import describe_model
@@ -19,7 +20,7 @@ from servers.openai_http.browser_guard import BrowserGuard
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.deadline import limit_time
 from servers.openai_http.errors import HttpError, http_error
-from servers.openai_http.event_answer import log_cause
+from servers.openai_http.event_answer import log_cause, reason_of
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.graph_request import MAX_MODEL_CHARS, answer_graph_request
 from servers.openai_http.kserve_request import KserveRequests
@@ -118,6 +119,7 @@ class Handler:
                 raise asyncio.CancelledError from None
             error = http_error(raised, exchange.request_id)
             log_cause(error, exchange.request_id)
+            note_reason(reason_of(error))
             return _error_response(exchange, path, error)
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:

@@ -22,6 +22,7 @@ from typing import Any
 
 import rapidjson
 
+from calculators.http_payload import without_values
 from servers.error_text import clean
 from servers.openai_http.errors import HttpError
 
@@ -129,7 +130,8 @@ def _syntax_error(body: bytes, error: ValueError) -> HttpError:
     if body[offset : offset + 1] < b" " and reason.startswith("Invalid encoding"):
         reason = "A control character in a string must be escaped"
     reason = reason[:1].lower() + reason[1:]
-    return HttpError(400, f"the body is not valid JSON: line {line}, byte {column}: {reason}")
+    said = f"the body is not valid JSON: line {line}, byte {column}: {reason}"
+    return HttpError(400, said, detail=without_values(said.replace(":", ",")))
 
 
 def _duplicate_key(text: str) -> HttpError:

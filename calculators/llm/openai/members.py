@@ -270,7 +270,10 @@ def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") 
     told = f"; {hint}" if hint else ""
     near = did_you_mean(short, known)
     return RequestError(
-        f'Unknown member "{place}"{told}{"." if near else ""}{near}', param=place, reason=UNKNOWN
+        f'Unknown member "{place}"{told}{"." if near else ""}{near}',
+        param=place,
+        reason=UNKNOWN,
+        detail="unknown member",
     )
 
 
