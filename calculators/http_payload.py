@@ -7,12 +7,24 @@ stream, each ``data: ...`` with its blank line), as in OpenVINO Model Server. No
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from calculators.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
+
+#: From the first quotation mark to the last: what is quoted may have some itself.
+_QUOTED: Final = re.compile(r"""(?<!\w)["'`](?:.*["'`]|.*$)""", re.DOTALL)
+
+
+def without_values(text: str) -> str:
+    """An error's text for the log: without what it quotes, and without what follows a colon.
+
+    What clients send stands there; numbers may stay.
+    """
+    return _QUOTED.sub('"..."', text.partition(":")[0])
 
 
 class RequestError(GraphError):
@@ -24,6 +36,8 @@ class RequestError(GraphError):
             when what answers is down, DEADLINE_EXCEEDED, UNIMPLEMENTED, NOT_FOUND.
         retry_after: seconds after which trying again makes sense; None when it does not.
         reason: a word for programs, such as "thread_unsupported_request", where an API has one.
+        detail: what the log may say of it: nothing that the client sent; "" where the text may
+            repeat that.
     """
 
     code = Code.INVALID_ARGUMENT
@@ -36,8 +50,10 @@ class RequestError(GraphError):
         code: Code | None = None,
         retry_after: float | None = None,
         reason: str | None = None,
+        detail: str = "",
     ) -> None:
         super().__init__(message, code=code)
+        self.detail = detail
         self.param = param
         self.retry_after = retry_after
         self.reason = reason
@@ -74,7 +90,7 @@ class NoClient:
         return
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class HttpPayload:
     """One HTTP request.
 

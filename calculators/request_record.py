@@ -79,6 +79,8 @@ class RequestRecord:
         model: the name that the client gave; "" where it gave none. Not to be trusted.
         began: when the request's headers were complete.
         error: a word for what ended the answer after its status was sent; "" if nothing did.
+        reason: why it was refused, or failed, without anything that the client sent; "" where it
+            was not, or nobody knows.
         keeps_texts: are prompts and answers to be kept, for the log?
         trace: of whoever traces it: then the calls of nodes are recorded, too; else None.
         trace_id: 32 hexadecimal digits, where somebody traces the request; "" otherwise.
@@ -93,6 +95,7 @@ class RequestRecord:
     client: ClientIdentity = UNKNOWN_CLIENT
     began: int = field(default_factory=perf_counter_ns)
     error: str = ""
+    reason: str = ""
     keeps_texts: bool = False
     trace: object = None
     trace_id: str = ""
@@ -152,6 +155,13 @@ def note_error(error: str) -> None:
     record = _CURRENT.get()
     if record is not None:
         record.error = error
+
+
+def note_reason(reason: str) -> None:
+    """Why the current request is answered with an error, as the log may have it."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.reason = reason
 
 
 def set_current_record(record: RequestRecord | None) -> None:

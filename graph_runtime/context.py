@@ -427,6 +427,20 @@ class CalculatorContext:
             for shard in self.inputs.all_of(port.tag)
         ]
 
+    def take(self, port: In[T]) -> T:
+        """The value at the input timestamp, which this call then has no more.
+
+        MediaPipe's ``Consume``: for large values in calls that last. Other nodes that get the same
+        packet still have it.
+
+        Raises:
+            StateError: there is no packet at this timestamp.
+        """
+        value = self.get(port)
+        shard = self.inputs[port.key]
+        shard.packet = packet_at(EMPTY, shard.packet.time)
+        return value
+
     def packet(self, port: In[Any]) -> Packet:
         """The packet at the input timestamp; an empty one tells the settled timestamp."""
         return self.inputs[port.key].packet

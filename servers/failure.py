@@ -47,6 +47,7 @@ class Failure:
         param: the field at fault as a path.
         reason: a word for programs.
         retry_after: seconds after which trying again makes sense.
+        detail: what the log may say beside the code.
         is_unknown_model: there is no model, or no version, of that name.
     """
 
@@ -56,6 +57,7 @@ class Failure:
     param: str | None = None
     reason: str | None = None
     retry_after: float | None = None
+    detail: str = ""
     is_unknown_model: bool = False
 
 
@@ -94,6 +96,7 @@ def _of_request(error: RequestError) -> Failure:
         param=None if error.param is None else clean(error.param),
         reason=error.reason,
         retry_after=error.retry_after,
+        detail=error.detail,
     )
 
 

@@ -267,7 +267,9 @@ class GraphDefinition:
         """See `servers.data_plane.DataPlane.answer`."""
         graph = self._loaded()
         with self.users:
-            await graph.answer(payload, emit)
+            answering = graph.answer(payload, emit)
+            del payload
+            await answering
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """See `servers.data_plane.DataPlane.infer`."""

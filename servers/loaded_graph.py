@@ -259,6 +259,7 @@ class LoadedGraph:
             try:
                 await graph.start_run_async(self._side_packets)
                 graph.add_packet_to_input_stream(self.request_stream, payload, 0)
+                del payload  # the nodes that get it have it now
                 graph.close_all_input_streams()
                 await graph.wait_until_done_async()
             except BaseException:

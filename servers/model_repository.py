@@ -226,7 +226,9 @@ class ModelRepository:
             NotFoundError, UnavailableError, RunError: as there.
             RequestError: the model takes no HTTP requests, or no more for now.
         """
-        await (await self._asked(model)).answer(payload, emit)
+        answering = (await self._asked(model)).answer(payload, emit)
+        del payload
+        await answering
 
     # KServe ---------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class HttpLLMCalculator(Calculator):
 
     async def process(self, cc: CalculatorContext) -> None:
         if not cc.is_empty(self.request):
-            payload = cc.get(self.request)
+            payload = cc.take(self.request)
             # Child processes take turns by client; this task may be anybody's.
             set_current_record(payload.record)
             self._client = payload.client
@@ -112,8 +112,10 @@ class HttpLLMCalculator(Calculator):
             record: GenerationRecord | None = None
             if payload.record is not None:
                 record = payload.record.begin_generation(cc.node_name, endpoint.value[1:])
-            request, self._answer = await self._start(GENERATING[endpoint], payload, record)
-            if not request.stream:
+            starting = self._start(GENERATING[endpoint], payload, record)
+            del payload
+            is_stream, self._answer = await starting
+            if not is_stream:
                 cc.emit(self.response, await self._answer.whole(), at=self._time)
                 self._end_turn()
                 return
@@ -162,11 +164,13 @@ class HttpLLMCalculator(Calculator):
         endpoint: GeneratingEndpoint,
         payload: HttpPayload,
         record: GenerationRecord | None,
-    ) -> tuple[GenerationRequest, Answer]:
-        """Parse, template, tokenize, schedule."""
+    ) -> tuple[bool, Answer]:
+        """Parse, template, tokenize, schedule; the first value: is it a stream?"""
         servable = self._servable
         limits = servable.limits.request
+        client = payload.client
         request = endpoint.parse(payload.parsed_json, limits, servable.defaults)
+        del payload
         servable.check_room()
         prompts = await self._prompts(request, endpoint.prompt_field)
         verbose = Verbose(prompts[0].text) if servable.verbose_response else None
@@ -206,7 +210,7 @@ class HttpLLMCalculator(Calculator):
                 )
                 verbose = None
         _check_pixels(parts)
-        if payload.client.is_disconnected:
+        if client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)
         if record is not None:
@@ -215,7 +219,7 @@ class HttpLLMCalculator(Calculator):
             record.max_tokens = request.settings.max_new_tokens
             if keeps_texts:
                 record.prompts = [prompt.text for prompt in prompts]
-        payload.client.on_disconnect(generation.cancel)
+        client.on_disconnect(generation.cancel)
         answer = Answer(
             request,
             writer,
@@ -226,7 +230,7 @@ class HttpLLMCalculator(Calculator):
             record=record,
             written=written,
         )
-        return request, answer
+        return request.stream, answer
 
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
@@ -239,6 +243,9 @@ class HttpLLMCalculator(Calculator):
                 # A template fails over what is no JSON schema: that says more than the template.
                 if error.code is Code.INVALID_ARGUMENT and request.tools.items:
                     await servable.with_grammar(request.settings, request, "")
+                if type(request) is not ChatRequest:
+                    # The messages of the template are not one by one those of the client.
+                    error.param = field
                 raise
             return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
         assert isinstance(request, CompletionRequest)

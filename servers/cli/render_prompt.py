@@ -6,11 +6,13 @@ import argparse
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from calculators.llm.chat_template import (
     ChatTemplate,
+    UnseenParts,
     analyze,
     check_template_kwargs,
     prepare_history,
@@ -30,12 +32,13 @@ def execute(args: argparse.Namespace) -> int:
     try:
         messages = normalise_messages(request.get("messages"))
         template = ChatTemplate.load(_model_directory(Path(args.model_dir)))
-        prompt = template.render(
-            prepare_history(with_tags(messages), analyze(template)),
-            tools=_tools(request),
-            template_kwargs=check_template_kwargs(request.get("chat_template_kwargs")),
-        )
-        text = prompt.encode()
+        tools = _tools(request)
+        arguments = check_template_kwargs(request.get("chat_template_kwargs"))
+        render = partial(template.render, tools=tools, template_kwargs=arguments)
+        unseen = UnseenParts(template)
+        unseen.check_documents(arguments)
+        history = prepare_history(with_tags(messages), analyze(template))
+        text = render(unseen.with_known_roles(history, render, has_tools=bool(tools))).encode()
     except GraphError as error:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:

@@ -10,9 +10,10 @@ from typing import Final
 
 import grpc
 
-from calculators.request_record import current_record
+from calculators.request_record import current_record, note_reason
 from graph_runtime import Code
 from servers.failure import failure_of
+from servers.request_log.reason import reason_for_log
 
 _log: Final = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ def told(error: BaseException) -> tuple[grpc.StatusCode, str]:
     What the client is not told goes to the log, under the request's id, which the text has.
     """
     failure = failure_of(error)
+    code = failure.reason or failure.code.name
+    note_reason(reason_for_log(code, failure.param, failure.detail))
     if failure.cause is None:
         return STATUS[failure.code], failure.text
     record = current_record()

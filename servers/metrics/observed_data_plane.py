@@ -51,10 +51,11 @@ class ObservedDataPlane:
     ) -> None:
         graph = self._metrics.graph(model)
         if graph is None:
-            await self._plane.answer(model, payload, emit)
+            answering = self._plane.answer(model, payload, emit)
+            del payload
+            await answering
             return
-        body = payload.parsed_json
-        wants_stream = isinstance(body, dict) and body.get("stream") is True
+        wants_stream = _wants_stream(payload.parsed_json)
         counts = graph.stream if wants_stream else graph.unary
         packets = 0
 
@@ -66,7 +67,9 @@ class ObservedDataPlane:
         graph.current.level += 1
         started = perf_counter_ns()
         try:
-            await self._plane.answer(model, payload, emit_and_count)
+            answering = self._plane.answer(model, payload, emit_and_count)
+            del payload  # whoever answers keeps it no longer than it is needed
+            await answering
         except BaseException as error:
             _count_failure(counts, error, started, has_begun=packets > 0)
             raise
@@ -274,6 +277,10 @@ class _GraphStream:
         if not self._has_failed:
             self._has_failed = True
             self._counts.errors.counted += 1
+
+
+def _wants_stream(body: object) -> bool:
+    return isinstance(body, dict) and body.get("stream") is True
 
 
 def _count_failure(

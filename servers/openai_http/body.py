@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
+from servers.openai_http.body_room import SLOW_SECONDS, BodyHold
 from servers.openai_http.errors import HttpError
 from servers.openai_http.json_body import parse_json
 from servers.openai_http.settings import HttpSettings
@@ -15,30 +16,34 @@ from servers.openai_http.settings import HttpSettings
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-async def read_json(request: web.BaseRequest, settings: HttpSettings) -> tuple[bytes, Any]:
+async def read_json(
+    request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
+) -> tuple[bytes, Any]:
     """The body as sent, and parsed.
 
     Raises:
-        HttpError: 400, 408, 413, 415, 417.
+        HttpError: 400, 408, 413, 415, 417, 503.
         ConnectionError: the client went.
     """
     _check_headers(request)
-    body = await read_bytes(request, settings, settings.max_body_bytes)
+    body = await read_bytes(request, settings, settings.max_body_bytes, hold)
     value = parse_json(
         body, max_depth=settings.max_json_depth, max_elements=settings.max_json_elements
     )
     return body, value
 
 
-async def read_bytes(request: web.BaseRequest, settings: HttpSettings, limit: int) -> bytes:
+async def read_bytes(
+    request: web.BaseRequest, settings: HttpSettings, limit: int, hold: BodyHold
+) -> bytes:
     """The body as sent.
 
     Raises:
-        HttpError: 400, 408, 413.
+        HttpError: 400, 408, 413, 503.
         ConnectionError: the client went.
     """
     pieces: list[bytes] = []
-    await receive(request, settings, limit, pieces.append)
+    await receive(request, settings, limit, pieces.append, hold)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -47,11 +52,12 @@ async def receive(
     settings: HttpSettings,
     limit: int,
     take: Callable[[bytes], object],
+    hold: BodyHold,
 ) -> None:
-    """Give the body to ``take`` piece by piece, at most ``limit`` bytes.
+    """Give the body to ``take`` piece by piece, at most ``limit`` bytes, as there is room.
 
     Raises:
-        HttpError: 400, 408, 413.
+        HttpError: 400, 408, 413, 503.
         ConnectionError: the client went.
     """
     content = request.content
@@ -62,6 +68,7 @@ async def receive(
         request.transport.write(_CONTINUE)
     size = 0
     loop = asyncio.get_running_loop()
+    hold.began = loop.time()
     since = loop.time() + settings.body_idle_seconds
     try:
         while not content.at_eof():
@@ -70,16 +77,45 @@ async def receive(
             else:
                 due = since + size / settings.min_body_rate
                 idle = loop.time() + settings.body_idle_seconds
-                async with asyncio.timeout_at(min(due, idle)):
-                    piece = await content.readany()
+                piece = await _next_piece(content, min(due, idle), hold, loop)
             size += len(piece)
             if size > limit:
                 raise _too_large(limit)
             take(piece)
+            missing = hold.add(len(piece))
+            if missing:
+                waits = loop.time()
+                await hold.wait(missing)
+                waited = loop.time() - waits
+                since += waited
+                hold.began += waited
     except TimeoutError:
         raise HttpError(408, "the body did not arrive in time") from None
     except web.RequestPayloadError:
         raise HttpError(400, "the body is not encoded as its headers say") from None
+
+
+async def _next_piece(
+    content: StreamReader, until: float, hold: BodyHold, loop: asyncio.AbstractEventLoop
+) -> bytes:
+    """What comes next of a body.
+
+    Raises:
+        HttpError: 408, others wait for the room of a body that comes too slowly.
+        TimeoutError: it did not come in time.
+    """
+    while True:
+        gives_way = hold.began + SLOW_SECONDS
+        if loop.time() >= gives_way:
+            if hold.is_in_the_way:
+                raise HttpError(408, "the body comes too slowly, and others wait for its room")
+            gives_way = loop.time() + 1
+        try:
+            async with asyncio.timeout_at(min(until, gives_way)):
+                return await content.readany()
+        except TimeoutError:
+            if loop.time() >= until:
+                raise
 
 
 def _check_headers(request: web.BaseRequest) -> None:

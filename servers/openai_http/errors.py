@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from calculators.http_payload import without_values
 from graph_runtime import Code
 from servers.failure import failure_of
 from servers.openai_http.routes import ErrorForm
@@ -53,6 +54,7 @@ class HttpError(Exception):
         details: further members of the body, in KServe's form.
         cause: what only the log may show; None when the client's text says everything.
         headers: besides those of every answer.
+        detail: what the log may say of it: nothing that the client sent.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class HttpError(Exception):
         headers: Mapping[str, str] | None = None,
         details: Mapping[str, object] | None = None,
         cause: BaseException | None = None,
+        detail: str = "",
     ) -> None:
         super().__init__(message)
+        self.detail = detail
         self.status = status
         self.message = message
         self.param = param
@@ -124,12 +128,15 @@ class HttpError(Exception):
 def http_error(error: BaseException, request_id: str) -> HttpError:
     """What a client is told of ``error``; total over all exceptions."""
     if isinstance(error, HttpError):
+        # The front's own words; they quote what they repeat.
+        error.detail = error.detail or without_values(error.message)
         return error
     failure = failure_of(error)
     if failure.cause is not None:
         reply = HttpError(500, f"internal error (request {request_id})", cause=failure.cause)
     else:
-        reply = HttpError(STATUS[failure.code], failure.text)
+        detail = failure.detail or failure.reason or failure.code.name
+        reply = HttpError(STATUS[failure.code], failure.text, detail=detail)
     if reply.status == 500:
         reply.code = "internal_error"
     if failure.is_unknown_model:

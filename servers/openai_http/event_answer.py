@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from calculators.request_record import note_error
+from calculators.request_record import note_error, note_reason
 from servers.openai_http.errors import HttpError, http_error
 from servers.openai_http.event_stream import EventStream, SentResponse
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.routes import ErrorForm
+from servers.request_log.reason import reason_for_log
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +39,16 @@ async def answer_in_events(
         if not exchange.client.is_disconnected:
             log_cause(error, exchange.request_id)
         note_error(str(error.status))
+        note_reason(reason_of(error))
         stream.fail(error)
     else:
         stream.end()
     return SentResponse()
+
+
+def reason_of(error: HttpError) -> str:
+    """Of an error, as the log may have it."""
+    return reason_for_log(str(error.code or error.type), error.param, error.detail)
 
 
 def log_cause(error: HttpError, request_id: str) -> None:

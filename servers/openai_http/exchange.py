@@ -9,6 +9,7 @@ from aiohttp import web
 
 from calculators.http_payload import RequestError
 from graph_runtime import Code, UnavailableError
+from servers.openai_http.body_room import BodyHold
 from servers.openai_http.client import Client
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.event_stream import EventStream
@@ -20,6 +21,7 @@ class Exchange:
 
     Attributes:
         headers: of every answer to this request.
+        hold: what its body has of the memory for bodies.
         route: what its path names; None before that is known, and where it names nothing.
         stream: the answer, once it is known to be a stream.
         keeps_alive: may the connection serve another request?
@@ -33,6 +35,7 @@ class Exchange:
         "client",
         "connection",
         "headers",
+        "hold",
         "keeps_alive",
         "request",
         "request_id",
@@ -47,11 +50,13 @@ class Exchange:
         connection: HttpConnection,
         request_id: str,
         task: asyncio.Task[Any],
+        hold: BodyHold,
     ) -> None:
         self.request = request
         self.request_id = request_id
         self.connection = connection
         self.task = task
+        self.hold = hold
         self.client = Client(connection)
         self.headers = {"Server": "graphrt", "X-Request-Id": request_id}
         self.route: Route | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from typing import Any
 
 from aiohttp import web
@@ -17,7 +18,13 @@ from servers.openai_http.errors import HttpError
 from servers.openai_http.event_answer import answer_in_events
 from servers.openai_http.event_stream import EventStream
 from servers.openai_http.exchange import Exchange
-from servers.openai_http.routes import ErrorForm, error_form, may_stream
+from servers.openai_http.routes import (
+    USUAL_PATHS,
+    ErrorForm,
+    error_form,
+    may_stream,
+    nothing_at,
+)
 from servers.openai_http.settings import HttpSettings
 
 _log = logging.getLogger(__name__)
@@ -35,9 +42,18 @@ async def answer_graph_request(
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
     request = exchange.request
-    body, value = await read_json(request, settings)
+    try:
+        body, value = await read_json(request, settings, exchange.hold)
+    except HttpError as error:
+        is_for_a_graph = request.body_exists and error.status != 415
+        if path not in USUAL_PATHS and not is_for_a_graph:
+            raise HttpError(404, nothing_at(path)) from None
+        raise
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object")
+    if value.get("model") is None and path not in USUAL_PATHS:
+        # No graph is asked, so nobody answers here.
+        raise HttpError(404, f"{nothing_at(path)}; a graph of yours is asked by its name as model")
     model = _model_of(value)
     name_model(model)
     limit_time_by(exchange, value)
@@ -48,9 +64,15 @@ async def answer_graph_request(
         for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
             headers.pop(name, None)
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
-    if is_stream:
-        return await _stream(exchange, data_plane, model, payload, error_form(path))
-    return await _unary(exchange, data_plane, model, payload)
+    weakref.finalize(payload, exchange.hold.release)
+    answering = (
+        _stream(exchange, data_plane, model, payload, error_form(path))
+        if is_stream
+        else _unary(exchange, data_plane, model, payload)
+    )
+    # A body in memory is several times as large as what came: only who needs it holds it.
+    del body, value, payload
+    return await answering
 
 
 def _model_of(value: dict[str, Any]) -> str:
@@ -77,7 +99,9 @@ async def _unary(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
 ) -> web.StreamResponse:
     packets: list[str | bytes] = []
-    await data_plane.answer(model, payload, packets.append)
+    answering = data_plane.answer(model, payload, packets.append)
+    del payload
+    await answering
     if not packets:
         raise RuntimeError(f"the graph of model {model!r} gave no answer")
     if len(packets) > 1:
@@ -90,8 +114,11 @@ async def _unary(
 async def _stream(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
 ) -> web.StreamResponse:
+    kept = [payload]
+    del payload
+
     async def run(stream: EventStream) -> None:
-        await data_plane.answer(model, payload, stream.emit)
+        await data_plane.answer(model, kept.pop(), stream.emit)
         if not stream.has_started:
             raise RuntimeError(f"the graph of model {model!r} gave no answer")
 

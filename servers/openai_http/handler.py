@@ -11,16 +11,17 @@ from typing import Any
 from aiohttp import web
 
 from calculators.inference.place import quoted
-from calculators.request_record import current_record
+from calculators.request_record import current_record, note_reason
 from servers.access import Access
 from servers.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.error_text import clean
 from servers.kserve_rest import describe_model
+from servers.openai_http.body_room import BodyRoom
 from servers.openai_http.browser_guard import BrowserGuard
 from servers.openai_http.connection import HttpConnection
 from servers.openai_http.deadline import limit_time
 from servers.openai_http.errors import HttpError, http_error
-from servers.openai_http.event_answer import log_cause
+from servers.openai_http.event_answer import log_cause, reason_of
 from servers.openai_http.exchange import Exchange
 from servers.openai_http.graph_request import MAX_MODEL_CHARS, answer_graph_request
 from servers.openai_http.kserve_request import KserveRequests
@@ -30,11 +31,13 @@ from servers.openai_http.routes import (
     CONTROLS,
     POST,
     RUNS,
+    USUAL_PATHS,
     Endpoint,
     ErrorForm,
     Route,
     error_form,
     find_route,
+    nothing_at,
 )
 from servers.openai_http.settings import HttpSettings
 from servers.product import NAME, version
@@ -66,6 +69,7 @@ class Handler:
         self._journal = journal or RequestJournal()
         self._settings = settings
         self._guard = BrowserGuard(settings)
+        self._room = BodyRoom(settings.max_bodies_bytes)
         self._kserve = KserveRequests(data_plane, settings)
         self._document = PublishedDocument(document)
         self._metrics = metrics
@@ -78,7 +82,9 @@ class Handler:
         assert isinstance(connection, HttpConnection)
         assert task is not None
         request_id = request_id_of(request.headers.get("X-Request-Id"))
-        exchange = Exchange(request, connection, request_id, task)
+        exchange = Exchange(
+            request, connection, request_id, task, self._room.hold(request.content_length)
+        )
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         if error_form(path) is ErrorForm.ANTHROPIC:
@@ -91,6 +97,7 @@ class Handler:
             status = response.status
             sent += body_length(response)
         finally:
+            exchange.hold.release()
             exchange.client.forget()
             exchange.forget_deadline()
             connection.finish()
@@ -116,6 +123,7 @@ class Handler:
                 raise asyncio.CancelledError from None
             error = http_error(raised, exchange.request_id)
             log_cause(error, exchange.request_id)
+            note_reason(reason_of(error))
             return _error_response(exchange, path, error)
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
@@ -130,10 +138,12 @@ class Handler:
             access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
         route = exchange.route = find_route(path)
         if route is None:
-            raise HttpError(404, "nothing is served at this path")
+            raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
+            if route.endpoint is Endpoint.GRAPH and path not in USUAL_PATHS:
+                raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
                 f"the method must be {' or '.join(route.methods)} here",

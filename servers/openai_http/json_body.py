@@ -1,8 +1,10 @@
 """The one JSON parser of client bodies: strict, bounded, the same answer as every other reader.
 
-python-rapidjson refuses comments, NaN, 1e999, lone surrogates and text after the document. It does
-not bound depth (its C stack) and keeps the last of duplicate keys, so the body without its strings,
-the *skeleton*, is looked at first: its brackets give the depth, its colons the number of members.
+python-rapidjson refuses comments, NaN, 1e999, lone surrogates and text after the document. But it
+stops reading at a NUL, which is replaced for it, and lets some numbers become infinite, which is
+looked at behind it. It does not bound depth (its C stack) and keeps the last of duplicate keys, so
+the body without its strings, the *skeleton*, is looked at first: its brackets give the depth, its
+colons the number of members.
 Numbers are read in rapidjson's default mode: with NM_NATIVE, 9 % of random doubles are an ulp or
 two off, and integers past 64 bits silently become floats.
 
@@ -14,11 +16,13 @@ rapidjson takes twice as long for ``bytes``, which is why it gets a ``str``.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
 import rapidjson
 
+from calculators.http_payload import without_values
 from servers.error_text import clean
 from servers.openai_http.errors import HttpError
 
@@ -26,6 +30,8 @@ from servers.openai_http.errors import HttpError
 _MAX_DIGITS = 64
 _LONG_NUMBER = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_TO_0 = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG_EXPONENTS = (b"e000", b"e+000", b"E000", b"E+000")
+_LARGE_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3,}")
 _PARSE_ERROR = re.compile(r"Parse error at offset (\d+): (.*)", re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = b"[{"
@@ -50,8 +56,12 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
         raise HttpError(400, "the body starts with a byte order mark; JSON has none")
     skeleton = _skeleton(body, max_elements, advice)
     _check_depth(skeleton, max_depth)
-    if _LONG_NUMBER in skeleton.translate(_DIGITS_TO_0):
+    zeros = skeleton.translate(_DIGITS_TO_0)
+    if _LONG_NUMBER in zeros:
         raise HttpError(400, f"the body has a number of more than {_MAX_DIGITS} digits")
+    if "\0" in text:
+        # Another control character is wrong wherever a NUL is, and rapidjson sees it.
+        text = text.replace("\0", "\1")
     members = 0
 
     def count(mapping: dict[str, Any]) -> dict[str, Any]:
@@ -65,6 +75,8 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
         raise _syntax_error(body, error) from None
     if members != skeleton.count(b":"):
         raise _duplicate_key(text)
+    if any(exponent in zeros for exponent in _LONG_EXPONENTS):
+        _check_finite(skeleton)
     return value
 
 
@@ -96,6 +108,12 @@ def _check_depth(skeleton: bytes, max_depth: int) -> None:
             depth -= 1
 
 
+def _check_finite(skeleton: bytes) -> None:
+    """Refuse numbers that became infinite: rapidjson notices most of them only."""
+    if any(math.isinf(float(number)) for number in _LARGE_NUMBER.findall(skeleton)):
+        raise HttpError(400, "the body is not valid JSON: number too big to be stored in double")
+
+
 def _too_many(max_elements: int, advice: str) -> HttpError:
     text = f"the body has more than {max_elements} JSON values"
     return HttpError(400, f"{text}; {advice}" if advice else text)
@@ -112,7 +130,8 @@ def _syntax_error(body: bytes, error: ValueError) -> HttpError:
     if body[offset : offset + 1] < b" " and reason.startswith("Invalid encoding"):
         reason = "A control character in a string must be escaped"
     reason = reason[:1].lower() + reason[1:]
-    return HttpError(400, f"the body is not valid JSON: line {line}, byte {column}: {reason}")
+    said = f"the body is not valid JSON: line {line}, byte {column}: {reason}"
+    return HttpError(400, said, detail=without_values(said.replace(":", ",")))
 
 
 def _duplicate_key(text: str) -> HttpError:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from servers.kserve_rest import LENGTH_HEADER, split_body
 from servers.openai_http.body import read_bytes, receive
+from servers.openai_http.body_room import BodyHold
 from servers.openai_http.content_encoding import decompressed
 from servers.openai_http.errors import HttpError
 from servers.openai_http.json_body import parse_json
@@ -27,34 +28,38 @@ _ADVICE = "send tensors as binary data"
 
 
 async def read_kserve_json(
-    request: web.BaseRequest, settings: HttpSettings, *, may_be_empty: bool = False
+    request: web.BaseRequest,
+    settings: HttpSettings,
+    hold: BodyHold,
+    *,
+    may_be_empty: bool = False,
 ) -> Any:
     """The parsed body; None when it is empty and may be.
 
     Raises:
-        HttpError: 400, 408, 413, 415.
+        HttpError: 400, 408, 413, 415, 503.
         ConnectionError: the client went.
     """
     _check_type(request)
-    body = await _read(request, settings, settings.max_body_bytes)
+    body = await _read(request, settings, settings.max_body_bytes, hold)
     if may_be_empty and not body:
         return None
     return parse_kserve_json(bytes(body), settings)
 
 
 async def read_tensors(
-    request: web.BaseRequest, settings: HttpSettings
+    request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
 ) -> tuple[bytes, memoryview]:
     """The JSON of a body, not parsed yet, and the binary data behind it.
 
     Raises:
-        HttpError: 400, 408, 413, 415.
+        HttpError: 400, 408, 413, 415, 503.
         RequestError: the header with the length of the JSON is wrong.
         ConnectionError: the client went.
     """
     _check_type(request)
     limit = max(settings.max_body_bytes, settings.max_tensor_body_bytes)
-    body = await _read(request, settings, limit)
+    body = await _read(request, settings, limit, hold)
     head, tail = split_body(body, request.headers.get(LENGTH_HEADER))
     if len(head) > settings.max_body_bytes:
         limit = settings.max_body_bytes
@@ -88,16 +93,18 @@ def _check_type(request: web.BaseRequest) -> None:
             raise HttpError(415, f"the Content-Type must be {' or '.join(_TYPES)}")
 
 
-async def _read(request: web.BaseRequest, settings: HttpSettings, limit: int) -> bytes | memoryview:
+async def _read(
+    request: web.BaseRequest, settings: HttpSettings, limit: int, hold: BodyHold
+) -> bytes | memoryview:
     encoding = request.headers.get("Content-Encoding", "identity").lower()
     if encoding != "identity":
-        body = await read_bytes(request, settings, limit)
+        body = await read_bytes(request, settings, limit, hold)
         return await decompressed(body, encoding, limit)
     size = request.content_length
     if size is None or size <= _MANY_PIECES or size > limit:
-        return await read_bytes(request, settings, limit)
+        return await read_bytes(request, settings, limit, hold)
     whole = _Whole(size, request.headers.get(LENGTH_HEADER, ""))
-    await receive(request, settings, limit, whole.take)
+    await receive(request, settings, limit, whole.take, hold)
     return whole.content()
 
 

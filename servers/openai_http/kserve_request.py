@@ -59,7 +59,7 @@ class KserveRequests:
                 return await self._manage(exchange, route)
 
     async def _infer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
-        head, tail = await read_tensors(exchange.request, self._settings)
+        head, tail = await read_tensors(exchange.request, self._settings, exchange.hold)
         is_usual = tail and len(head) <= _LONGEST_KNOWN
         layout = self._known_layout(head) if is_usual else self._layout(head)
         request = layout.fill(tail, model=route.model, version=route.version)
@@ -72,7 +72,7 @@ class KserveRequests:
 
     async def _generate(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         plane = self._data_plane
-        value = await read_kserve_json(exchange.request, self._settings)
+        value = await read_kserve_json(exchange.request, self._settings, exchange.hold)
         inputs = await plane.inputs_of(route.model, route.version)
         asked = decode_generate(value, inputs, model=route.model, version=route.version)
         if route.endpoint is Endpoint.GENERATE:
@@ -87,7 +87,9 @@ class KserveRequests:
         return await answer_in_events(exchange, ErrorForm.KSERVE, run)
 
     async def _manage(self, exchange: Exchange, route: Route) -> web.StreamResponse:
-        value = await read_kserve_json(exchange.request, self._settings, may_be_empty=True)
+        value = await read_kserve_json(
+            exchange.request, self._settings, exchange.hold, may_be_empty=True
+        )
         match route.endpoint:
             case Endpoint.INDEX:
                 entries = self._data_plane.index()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from servers.openai_http.exchange import Exchange
-from servers.openai_http.routes import Endpoint, Route
+from servers.openai_http.routes import USUAL_PATHS, Endpoint, Route
 from servers.request_log import RequestEnd
 
 _MODEL = "/v2/models/{model}"
@@ -19,16 +19,6 @@ _NAMES = {
     Endpoint.LOAD: "/v2/repository/models/{model}/load",
     Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
 }
-# The ends of paths at which graphs are asked most; graphs may answer others.
-_USUAL = (
-    "/chat/completions",
-    "/completions",
-    "/responses",
-    "/messages",
-    "/messages/count_tokens",
-    "/tokenize",
-)
-_GRAPH_NAMES = {prefix + end: prefix + end for prefix in ("/v3", "/v1", "/v3/v1") for end in _USUAL}
 # A line would cost as much as a small inference.
 _QUIET = "/v2/models/"
 
@@ -65,7 +55,7 @@ def route_name(path: str, route: Route | None) -> str:
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return _GRAPH_NAMES.get(path) or f"{path[:3]}/{{path}}"
+        return path if path in USUAL_PATHS else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

@@ -76,6 +76,17 @@ FIXED = {
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
+#: The ends of paths that language models answer; graphs may answer others.
+USUAL_ENDS = (
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+    "/messages/count_tokens",
+    "/tokenize",
+)
+#: Each of these paths in full.
+USUAL_PATHS = frozenset(prefix + end for prefix in ("/v3", "/v1", "/v3/v1") for end in USUAL_ENDS)
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -113,6 +124,14 @@ def find_route(path: str) -> Route | None:
     if path.startswith(_GRAPH_PREFIXES) and path[4:]:
         return _GRAPH
     return None
+
+
+def nothing_at(path: str) -> str:
+    """An error's text about a path at which nothing is served, with what is served near it."""
+    if path.startswith(_GRAPH_PREFIXES):
+        ends = ", ".join("/v3" + end for end in (*USUAL_ENDS, "/models"))
+        return f"nothing is served at this path; there are {ends}, and the same under /v1"
+    return "nothing is served at this path; GET /openapi.json lists what is"
 
 
 def may_stream(path: str) -> bool:

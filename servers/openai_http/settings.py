@@ -19,6 +19,8 @@ class HttpSettings:
             which is binary data that nobody parses; its JSON has the limits of all JSON. It bounds
             what one connection can make the server hold: 64 MiB are 100 images of 3 x 224 x 224
             floats.
+        max_bodies_bytes: of all bodies in hand together, but for those up to 64 KiB; one waits for
+            room for 20 s, and is 503 then. Parsed it takes up to four times its size.
         max_json_depth: nesting of arrays and objects, 400 above.
         max_json_elements: values in one body, 400 above.
         max_tensor_json_elements: the same under ``/v2/``, where tensors may be JSON: an image of
@@ -50,6 +52,7 @@ class HttpSettings:
     port: int = 8000
     max_body_bytes: int = 8 * 1024 * 1024
     max_tensor_body_bytes: int = 64 * 1024 * 1024
+    max_bodies_bytes: int = 128 * 1024 * 1024
     max_json_depth: int = 100
     max_json_elements: int = 100_000
     max_tensor_json_elements: int = 200_000

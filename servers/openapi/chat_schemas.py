@@ -9,9 +9,9 @@ from calculators.llm.openai.request_limits import RequestLimits
 from servers.openapi.generation_schemas import (
     FINISH_REASON,
     TEMPLATE_MEMBERS,
+    body_schema,
     common_members,
     most_tokens,
-    refused,
     stop_schema,
 )
 from servers.openapi.schema import (
@@ -85,7 +85,8 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
 def chat_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
     """The body of a request."""
     return {
-        "CreateChatCompletionRequest": request(
+        "CreateChatCompletionRequest": body_schema(
+            Endpoint.CHAT_COMPLETIONS,
             {
                 **common_members(limits),
                 "messages": array(
@@ -106,7 +107,6 @@ def chat_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
                 "modalities": array({"type": "string", "not": {"const": "audio"}}),
                 **TEMPLATE_MEMBERS,
             },
-            refused(Endpoint.CHAT_COMPLETIONS),
             required=("model", "messages"),
         )
     }

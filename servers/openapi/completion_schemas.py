@@ -11,9 +11,9 @@ from servers.openapi.generation_schemas import (
     FINISH_REASON,
     MODEL,
     TOKEN_ID,
+    body_schema,
     common_members,
     most_tokens,
-    refused,
     stop_schema,
 )
 from servers.openapi.parameters import TIMEOUT
@@ -29,7 +29,6 @@ from servers.openapi.schema import (
     one_of,
     record,
     ref,
-    request,
     string,
     word,
 )
@@ -43,7 +42,8 @@ def completion_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
     """The body of a request."""
     many: dict[str, Any] = {"minItems": 1, "maxItems": limits.max_prompts}
     return {
-        "CreateCompletionRequest": request(
+        "CreateCompletionRequest": body_schema(
+            Endpoint.COMPLETIONS,
             {
                 **common_members(limits),
                 "prompt": one_of(
@@ -66,7 +66,6 @@ def completion_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
                 ),
                 "add_special_tokens": flag(),
             },
-            refused(Endpoint.COMPLETIONS),
             required=("model", "prompt"),
         )
     }
@@ -111,7 +110,8 @@ COMPLETION_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
 }
 
 TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
-    "TokenizeRequest": request(
+    "TokenizeRequest": body_schema(
+        Endpoint.TOKENIZE,
         {
             "model": MODEL,
             "text": one_of(string(), array(string(), minItems=1)),

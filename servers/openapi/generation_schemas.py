@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.fields import INT32_MAX, UINT32_MAX
+from calculators.llm.openai.members import MEMBERS, Member, Standing
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.template_arguments import EFFORTS, RESERVED, VERBOSITIES
-from calculators.llm.openai.unsupported import REFUSED, REFUSED_IN_CHATS, REFUSED_OBJECTS
 from servers.openapi.parameters import TIMEOUT
 from servers.openapi.schema import (
     Members,
@@ -129,16 +130,31 @@ TEMPLATE_MEMBERS: Final[Members] = {
 }
 
 
-def refused(endpoint: Endpoint) -> str:
-    """The sentence about members that are refused by name."""
-    names = {*REFUSED, *REFUSED_OBJECTS}
-    if endpoint is Endpoint.CHAT_COMPLETIONS:
-        names |= set(REFUSED_IN_CHATS)
-    words = ", ".join(f"`{name}`" for name in sorted(names))
-    return (
-        "Null is as good as absent. Members that are not listed and would change nothing are"
-        f" ignored; these are refused when they ask for something: {words}."
+def body_schema(endpoint: Endpoint, members: Members, *, required: Sequence[str]) -> Schema:
+    """The body of a request: ``members``, what else the endpoint knows, and nothing besides."""
+    body = request(
+        members,
+        "Null is as good as absent. Other members than these are refused.",
+        required=required,
+        additionalProperties=False,
     )
+    for name, member in MEMBERS[endpoint].items():
+        body["properties"].setdefault(name, _without_effect(member))
+    return body
+
+
+def _without_effect(member: Member) -> Schema:
+    """A member of which no use is made, or only that of being refused."""
+    match member.standing:
+        case Standing.REFUSED:
+            nothing: list[object] = [None, False, "", []]
+            if member.may_be_empty:
+                nothing.append({})
+            return {"description": f"It {member.why}.", "enum": nothing}
+        case Standing.WITHOUT_EFFECT:
+            return {"description": f"Without effect: it {member.why}."}
+        case _:
+            return {}
 
 
 USAGE_SCHEMAS: Final[dict[str, Schema]] = {

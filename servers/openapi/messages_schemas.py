@@ -11,9 +11,9 @@ from calculators.llm.openai.request_limits import RequestLimits
 from servers.openapi.generation_schemas import (
     MODEL,
     TEMPLATE_MEMBERS,
+    body_schema,
     common_members,
     most_tokens,
-    refused,
     stop_schema,
 )
 from servers.openapi.parameters import TIMEOUT
@@ -116,36 +116,45 @@ def messages_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
                     "maximum": UINT32_MAX,
                 },
                 "display": {"description": "`omitted` leaves out what the model thinks."},
-            }
+                "block_binding": {},
+            },
+            additionalProperties=False,
         ),
         **TEMPLATE_MEMBERS,
     }
     count = {
         "model": MODEL,
         **conversation,
-        "output_config": request({"effort": word(EFFORTS)}),
+        "output_config": _output_config(),
         "timeout": TIMEOUT,
     }
     return {
         **_BLOCK_SCHEMAS,
-        "CreateMessageRequest": request(
+        "CreateMessageRequest": body_schema(
+            Endpoint.MESSAGES,
             {
                 **common_members(limits, n=1),
                 **conversation,
                 "max_tokens": most_tokens(),
                 "stop_sequences": stop_schema(limits),
-                "output_config": request({"effort": word(EFFORTS), "format": ref("TextFormat")}),
+                "output_config": _output_config(format=ref("TextFormat")),
                 "output_format": ref("TextFormat"),
                 "mcp_servers": array(anything(), maxItems=0),
                 "thread": _NOT_THERE,
                 "compaction": _NOT_THERE,
                 "container": _NOT_THERE,
             },
-            refused(Endpoint.MESSAGES),
             required=("model", "messages", "max_tokens"),
         ),
-        "CountTokensRequest": request(count, required=("model", "messages")),
+        "CountTokensRequest": body_schema(
+            Endpoint.COUNT_TOKENS, count, required=("model", "messages")
+        ),
     }
+
+
+def _output_config(**more: Schema) -> Schema:
+    members = {"effort": word(EFFORTS), "format": {}, "task_budget": {}, **more}
+    return request(members, additionalProperties=False)
 
 
 _STOP_REASON: Final = word(("end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"))

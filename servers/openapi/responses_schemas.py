@@ -10,9 +10,9 @@ from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.template_arguments import EFFORTS, VERBOSITIES
 from servers.openapi.generation_schemas import (
     TEMPLATE_MEMBERS,
+    body_schema,
     common_members,
     most_tokens,
-    refused,
     stop_schema,
 )
 from servers.openapi.schema import (
@@ -95,7 +95,8 @@ def responses_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
             },
             required=("type", "mode"),
         ),
-        "CreateResponseRequest": request(
+        "CreateResponseRequest": body_schema(
+            Endpoint.RESPONSES,
             {
                 **common_members(limits, n=1),
                 "input": one_of(
@@ -109,8 +110,21 @@ def responses_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
                 "include": array(string(), "`message.output_text.logprobs` has an effect."),
                 "logprobs": flag("Each token comes with its log-probability."),
                 "top_logprobs": integer("Only the chosen token's is known.", minimum=0, maximum=0),
-                "text": request({"format": ref("TextFormat"), "verbosity": word(VERBOSITIES)}),
-                "reasoning": request({"effort": word(EFFORTS), "summary": string()}),
+                "text": request(
+                    {"format": ref("TextFormat"), "verbosity": word(VERBOSITIES)},
+                    additionalProperties=False,
+                ),
+                "reasoning": request(
+                    {
+                        "effort": word(EFFORTS),
+                        "summary": string(),
+                        "generate_summary": {},
+                        "context": {},
+                        "mode": {},
+                    },
+                    "Only the effort has an effect.",
+                    additionalProperties=False,
+                ),
                 "tools": array(ref("Tool"), maxItems=limits.max_tools),
                 "tool_choice": one_of(
                     ref("ToolChoice"),
@@ -129,7 +143,6 @@ def responses_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
                 "background": _REFUSED,
                 **TEMPLATE_MEMBERS,
             },
-            refused(Endpoint.RESPONSES),
             required=("model", "input"),
         ),
     }

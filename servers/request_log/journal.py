@@ -83,6 +83,8 @@ def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict
     fields["status"] = end.status
     if record.error:
         fields["error"] = record.error
+    if record.reason:
+        fields["reason"] = record.reason
     fields["milliseconds"] = round(milliseconds, 1)
     if end.request_bytes is not None:
         fields["request_bytes"] = end.request_bytes
@@ -104,6 +106,8 @@ def _shown(fields: dict[str, object]) -> str:
     words += [str(fields["status"]), f"{fields['milliseconds']} ms"]
     if "error" in fields:
         words.append(f"error={fields['error']}")
+    if "reason" in fields:
+        words.append(f"reason={fields['reason']!a}")
     if "model" in fields:
         # In quotes: a name may have spaces, and look like the words after it.
         words.append(f"model={fields['model']!a}")

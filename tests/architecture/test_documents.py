@@ -35,6 +35,7 @@ from servers.kserve_grpc.settings import GrpcSettings
 from servers.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.loaded_graph import REQUEST_LIMIT
 from servers.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
+from servers.openai_http.body_room import SLOW_SECONDS, WAIT_SECONDS
 from servers.openai_http.settings import HttpSettings
 from servers.servable_states import SERVABLE_TRANSITIONS
 from servers.slot import LOAD_WAIT_SECONDS, RETRY_SECONDS
@@ -94,6 +95,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
+        f"{http.max_bodies_bytes >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
         "(`--max_body_size`)",

@@ -15,6 +15,7 @@ from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import read_body, read_generation, read_model
 from calculators.llm.openai.media import MediaCheck
+from calculators.llm.openai.members import check_object
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.structured_output import StructuredOutput, only_one, read_text_format
@@ -23,6 +24,10 @@ from calculators.llm.openai.tools import Tools
 
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
+
+_THINKING: Final = ("type", "budget_tokens", "display", "block_binding")
+#: A budget of a whole task is for whoever runs the task.
+_OUTPUT_CONFIG: Final = ("effort", "format", "task_budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +55,14 @@ class CountTokensRequest:
 def parse_messages_request(
     value: object, limits: RequestLimits, defaults: ModelDefaults
 ) -> MessagesRequest:
-    """Check a parsed body. Members that do not change the answer are ignored.
+    """Check a parsed body.
 
     Further members of chat requests, such as ``seed`` or ``min_p``, mean here what they do there.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value)
+    body = read_body(value, Endpoint.MESSAGES)
     generation = read_generation(body, Endpoint.MESSAGES, defaults, limits)
     if generation["n"] > 1:
         raise fields.invalid("n", f"{generation['n']} is not supported: there is one answer")
@@ -83,7 +88,7 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value)
+    body = read_body(value, Endpoint.COUNT_TOKENS)
     media = MediaCheck(limits)
     return CountTokensRequest(
         model=read_model(body),
@@ -123,6 +128,7 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
     template = read_template_arguments(body)
     values = dict(template.values)
     if thinking:
+        check_object(thinking, "thinking", _THINKING)
         kind = thinking.get("type")
         if not isinstance(kind, str) or kind not in THINKS:
             raise fields.invalid(
@@ -132,6 +138,7 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
         fields.integer(thinking, "budget_tokens", path="thinking.budget_tokens")
         values.setdefault("enable_thinking", THINKS[kind])
     config = fields.json_object(body, "output_config") or {}
+    check_object(config, "output_config", _OUTPUT_CONFIG)
     effort = fields.string(config, "effort", "output_config.effort")
     if effort is not None:
         if effort not in EFFORTS:

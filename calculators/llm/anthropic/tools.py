@@ -8,6 +8,7 @@ from typing import Any
 
 from calculators.llm.openai import fields
 from calculators.llm.openai.json_size import check_size
+from calculators.llm.openai.members import check_object
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.tools import MAX_SCHEMA, Tools, read_tools
 
@@ -35,6 +36,7 @@ def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
     choice = fields.json_object(body, "tool_choice")
     if choice is None:
         return "auto", True
+    check_object(choice, "tool_choice", ("type", "name", "disable_parallel_tool_use"))
     is_single = fields.boolean(
         choice, "disable_parallel_tool_use", "tool_choice.disable_parallel_tool_use"
     )

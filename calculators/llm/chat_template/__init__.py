@@ -15,6 +15,7 @@ from calculators.llm.chat_template.errors import ChatTemplateError
 from calculators.llm.chat_template.history import prepare_history
 from calculators.llm.chat_template.limits import RenderLimits
 from calculators.llm.chat_template.template_files import TemplateFiles
+from calculators.llm.chat_template.unseen import UnseenParts
 
 __all__ = [
     "ChatTemplate",
@@ -22,6 +23,7 @@ __all__ = [
     "RenderLimits",
     "TemplateAnalysis",
     "TemplateFiles",
+    "UnseenParts",
     "analyze",
     "analyze_source",
     "check_template_kwargs",

@@ -28,7 +28,7 @@ class AssistedDecoding(NamedTuple):
 
 
 def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> AssistedDecoding:
-    """Read the three members. For other models they are checked, and have no effect.
+    """Read the three members; 0 asks for nothing.
 
     Raises:
         RequestError: one is wrong, or cannot be honoured by this model.
@@ -41,6 +41,12 @@ def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> Assis
             "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
         )
     if mode == "standard":
+        _refuse_any(
+            "this model is served without a draft model and without prompt look-up; leave it out",
+            num_assistant_tokens=tokens,
+            assistant_confidence_threshold=threshold,
+            max_ngram_size=ngram,
+        )
         return AssistedDecoding()
     if tokens and tokens > MAX_ASSISTANT_TOKENS:
         raise fields.invalid(
@@ -57,9 +63,16 @@ def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> Assis
         return AssistedDecoding(
             tokens or DEFAULT_ASSISTANT_TOKENS, max_ngram_size=ngram or DEFAULT_NGRAM_SIZE
         )
+    _refuse_any("it is for prompt look-up; this model has a draft model", max_ngram_size=ngram)
     if threshold:
         return AssistedDecoding(assistant_confidence_threshold=threshold)
     return AssistedDecoding(tokens or DEFAULT_ASSISTANT_TOKENS)
+
+
+def _refuse_any(why: str, **values: float | None) -> None:
+    for name, value in values.items():
+        if value:
+            raise fields.invalid(name, why)
 
 
 def refuse_unassisted(

@@ -42,12 +42,12 @@ class ChatRequest(GenerationRequest):
 def parse_chat_request(
     value: object, limits: RequestLimits, defaults: ModelDefaults
 ) -> ChatRequest:
-    """Check a parsed body. Members that do not change the answer are ignored.
+    """Check a parsed body.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value)
+    body = read_body(value, Endpoint.CHAT_COMPLETIONS)
     media = MediaCheck(limits)
     return ChatRequest(
         **read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits),

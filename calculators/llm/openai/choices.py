@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from calculators.llm.openai import fields
 from calculators.llm.openai.request_limits import RequestLimits
+
+#: Tokens that all answers of a request have together at most where it names no number: for
+#: answers beside each other, and for beams, which show nothing before the last of them has ended.
+UNASKED_TOKENS: Final = 16384
+UNASKED_BEAM_TOKENS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,22 @@ class Choices:
 
     n: int = 1
     beams: int = 1
+
+
+def most_unasked(most: int | None, *, n: int, beams: int) -> int | None:
+    """New tokens of each answer where the request names no number.
+
+    ``most`` is what the model or the node's options say; None is no limit. A single answer may
+    have all of it, several share.
+    """
+    if beams > 1:
+        share = UNASKED_BEAM_TOKENS // beams
+    elif n > 1:
+        share = UNASKED_TOKENS // n
+    else:
+        return most
+    share = max(1, share)
+    return share if most is None else min(most, share)
 
 
 def read_choices(body: Mapping[str, Any], limits: RequestLimits) -> Choices:

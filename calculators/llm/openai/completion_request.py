@@ -43,12 +43,14 @@ class CompletionRequest(GenerationRequest):
 def parse_completion_request(
     value: object, limits: RequestLimits, defaults: ModelDefaults
 ) -> CompletionRequest:
-    """Check a parsed body. Members that do not change the answer are ignored.
+    """Check a parsed body.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value)
+    if isinstance(value, dict) and "messages" in value and value.get("prompt") is None:
+        raise fields.missing("prompt", "messages are for /v3/chat/completions")
+    body = read_body(value, Endpoint.COMPLETIONS)
     return CompletionRequest(
         **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
         prompts=_read_prompts(body, limits),
@@ -61,8 +63,7 @@ def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Promp
     """A string, an array of strings, an array of ids, or an array of arrays of ids."""
     value = body.get("prompt")
     if value is None:
-        hint = "messages are for /v3/chat/completions" if "messages" in body else ""
-        raise fields.missing("prompt", hint)
+        raise fields.missing("prompt")
     if isinstance(value, str):
         return (_check_text("prompt", value),)
     if not isinstance(value, list):

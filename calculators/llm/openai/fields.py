@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.http_payload import RequestError
+from calculators.http_payload import RequestError, without_values
 
 UINT32_MAX: Final = 2**32 - 1
 INT32_MAX: Final = 2**31 - 1
@@ -21,13 +21,17 @@ _SHOWN_CHARACTERS: Final = 40
 
 def invalid(path: str, why: str) -> RequestError:
     """The error of a member that is there and wrong; ``why`` completes the sentence."""
-    return RequestError(f'Invalid value for "{path}": {why}', param=path)
+    return RequestError(
+        f'Invalid value for "{path}": {why}', param=path, detail=without_values(why)
+    )
 
 
 def missing(path: str, hint: str = "") -> RequestError:
     """The error of a member that has to be there."""
     return RequestError(
-        f'Missing required member "{path}"' + (f": {hint}" if hint else ""), param=path
+        f'Missing required member "{path}"' + (f": {hint}" if hint else ""),
+        param=path,
+        detail="missing",
     )
 
 

@@ -11,6 +11,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
 from calculators.llm.openai.choices import read_choices
 from calculators.llm.openai.endpoint import Endpoint
+from calculators.llm.openai.members import check_members
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.sampling import read_sampling
@@ -45,10 +46,15 @@ class GenerationRequest:
     structured: StructuredOutput | None = None
 
 
-def read_body(value: object) -> Mapping[str, Any]:
-    """A parsed body, which has to be an object."""
+def read_body(value: object, endpoint: Endpoint) -> Mapping[str, Any]:
+    """A parsed body: an object of members that the endpoint knows.
+
+    Raises:
+        RequestError: it is no object, or has a member that is unknown or cannot be honoured.
+    """
     if not isinstance(value, dict):
         raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
+    check_members(value, endpoint)
     return value
 
 

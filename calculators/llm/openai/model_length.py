@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.openai.choices import most_unasked
 from graph_runtime import Code
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
@@ -63,17 +64,21 @@ def fit_to_model(
 ) -> GenerationSettings:
     """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
 
-    A request that names no number of tokens gets what is left. With images the engine counts once
-    more: ``prompt_tokens`` are those of the text then.
+    A request that names no number of tokens gets what is left, or its answers' share of what
+    several may have (`most_unasked`). With images the engine counts once more: ``prompt_tokens``
+    are those of the text then.
 
     Raises:
         RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is where the
             prompt came from.
     """
-    if length is None:
-        return settings
-    room = length - prompt_tokens
     asked = settings.max_new_tokens
+    share = None
+    if asked is None:
+        share = most_unasked(None, n=settings.num_return_sequences, beams=settings.num_beams)
+    if length is None:
+        return settings if share is None else replace(settings, max_new_tokens=share)
+    room = length - prompt_tokens
     if room < (1 if asked is None else asked):
         answer = "" if not asked else f" and {asked} tokens of answer"
         raise RequestError(
@@ -84,7 +89,8 @@ def fit_to_model(
             reason=TOO_LONG,
         )
     if has_images:
-        return msgspec.structs.replace(settings, max_length=length)
+        most = share if asked is None else asked
+        return replace(settings, max_new_tokens=most, max_length=length)
     if asked is not None:
         return settings
-    return msgspec.structs.replace(settings, max_new_tokens=room)
+    return replace(settings, max_new_tokens=room if share is None else min(room, share))

@@ -12,6 +12,7 @@ from calculators.llm.openai.chat_request import ChatRequest
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import read_body, read_generation
 from calculators.llm.openai.media import MediaCheck
+from calculators.llm.openai.members import check_object
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.responses_input import read_input
@@ -29,13 +30,9 @@ from calculators.llm.openai.template_arguments import (
 )
 from calculators.llm.openai.tools import Tools
 
-#: Member to why it cannot be honoured. All need what OpenAI stores or runs.
-_REFUSED: Final = {
-    "previous_response_id": "no response is stored; send the earlier items as input",
-    "conversation": "no conversation is stored; send the earlier items as input",
-    "prompt": "no prompt template is stored; send instructions and input",
-    "background": "a response is not made in the background; use stream",
-}
+_TEXT: Final = ("format", "verbosity")
+#: Only the effort has an effect; a summary is not made.
+_REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +49,18 @@ class ResponsesRequest(ChatRequest):
 def parse_responses_request(
     value: object, limits: RequestLimits, defaults: ModelDefaults
 ) -> ResponsesRequest:
-    """Check a parsed body. Members that do not change the answer are ignored.
+    """Check a parsed body.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value)
+    body = read_body(value, Endpoint.RESPONSES)
     _check_stream_options(body)
     # What OpenAI allows there changes nothing that is said.
     body = {name: member for name, member in body.items() if name != "stream_options"}
     generation = read_generation(body, Endpoint.RESPONSES, defaults, limits)
     if generation["n"] > 1:
         raise fields.invalid("n", f"{generation['n']} is not supported: a response is one answer")
-    for name, why in _REFUSED.items():
-        value = body.get(name)
-        if value is not None and value is not False:
-            raise fields.invalid(name, why)
     tools = read_responses_tools(body, limits)
     text = fields.json_object(body, "text") or {}
     generation["structured"] = only_one(
@@ -121,6 +114,7 @@ def _with_instructions(
 
 def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
     text = fields.json_object(body, "text") or {}
+    check_object(text, "text", _TEXT)
     verbosity = fields.string(text, "verbosity", "text.verbosity")
     if verbosity not in (None, *VERBOSITIES):
         words = ", ".join(f'"{word}"' for word in VERBOSITIES)
@@ -128,6 +122,7 @@ def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
     if verbosity is not None:
         body = {**body, "verbosity": verbosity}
     reasoning = fields.json_object(body, "reasoning") or {}
+    check_object(reasoning, "reasoning", _REASONING)
     effort = fields.string(reasoning, "effort", "reasoning.effort")
     if effort is None:
         return read_template_arguments(body)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
 from calculators.llm.openai.assisted_decoding import read_assisted_decoding, refuse_unassisted
-from calculators.llm.openai.choices import read_choices
+from calculators.llm.openai.choices import most_unasked, read_choices
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
@@ -51,7 +51,12 @@ def read_sampling(
     """
     choices = read_choices(body, limits)
     echo = endpoint is Endpoint.COMPLETIONS and bool(fields.boolean(body, "echo"))
-    max_new_tokens = _read_max_new_tokens(body, endpoint, defaults, limits, echo=echo)
+    max_new_tokens = _read_max_new_tokens(body, endpoint, limits, echo=echo)
+    if max_new_tokens is None:
+        default = limits.max_tokens_limit
+        max_new_tokens = defaults.max_new_tokens if default is None else default
+        if max_new_tokens is not None:
+            max_new_tokens = most_unasked(max_new_tokens, n=choices.n, beams=choices.beams)
     min_new_tokens = _read_min_new_tokens(body, defaults, max_new_tokens)
     if limits.decoding_mode != "standard" and not body.get("min_tokens"):
         min_new_tokens = 0  # the model's own default; the library would not keep to it
@@ -117,7 +122,6 @@ def _fresh_seed() -> int:
 def _read_max_new_tokens(
     body: Mapping[str, Any],
     endpoint: Endpoint,
-    defaults: ModelDefaults,
     limits: RequestLimits,
     *,
     echo: bool,
@@ -130,11 +134,9 @@ def _read_max_new_tokens(
             hint = " unless echo is set" if endpoint is Endpoint.COMPLETIONS else ""
             raise fields.invalid(name, f"0 is below the minimum 1{hint}")
         value = value if asked is None else asked
-    if value is not None:
-        return value
-    if endpoint is Endpoint.MESSAGES:
+    if value is None and endpoint is Endpoint.MESSAGES:
         raise fields.missing("max_tokens", "how many tokens the answer may have")
-    return limit if limit is not None else defaults.max_new_tokens
+    return value
 
 
 def _read_min_new_tokens(

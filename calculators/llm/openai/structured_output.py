@@ -9,6 +9,7 @@ from typing import Any, Final
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.openai import fields
 from calculators.llm.openai.json_size import check_size, value_of
+from calculators.llm.openai.members import check_object
 from calculators.llm.openai.structural_tag import FORMATS, read_format
 from calculators.llm.structured import formats
 from calculators.llm.structured.formats import Format
@@ -50,9 +51,6 @@ def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
         for name, read in _MEMBERS.items()
         if (value := body.get(name)) is not None and (output := read(value, name)) is not None
     ]
-    for name in ("guided_whitespace_pattern",):
-        if body.get(name) is not None:
-            raise fields.invalid(name, "the member is not supported")
     return only_one(*found)
 
 
@@ -90,12 +88,26 @@ def only_one(*outputs: StructuredOutput | None) -> StructuredOutput | None:
     return found[0] if found else None
 
 
+#: What stands beside a schema.
+_NESTED_SCHEMA: Final = ("name", "description", "schema", "strict")
+_FLAT_SCHEMA: Final = ("type", *_NESTED_SCHEMA)
+#: By type what else a format has; others are read as structural tags.
+_RESPONSE_FORMATS: Final[Mapping[str | None, tuple[str, ...]]] = {
+    "text": ("type",),
+    "json_object": ("type",),
+    "json_schema": ("type", "json_schema"),
+}
+
+
 def _response_format(value: object, path: str, *, is_flat: bool = False) -> StructuredOutput | None:
     if value is None:
         return None
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "an object", value)
     kind = fields.string(value, "type", f"{path}.type")
+    members = _FLAT_SCHEMA if is_flat and kind == "json_schema" else _RESPONSE_FORMATS.get(kind)
+    if members is not None:
+        check_object(value, path, members)
     match kind:
         case None:
             raise fields.missing(f"{path}.type", '"text", "json_object" or "json_schema"')
@@ -133,6 +145,7 @@ def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> Str
     fields.string(inner, "name", f"{path}.name")
     fields.boolean(inner, "strict", f"{path}.strict")
     if "schema" in inner:
+        check_object(inner, path, _FLAT_SCHEMA if is_flat else _NESTED_SCHEMA)
         return _schema(inner["schema"], f"{path}.schema")
     if is_flat or not any(name in inner for name in _SCHEMA_WORDS):
         raise fields.missing(f"{path}.schema", "a JSON schema (an object)")

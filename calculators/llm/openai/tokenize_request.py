@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from calculators.llm.openai import fields
+from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import read_body, read_model
 from calculators.llm.openai.request_limits import RequestLimits
 
@@ -49,7 +50,7 @@ def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequ
     Raises:
         RequestError: the first member that is wrong.
     """
-    body = read_body(value)
+    body = read_body(value, Endpoint.TOKENIZE)
     texts = _read_texts(body)
     max_length = fields.integer(body, "max_length", minimum=1, maximum=fields.INT32_MAX)
     pads = bool(fields.boolean(body, "pad_to_max_length")) and max_length is not None

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calculators.llm.openai import fields
 from calculators.llm.openai.json_size import check_size
+from calculators.llm.openai.members import check_spelling
 from calculators.llm.openai.request_limits import RequestLimits
 
+_MEMBERS: Final = ("name", "description", "parameters", "strict")
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 #: Bytes of JSON: of the parameters of one tool, and of all tools. Those that people write have a
 #: thousand or two each.
@@ -144,6 +146,8 @@ def _check_tool(path: str, tool: object) -> _Tool:
             f"{path}.name",
             f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
         )
+    # Templates show a tool as it is, so it may have any members, but none that is a slip.
+    check_spelling(function, path, _MEMBERS)
     fields.string(function, "description", f"{path}.description")
     fields.boolean(function, "strict", f"{path}.strict")
     parameters = fields.json_object(function, "parameters", f"{path}.parameters")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from calculators.llm.chat_template import (
     ChatTemplate,
     ChatTemplateError,
     TemplateAnalysis,
+    UnseenParts,
     analyze,
     prepare_history,
 )
@@ -92,6 +94,7 @@ class PromptMaker:
         self._analysis: TemplateAnalysis | None = None
         try:
             self._template = self._load_template(Path(model_path))
+            self._unseen = UnseenParts(self._template)
             self._analysis = analyze(self._template)
         except ChatTemplateError as error:
             # Completions need no template; chat says what is wrong with it.
@@ -174,11 +177,13 @@ class PromptMaker:
                 code=Code.FAILED_PRECONDITION,
             )
         assert self._analysis is not None
-        text = self._template.render(
-            prepare_history(chat.messages, self._analysis),
-            tools=chat.tools,
-            template_kwargs=chat.template_kwargs,
+        self._unseen.check_documents(chat.template_kwargs)
+        render = partial(
+            self._template.render, tools=chat.tools, template_kwargs=chat.template_kwargs
         )
+        messages = prepare_history(chat.messages, self._analysis)
+        known = self._unseen.with_known_roles(messages, render, has_tools=bool(chat.tools))
+        text = render(known)
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -41,6 +41,26 @@ def test_a_token_id_beyond_the_vocabulary_is_named(ask: Asking, stream: bool) ->
     assert text_of(ask(COMPLETIONS, prompt=[size - 1], max_tokens=1)) is not None
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_misspelt_role_is_named(ask: Asking, stream: bool) -> None:
+    messages = [{"role": "usr", "content": "Hello"}, {"role": "user", "content": "Hi"}]
+    error = refusal(ask, CHAT, messages=messages, stream=stream)
+    assert (error.param, error.code) == ("messages[0].role", Code.INVALID_ARGUMENT)
+    assert '"usr"' in str(error)
+    assert '"system", "user", "assistant" and "tool"' in str(error)
+    items = [{"role": "usr", "content": "Hello"}, {"role": "user", "content": "Hi"}]
+    assert refusal(ask, "/v3/responses", input=items, stream=stream).param == "input"
+
+
+def test_documents_are_refused_by_a_model_that_has_no_place_for_them(ask: Asking) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    error = refusal(ask, CHAT, messages=messages, documents=[{"text": "graphs have nodes"}])
+    assert error.param == "documents"
+    kwargs = {"documents": [{"text": "graphs have nodes"}]}
+    error = refusal(ask, CHAT, messages=messages, chat_template_kwargs=kwargs)
+    assert error.param == "documents"
+
+
 @pytest.mark.parametrize(
     ("uri", "field", "value"),
     [

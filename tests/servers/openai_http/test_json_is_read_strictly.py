@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servers.openai_http.errors import HttpError
@@ -39,9 +40,19 @@ def refusal(body: bytes, **limits: int) -> HttpError:
         (b'{"a":NaN}', "line 1, byte 6: invalid value"),
         (b'{"a":-Infinity}', "invalid value"),
         (b'{"a":1e999}', "number too big"),
+        (b'{"a":[71.976931348623159e+307]}', "number too big"),
         (b'{"a":"\\udfff"}', "surrogate pair in string is invalid"),
         (b'{"\\ud800":1}', "surrogate pair in string is invalid"),
         (b'{"a":"x\ny"}', "line 1, byte 8: a control character in a string must be escaped"),
+        (b'{"a":1}\0', "line 1, byte 8: the document root must not be followed by other"),
+        (b'{"a":1}\0:\0"', "line 1, byte 8: the document root must not be followed by other"),
+        (b"[]\n\0{", "line 2, byte 1: the document root must not be followed by other"),
+        (b'"a"\0', "line 1, byte 4: the document root must not be followed by other"),
+        (b'{"a"\0:1}', "line 1, byte 5: missing a colon"),
+        (b'{"a":\0 1}', "line 1, byte 6: invalid value"),
+        (b'{"a":"x\0y"}', "line 1, byte 8: a control character in a string must be escaped"),
+        (b"\0", "line 1, byte 1: invalid value"),
+        (b"\0{}", "line 1, byte 1: invalid value"),
         (b'{"a":"\xff"}', "the body is not UTF-8: byte 7"),
         (b'{"a":"\xed\xa0\x80"}', "the body is not UTF-8: byte 7"),
         (b"\xef\xbb\xbf{}", "byte order mark"),
@@ -105,3 +116,68 @@ JSON = st.recursive(
 @given(value=JSON, ascii_only=st.booleans())
 def test_all_of_json_is_read_as_the_standard_library_reads_it(value: Any, ascii_only: bool) -> None:
     assert parse(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+
+
+#: What has a meaning to readers of JSON, or had one to some reader.
+PIECES = [
+    b"",
+    *(bytes([each]) for each in range(0x21)),
+    *(each.encode() for each in '[]{}:,"\\/+-.eE019aNtfn#\x7f\x85\xa0\u2028\ufeff'),
+    *(rb"\u0000", rb"\ud800", rb"\udc00", rb"\ud83d\ude00", rb"\u00", b"\\'", b"null", b"NaN"),
+    *(b"Infinity", b"1e5", b"1e999", b"1E-999", b"-0", b"01", b"/*", b"*/", b"//", b"'", b",]"),
+    *(b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80"),
+]
+
+
+@st.composite
+def damaged_texts(draw: st.DrawFn) -> bytes:
+    """A JSON text with a few pieces put in, replaced, or cut out."""
+    text = draw(st.builds(json.dumps, JSON, ensure_ascii=st.booleans())).encode()
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, len(text)))
+        cut = draw(st.sampled_from((0, 0, 1, 3)))
+        text = text[:place] + draw(st.sampled_from(PIECES)) + text[place + cut :]
+    return text
+
+
+def standard_reading(text: bytes) -> Any:
+    """The standard library's, without what it accepts beyond RFC 8259 or we refuse on purpose.
+
+    Refused on purpose: doubled keys, halves of surrogate pairs, numbers that are infinite as floats
+    or have more than 64 digits in a row; and a zero with an exponent beyond those of floats.
+
+    Raises:
+        ValueError: it is refused.
+    """
+
+    def constant(word: str) -> None:
+        raise ValueError(word)
+
+    def number(word: str) -> float:
+        exponent = int(re.split("[eE]", f"{word}e0")[1])
+        if abs(float(word)) == float("inf") or (float(word) == 0 and exponent > 308):
+            raise ValueError(word)
+        return float(word)
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a doubled key")
+        return found
+
+    value = json.loads(
+        text.decode(), parse_constant=constant, parse_float=number, object_pairs_hook=members
+    )
+    json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
+    return value
+
+
+@settings(max_examples=500)
+@given(text=damaged_texts())
+def test_a_damaged_text_is_read_as_the_standard_library_reads_it_or_not_at_all(text: bytes) -> None:
+    try:
+        expected = standard_reading(text)
+    except ValueError:
+        refusal(text)
+    else:
+        assert parse(text) == expected

@@ -29,6 +29,11 @@ JSON_TYPE = {"Content-Type": "application/json"}
         ("DELETE", "/v1/completions", 405, "POST, OPTIONS"),
         ("POST", "/v3/models", 405, "GET, HEAD, OPTIONS"),
         ("POST", "/metrics", 405, "GET, HEAD, OPTIONS"),
+        ("GET", "/v3/batches", 404, None),
+        ("DELETE", "/v1/files/file-1", 404, None),
+        ("PATCH", "/v3/v1/assistants", 404, None),
+        ("POST", "/v3/batches", 404, None),
+        ("OPTIONS", "/v3/chat/completions", 204, "POST, OPTIONS"),
     ],
 )
 def test_unknown_paths_and_wrong_methods(
@@ -38,8 +43,69 @@ def test_unknown_paths_and_wrong_methods(
         async with serving(FakeDataPlane()) as front:
             reply = await ask(front, request_bytes(method, path))
         assert (reply.status, reply.headers.get("allow")) == (status, allow)
+        if status == 204:
+            return
         assert reply.error["type"] == "invalid_request_error"
         assert reply.headers["content-type"] == "application/json"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "content_type", "body"),
+    [
+        ("GET", "", b""),
+        ("POST", "application/json", b"{}"),
+        ("POST", "application/json", b'{"input_file_id": "file-1", "endpoint": "/v1/responses"}'),
+        ("POST", "multipart/form-data; boundary=x", b"--x--"),
+        ("POST", "application/json", b""),
+    ],
+)
+def test_a_path_that_nobody_answers_is_not_found_by_any_method(
+    run: Run, method: str, content_type: str, body: bytes
+) -> None:
+    async def scenario() -> None:
+        headers = {"Content-Type": content_type} if content_type else {}
+        async with serving(FakeDataPlane()) as front:
+            reply = await ask(front, request_bytes(method, "/v3/batches", body, headers))
+        assert reply.status == 404
+        assert "/v3/chat/completions, /v3/completions" in reply.error["message"]
+
+    run(scenario())
+
+
+def test_a_graph_answers_at_any_path_that_names_it(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front:
+            assert (await ask(front, chat_bytes(path="/v3/mine"))).status == 200
+            broken = request_bytes("POST", "/v3/mine", b'{"model": ', JSON_TYPE)
+            reply = await ask(front, broken)
+        assert reply.status == 400
+        assert "not valid JSON: line 1, byte 11" in reply.error["message"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v3/chat/completions",
+        "/v3/mine",
+        "/v2/models/echo/infer",
+        "/v2/models/echo/generate",
+        "/v2/repository/index",
+        "/v2/repository/models/echo/load",
+    ],
+)
+@pytest.mark.parametrize("after", [b"\0", b"\0x", b"\0{:}", b"\n\0"])
+def test_a_nul_behind_the_json_is_refused_everywhere(run: Run, path: str, after: bytes) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front:
+            body = b'{"model": "echo"}' + after
+            reply = await ask(front, request_bytes("POST", path, body, JSON_TYPE))
+        assert reply.status in (400, 403)  # who may not load anything is told so first
+        if reply.status == 400:
+            assert b"not valid JSON" in reply.body
 
     run(scenario())
 

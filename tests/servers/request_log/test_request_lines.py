@@ -9,8 +9,11 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from calculators.http_payload import RequestError
+from calculators.llm.openai.fields import invalid, wrong_type
+from calculators.llm.openai.members import unknown
 from calculators.request_record import KEPT, GenerationRecord, current_record
-from graph_runtime import UnavailableError
+from graph_runtime import Code, UnavailableError
 from servers.request_log import RequestEnd, RequestJournal
 from servers.request_log.request_texts import MAX_CHARS
 from tests.servers.kserve_grpc import fake_data_plane as grpc_plane
@@ -216,3 +219,73 @@ def test_a_long_stream_does_not_gather_records() -> None:
     assert len(forgotten) == 10
     assert forgotten[-1] not in record.generations
     assert (record.prompt_tokens, record.completion_tokens) == (KEPT + 10, 2 * (KEPT + 10))
+
+
+SECRET = "my secret prompt"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            invalid("temperature", "3 is above the maximum 2"),
+            "temperature: 3 is above the maximum 2",
+        ),
+        (
+            wrong_type("messages[0].content", "a string", 5),
+            "messages[0].content: expected a string, got 5",
+        ),
+        (
+            wrong_type("temperature", "a number", SECRET),
+            'temperature: expected a number, got the string "..."',
+        ),
+        (
+            wrong_type("top_k", "a number", '"\\" ' + SECRET),
+            'top_k: expected a number, got the string "..."',
+        ),
+        (
+            invalid("guided_regex", f"not a regular expression: {SECRET}"),
+            "guided_regex: not a regular expression",
+        ),
+        (invalid("tool_choice", f"'{SECRET}' names no tool"), 'tool_choice: "..." names no tool'),
+        (
+            invalid("type", f'"a" {SECRET}" is none of "text", "image_url"'),
+            'type: "..."',
+        ),
+        (unknown(SECRET, ()), "...: unknown member"),
+        (unknown("tempurature", ("temperature",)), "tempurature: unknown member"),
+        (unknown(SECRET, (), path="text"), "text....: unknown member"),
+        # Templates and authors may say anything.
+        (
+            RequestError(f"the template says {SECRET}", param="messages"),
+            "messages: INVALID_ARGUMENT",
+        ),
+        (RequestError(SECRET, code=Code.RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED"),
+        (RequestError(SECRET, param="messages", reason="too_long"), "messages: too_long"),
+    ],
+)
+def test_an_error_has_its_reason_and_nothing_that_the_client_sent(
+    caplog: pytest.LogCaptureFixture, error: RequestError, reason: str
+) -> None:
+    caplog.set_level("INFO")
+    over_http(chat_bytes("fails"), plane=FakeDataPlane(fails=raising(error)))
+    record = only_line(caplog)
+    assert fields_of(record)["reason"] == reason
+    assert "secret" not in caplog.text
+
+
+def test_a_body_that_is_no_json_is_told_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    body = b'{"model": "echo", "user": "' + SECRET.encode() + b'" x}'
+    over_http(
+        request_bytes("POST", "/v3/chat/completions", body, {"Content-Type": "application/json"})
+    )
+    reason = fields_of(only_line(caplog))["reason"]
+    assert "not valid JSON, line 1, byte 46" in reason
+    assert "secret" not in caplog.text
+
+
+def test_what_went_well_has_no_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    over_http(chat_bytes("echo"))
+    assert "reason" not in fields_of(only_line(caplog))

@@ -218,7 +218,6 @@ def test_sampling() -> None:
         {"mcp_servers": []},
         {"thread": None},
         {"stop_sequences": []},
-        {"stop": "not Anthropic's name"},
     ],
 )
 def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:

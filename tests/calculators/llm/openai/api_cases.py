@@ -25,6 +25,7 @@ _MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built ye
 #: that are named "derived:" are one case each. Accepted there is refused here, or the reverse.
 EXCEPTIONS: Final = {
     "unaryCompletionsJson/vlm": _VLM,
+    "ParsingResponsesMaxTokensIsIgnored": "a limit that is none is an error",
     "endpoint:/v3/completions:OMNI": _VLM,
     "VlmInjectionGuardRejected": "the guard stands where images are decoded",
     "unaryStructuredOutputBadSchema": "what is no schema is refused, not dropped silently",

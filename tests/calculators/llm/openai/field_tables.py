@@ -52,14 +52,12 @@ COMMON: Table = {
     "stop": (Effect(["a"], setting("stop_strings"), ("a",)),),
     "include_stop_str_in_output": (Effect(True, attrgetter("include_stop_str_in_output"), True),),
     "stop_token_ids": (Effect([5], setting("stop_token_ids"), (5,)),),
-    "ignore_eos": (
-        Effect(True, setting("ignore_eos"), True, {"max_tokens": 5, "max_output_tokens": 5}),
-    ),
+    "ignore_eos": (Effect(True, setting("ignore_eos"), True, {"max_tokens": 5}),),
     "min_tokens": (Effect(2, setting("min_new_tokens"), 2),),
-    # For models with a draft model, or prompt look-up: how fast, not what.
-    "num_assistant_tokens": (NoEffect(3),),
-    "assistant_confidence_threshold": (NoEffect(0.5),),
-    "max_ngram_size": (NoEffect(3),),
+    # For models with a draft model, or prompt look-up; `test_assisted_decoding` has these.
+    "num_assistant_tokens": (Refusal(3), NoEffect(0)),
+    "assistant_confidence_threshold": (Refusal(0.5), NoEffect(0)),
+    "max_ngram_size": (Refusal(3), NoEffect(0)),
     # What they look like.
     "skip_special_tokens": (Effect(False, attrgetter("skip_special_tokens"), False),),
     "spaces_between_special_tokens": (NoEffect(False),),
@@ -86,7 +84,12 @@ COMMON: Table = {
     "chunk_frames": (NoEffect(4), Refusal(0)),
     "return_token_ids": (Refusal(True),),
     "return_tokens_as_token_ids": (Refusal(True), NoEffect(False)),
+    "continue_final_message": (Refusal(True),),
+    "thinking_token_budget": (Refusal(100),),
+    "functions": (Refusal([{"name": "f"}]), NoEffect([])),
+    "web_search_options": (Refusal({}),),
     # What goes before them.
+    "chat_template": (Refusal("{{ messages }}"),),
     "prompt_logprobs": (Refusal(0), Refusal(1)),
     "truncate_prompt_tokens": (Refusal(-1), Refusal(10)),
     "prompt_embeds": (Refusal("AAAA"),),
@@ -105,6 +108,13 @@ COMMON: Table = {
     "priority": (NoEffect(1),),
     "request_id": (NoEffect("x"),),
     "kv_transfer_params": (NoEffect({}),),
+    "prompt_cache_options": (NoEffect({}),),
+    "client_metadata": (NoEffect({"a": "b"}),),
+    "moderation": (Refusal({"model": "x"}),),
+    "media_io_kwargs": (Refusal({"a": 1}), NoEffect({})),
+    "repetition_detection": (Refusal({"a": 1}),),
+    # Ends the request; the server reads it.
+    "timeout": (NoEffect(3),),
 }
 
 #: Of the endpoints that have a chat template and tools.
@@ -120,11 +130,6 @@ _TEMPLATED: Table = {
     ),
     "enable_thinking": (Effect(True, template("enable_thinking"), True),),
     "documents": (Effect([{"text": "x"}], template("documents"), [{"text": "x"}]),),
-    "chat_template": (Refusal("{{ messages }}"),),
-    "continue_final_message": (Refusal(True),),
-    "thinking_token_budget": (Refusal(100),),
-    "functions": (Refusal([{"name": "f"}]), NoEffect([])),
-    "web_search_options": (Refusal({}),),
     "top_logprobs": (Refusal(1, beside={"logprobs": True}), NoEffect(0)),
     "logprobs": (Effect(True, setting("logprobs"), True),),
     "tools": (Effect([TOOL], names, ["f"]), Refusal([{"type": "web_search"}], "tools[0].type")),
@@ -206,8 +211,10 @@ RESPONSES: Table = {
         Refusal({"include_usage": True}, "stream_options.include_usage", _STREAM),
     ),
     "max_output_tokens": (Effect(5, setting("max_new_tokens"), 5),),
-    # Not a member of responses, and OpenVINO Model Server does not read it.
-    "max_tokens": (NoEffect(5),),
+    # Not a member of responses: OpenVINO Model Server does not read it.
+    "max_tokens": (Refusal(5),),
+    "ignore_eos": (Effect(True, setting("ignore_eos"), True, {"max_output_tokens": 5}),),
+    "context_management": (NoEffect([{"type": "compaction"}]),),
     "n": (Refusal(2), NoEffect(1)),
     "tools": (
         Effect([FLAT_TOOL], names, ["f"]),
@@ -215,6 +222,8 @@ RESPONSES: Table = {
         Refusal([{"type": "web_search"}], "tools[0].type"),
     ),
     "tool_choice": choices({"type": "function", "name": "f"}),
+    "reasoning_effort": CHAT["reasoning_effort"],
+    "verbosity": CHAT["verbosity"],
     "reasoning": (
         Effect({"effort": "low"}, template("reasoning_effort"), "low"),
         Effect({"effort": "low"}, template("enable_thinking"), True),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from calculators.http_payload import RequestError
+from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.openai.chat_request import ChatRequest, parse_chat_request
 from calculators.llm.openai.completion_request import CompletionRequest, parse_completion_request
 from calculators.llm.openai.endpoint import Endpoint, endpoint_of
@@ -65,7 +66,13 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
     given = {**(requires.get("graph_options") or {}), **given}
     # The cases of the request handler alone know no model; whether it sees is asked later there.
     sees = case["level"] == "handler" or "VLM" in str(requires.get("servable"))
+    mode: DecodingMode = "standard"
+    if "draft_models_path" in given:
+        mode = "speculative"
+    elif "prompt_lookup" in str(given.get("plugin_config")):
+        mode = "prompt_lookup"
     return RequestLimits(
+        decoding_mode=mode,
         max_tokens_limit=given.get("max_tokens_limit"),
         best_of_limit=given.get("best_of_limit") or 20,
         max_images=16 if sees else 0,

@@ -53,8 +53,7 @@ def test_without_a_word_the_defaults_are_openvino_model_servers(
 @pytest.mark.parametrize(
     ("mode", "body", "expected"),
     [
-        ("standard", {"num_assistant_tokens": 7, "max_ngram_size": 2}, (0, 0, 0)),
-        ("speculative", {"num_assistant_tokens": 7, "max_ngram_size": 2}, (7, 0, 0)),
+        ("speculative", {"num_assistant_tokens": 7, "max_ngram_size": 0}, (7, 0, 0)),
         (
             "speculative",
             {"assistant_confidence_threshold": 0.4, "temperature": 0},
@@ -73,6 +72,11 @@ def test_what_a_request_says(
 @pytest.mark.parametrize(
     ("mode", "body", "param"),
     [
+        ("standard", {"num_assistant_tokens": 7}, "num_assistant_tokens"),
+        ("standard", {"max_ngram_size": 2}, "max_ngram_size"),
+        ("standard", {"assistant_confidence_threshold": 0.4}, "assistant_confidence_threshold"),
+        ("speculative", {"max_ngram_size": 2}, "max_ngram_size"),
+        ("eagle3", {"max_ngram_size": 2}, "max_ngram_size"),
         ("speculative", {"num_assistant_tokens": 33}, "num_assistant_tokens"),
         ("prompt_lookup", {"num_assistant_tokens": 2**31}, "num_assistant_tokens"),
         ("prompt_lookup", {"max_ngram_size": 33}, "max_ngram_size"),

@@ -39,7 +39,6 @@ def test_members_that_change_nothing_are_ignored() -> None:
         "modalities": ["text"],
         "response_format": {"type": "text"},
         "functions": [],
-        "unheard_of": [1],
     }
     assert chat(seed=1, **members) == chat(seed=1)
 

@@ -7,14 +7,24 @@ of OpenVINO Model Server, of OpenAI's API reference, and of vLLM's extra paramet
 from __future__ import annotations
 
 import dataclasses
+import typing
 from typing import Any, Final
 
 import pytest
+from anthropic.types import message_count_tokens_params as count_tokens_params
+from anthropic.types import message_create_params as messages_params
+from anthropic.types.beta import message_count_tokens_params as beta_count_tokens_params
+from anthropic.types.beta import message_create_params as beta_messages_params
+from openai.types import completion_create_params as completion_params
+from openai.types.chat import completion_create_params as chat_params
+from openai.types.responses import response_create_params as responses_params
 
 from calculators.http_payload import RequestError
 from calculators.llm.openai.chat_request import parse_chat_request
 from calculators.llm.openai.completion_request import parse_completion_request
+from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.generation_request import GenerationRequest
+from calculators.llm.openai.members import MEMBERS, Standing
 from calculators.llm.openai.model_defaults import ModelDefaults
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.responses_request import ResponsesRequest, parse_responses_request
@@ -30,6 +40,11 @@ _PARSE: Final = {
     "chat": parse_chat_request,
     "completions": parse_completion_request,
     "responses": parse_responses_request,
+}
+_ENDPOINTS: Final = {
+    "chat": Endpoint.CHAT_COMPLETIONS,
+    "completions": Endpoint.COMPLETIONS,
+    "responses": Endpoint.RESPONSES,
 }
 _BODIES: Final[dict[str, dict[str, Any]]] = {
     "chat": {"messages": [{"role": "user", "content": "hi"}]},
@@ -151,9 +166,95 @@ def test_it_changes_nothing(endpoint: str, name: str, outcome: NoEffect) -> None
 @pytest.mark.parametrize("endpoint", TABLES)
 def test_null_is_as_good_as_absent(endpoint: str) -> None:
     needed = {"model", *_BODIES[endpoint], *_SEED}
+    assert parse(endpoint, {"unheard_of": None}) == parse(endpoint, {})
     nulls = {name: None for name in TABLES[endpoint] if name not in needed}
     assert parse(endpoint, nulls) == parse(endpoint, {})
 
 
-def test_a_member_that_nobody_knows_changes_nothing() -> None:
-    assert parse("chat", {"unheard_of": [1]}) == parse("chat", {})
+@pytest.mark.parametrize("endpoint", TABLES)
+def test_the_table_and_the_declaration_have_the_same_members(endpoint: str) -> None:
+    assert set(TABLES[endpoint]) == set(MEMBERS[_ENDPOINTS[endpoint]])
+
+
+@pytest.mark.parametrize("endpoint", TABLES)
+def test_the_declaration_says_what_becomes_of_a_member(endpoint: str) -> None:
+    declared = MEMBERS[_ENDPOINTS[endpoint]]
+    for name, found in TABLES[endpoint].items():
+        if declared[name].standing is Standing.WITHOUT_EFFECT:
+            assert all(isinstance(each, NoEffect) for each in found), name
+        if declared[name].standing is Standing.REFUSED:
+            assert not any(isinstance(each, Effect) for each in found), name
+
+
+def sdk_members(params: Any) -> set[str]:
+    """What the parameters of an official client's method are called."""
+    return set(typing.get_type_hints(params))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "params"),
+    [
+        (Endpoint.CHAT_COMPLETIONS, chat_params.CompletionCreateParamsStreaming),
+        (Endpoint.COMPLETIONS, completion_params.CompletionCreateParamsStreaming),
+        (Endpoint.RESPONSES, responses_params.ResponseCreateParamsStreaming),
+        (Endpoint.MESSAGES, messages_params.MessageCreateParamsStreaming),
+        (Endpoint.MESSAGES, beta_messages_params.MessageCreateParamsStreaming),
+        (Endpoint.COUNT_TOKENS, count_tokens_params.MessageCountTokensParams),
+        (Endpoint.COUNT_TOKENS, beta_count_tokens_params.MessageCountTokensParams),
+    ],
+)
+def test_every_member_of_the_official_clients_is_known(endpoint: Endpoint, params: Any) -> None:
+    assert sdk_members(params) - set(MEMBERS[endpoint]) == set()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "member", "words"),
+    [
+        ("chat", "tempurature", 'Did you mean "temperature"'),
+        ("chat", "max_token", '"max_tokens"'),
+        ("chat", "reponse_format", '"response_format"'),
+        ("chat", "repeat_penalty", '"repetition_penalty"'),
+        ("chat", "max_new_tokens", 'use "max_tokens"'),
+        ("chat", "extra_body", "an argument of OpenAI's client"),
+        ("chat", "max_output_tokens", "/responses has it, /chat/completions does not"),
+        ("chat", "x" * 100_000, "Unknown member"),
+        ("completions", "messages", "/chat/completions has it"),
+        ("completions", "tools", "/chat/completions has it"),
+        ("responses", "messages", "/chat/completions has it"),
+        ("responses", "max_output_token", '"max_output_tokens"'),
+    ],
+)
+def test_a_member_that_nobody_knows_is_refused(endpoint: str, member: str, words: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(endpoint, {member: 1})
+    assert raised.value.param == member[:64]
+    assert raised.value.reason == "unknown_parameter"
+    assert words in str(raised.value)
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "members", "param"),
+    [
+        ("chat", {"stream": True, "stream_options": {"include_usge": True}}, "stream_options"),
+        ("responses", {"text": {"verbosty": "low"}}, "text.verbosty"),
+        ("responses", {"reasoning": {"efort": "low"}}, "reasoning.efort"),
+        (
+            "chat",
+            {"tools": [{"type": "function", "function": {"name": "f", "paramters": {}}}]},
+            "tools[0].function.paramters",
+        ),
+    ],
+)
+def test_a_slip_in_an_object_is_refused_with_its_path(
+    endpoint: str, members: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(endpoint, members)
+    assert raised.value.param == param
+
+
+def test_tools_may_have_members_of_their_own() -> None:
+    function = {"name": "f", "parameters": {"type": "object"}, "title": "F", "returns": {}}
+    tools = [{"type": "function", "function": function, "cache_control": {"type": "ephemeral"}}]
+    assert parse("chat", {"tools": tools}).tools.items == tools  # type: ignore[attr-defined]

@@ -41,6 +41,29 @@ def test_a_request_without_a_number_gets_the_room_that_is_left() -> None:
     assert fit_to_model(GenerationSettings(), 60, None, param="prompt").max_new_tokens is None
 
 
+@pytest.mark.parametrize(
+    ("settings", "length", "expected"),
+    [
+        (GenerationSettings(num_beams=20, num_return_sequences=1), 100_000, 204),
+        (GenerationSettings(num_beams=20, num_return_sequences=20), None, 204),
+        (GenerationSettings(num_return_sequences=16), 100_000, 1024),
+        (GenerationSettings(num_return_sequences=2), 100_000, 8192),
+        (GenerationSettings(num_return_sequences=16), 100, 40),
+        (GenerationSettings(), 100_000, 99_940),
+        (GenerationSettings(num_beams=20, max_new_tokens=5000), 100_000, 5000),
+    ],
+)
+def test_several_answers_share_what_nobody_asked_for(
+    settings: GenerationSettings, length: int | None, expected: int
+) -> None:
+    for has_images in (False, True):
+        made = fit_to_model(settings, 60, length, param="prompt", has_images=has_images)
+        if expected != made.max_new_tokens:
+            # The engine keeps to the length itself where it counts images.
+            assert has_images
+            assert made.max_length == length
+
+
 def test_exactly_full_fits() -> None:
     settings = GenerationSettings(max_new_tokens=4)
     assert fit_to_model(settings, 60, 64, param="prompt") is settings

@@ -152,8 +152,11 @@ def test_sampling_is_as_in_a_chat_request() -> None:
     assert request.echo["max_output_tokens"] == 5
 
 
-def test_the_names_of_chat_requests_for_the_length_are_not_read() -> None:
-    assert parsed(max_tokens=5, max_completion_tokens=6).settings.max_new_tokens is None
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_the_names_of_chat_requests_for_the_length_are_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="max_output_tokens") as raised:
+        parsed(None, **{name: 5})
+    assert raised.value.param == name
 
 
 def test_the_limit_of_the_graph_is_the_default() -> None:

@@ -77,9 +77,16 @@ class TestLength:
 
     def test_max_completion_tokens_goes_before_max_tokens(self) -> None:
         assert settings(max_tokens=5, max_completion_tokens=7).max_new_tokens == 7
-        # The completions endpoint has no such field.
-        made = completion(max_tokens=5, max_completion_tokens="x").settings
-        assert made.max_new_tokens == 5
+
+    def test_several_answers_share_a_default_and_not_what_is_asked_for(self) -> None:
+        limits = RequestLimits(max_tokens_limit=10_000)
+        assert settings(limits=limits).max_new_tokens == 10_000
+        assert settings(limits=limits, best_of=20).max_new_tokens == 204
+        assert settings(limits=limits, n=16).max_new_tokens == 1024
+        assert settings(limits=limits, best_of=20, max_tokens=9000).max_new_tokens == 9000
+        defaults = ModelDefaults(max_new_tokens=300)
+        assert settings(defaults=defaults, best_of=2).max_new_tokens == 300
+        assert settings(defaults=defaults, best_of=20).max_new_tokens == 204
 
     def test_no_tokens_at_all_only_with_echo(self) -> None:
         assert refusal(max_tokens=0).param == "max_tokens"
@@ -277,9 +284,13 @@ def test_a_value_out_of_range_or_of_another_type_is_refused_by_name(name: str, v
     assert refusal(**{name: value}).param == name
 
 
-def test_fields_for_draft_models_are_checked_and_change_nothing() -> None:
-    made = settings(num_assistant_tokens=3, max_ngram_size=2, seed=1)
-    assert made == settings(seed=1)
+def test_fields_for_draft_models_are_refused_where_there_is_none() -> None:
+    assert refusal(num_assistant_tokens=3).param == "num_assistant_tokens"
+    assert refusal(max_ngram_size=2).param == "max_ngram_size"
+    error = refusal(assistant_confidence_threshold=0.5)
+    assert error.param == "assistant_confidence_threshold"
+    assert "without a draft model" in str(error)
+    assert settings(seed=1, num_assistant_tokens=0, max_ngram_size=0) == settings(seed=1)
     error = refusal(num_assistant_tokens=3, assistant_confidence_threshold=0.4)
     assert error.param == "num_assistant_tokens"
 

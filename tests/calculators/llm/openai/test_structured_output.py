@@ -242,7 +242,12 @@ def test_what_pydantic_writes_is_accepted() -> None:
         ({"guided_choice": ["a"] * 1001}, "guided_choice"),
         ({"guided_grammar": "root ::= root"}, "guided_grammar"),
         ({"guided_grammar": 'root ::= "' + "a" * 70_000 + '"'}, "guided_grammar"),
-        ({"guided_whitespace_pattern": " *"}, "guided_whitespace_pattern"),
+        ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
+        ({"response_format": {"type": "text", "strict": True}}, "response_format.strict"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "stric": 1}}},
+            "response_format.json_schema.stric",
+        ),
         ({"structured_outputs": []}, "structured_outputs"),
         ({"structured_outputs": {"whitespace_pattern": " *"}},
          "structured_outputs.whitespace_pattern"),
