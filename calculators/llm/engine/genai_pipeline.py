@@ -17,6 +17,7 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
 from calculators.llm.engine.library_config import (
+    device_properties,
     draft_model,
     generation_config,
     image_tensor,
@@ -49,6 +50,7 @@ class GenaiPipeline:
             scheduler,
             self.device,
             {
+                **device_properties(self.device),
                 **settings.plugin_config,
                 **self._adapters.properties,
                 **draft_model(settings),

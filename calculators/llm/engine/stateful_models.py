@@ -18,6 +18,7 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
 from calculators.llm.engine.library_config import (
+    device_properties,
     generation_config,
     image_tensor,
     recommended_device,
@@ -56,6 +57,7 @@ class StatefulModel(ABC):
         self.device = settings.device or recommended_device()
         self._adapters = Adapters(settings.adapters)
         properties = {
+            **device_properties(self.device),
             **settings.plugin_config,
             **self._adapters.properties,
             # Else the library takes its other way of attention, with a cache of pages.
