@@ -84,9 +84,12 @@ class Watched:
             answers = Counter({type(error).__name__: 1})
         done = time.monotonic()
         if attack.ends_server:
-            faults = self._end()
+            if is_running(self.server.pid):
+                self.watch.wait_until_well(done)
             # Whom the end cuts off says nothing about the attack.
-            seen = self.watch.seen(begin, done)
+            until = time.monotonic()
+            faults = self._end()
+            seen = self.watch.seen(begin, until)
             return Round(attack, answers, done - begin, seen, faults), False
         is_well = self.watch.wait_until_well(done)
         time.sleep(_QUIET_SECONDS)
