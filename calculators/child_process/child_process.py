@@ -18,7 +18,12 @@ from calculators.child_process.framing import Frame, FrameBuffer, FramingError, 
 #: How long a child whose connection is closed may take to be gone, in seconds.
 _REAP_SECONDS: Final = 1.0
 _REAP_PERIOD: Final = 0.005
-_SIGNALS_OF_OTHERS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+#: By which a process ends that does something forbidden. Others come from outside.
+_FAULTS: Final = frozenset({
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS,
+    signal.SIGTRAP,
+})  # fmt: skip
 
 
 class ChildProcess(asyncio.BufferedProtocol):
@@ -94,15 +99,12 @@ class ChildProcess(asyncio.BufferedProtocol):
         return self._process.pid
 
     @property
-    def ended_by_itself(self) -> bool:
-        """Is it gone by a fault of its own: a crash, an exit? Else somebody ended it, we or others.
-
-        Linux ends a process that uses too much memory as `kill` does: that counts as others.
-        """
-        assert self._process is not None
-        status = self._process.returncode
-        by_others = (None, *(-number for number in _SIGNALS_OF_OTHERS))
-        return not self._kill_reason and status not in by_others
+    def has_crashed(self) -> bool:
+        """Has it ended by what it was doing itself? Neither `kill` nor anybody outside did it."""
+        status = None if self._process is None else self._process.returncode
+        if status is None or self._kill_reason:
+            return False
+        return status >= 0 or -status in _FAULTS
 
     def send(self, *pieces: Piece) -> None:
         """Send one frame, the pieces one after the other, none of which may change any more.
