@@ -18,7 +18,7 @@ from graph_runtime import Code
 #: Of processor time, for one form. What takes longer would also make the engine's other answers
 #: slower.
 SECONDS: Final = 0.9
-#: Of wall time: a process that takes longer was stopped, or hangs.
+#: Of wall time: a process that computes nothing for so long was stopped, or hangs.
 HANG_SECONDS: Final = 5.0
 #: How much a process may grow beyond what it has after loading, in bytes.
 MEMORY: Final = 2 * 1024**3

@@ -24,6 +24,8 @@ from calculators.llm.structured.messages import (
 #: From the start until a tokenizer is loaded.
 _LOAD_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 2.0
+#: Of processor time: a process that has used less while it should work is stopped, or hangs.
+_PROGRESS: Final = 0.05
 
 
 class Gone(Exception):
@@ -96,8 +98,8 @@ class GrammarProcessLife:
     ) -> Accepted | Refused | Postponed:
         """What it says of a form.
 
-        ``cpu``: seconds of its processor time that it has; ``wall``: seconds after which it is
-        taken for hung.
+        ``cpu``: seconds of its processor time that it has; ``wall``: seconds without any of it
+        after which it is taken for hung.
 
         Raises:
             TooLong: by its processor time.
@@ -107,13 +109,22 @@ class GrammarProcessLife:
         if self.is_over:
             raise Gone("it was gone before")
         is_too_long = False
+        used = 0.0
 
         def overrun(which: Overrun) -> None:
-            nonlocal is_too_long
+            nonlocal is_too_long, used
+            lately = limits.pop().stop()
+            if which is Overrun.WALL and lately > _PROGRESS:
+                # It is at work, on a machine that has too much of it.
+                used += lately
+                left = max(cpu - used, _PROGRESS)
+                limits.append(WorkLimit(self.pid, cpu=left, wall=wall, on_overrun=overrun))
+                return
+            used += lately
             is_too_long = which is Overrun.CPU
             self._kill("it took too long" if is_too_long else "it hangs")
 
-        limit = WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)
+        limits = [WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)]
         try:
             answer: Accepted | Refused | Postponed = await self._ask(question)
         except Gone:
@@ -125,7 +136,7 @@ class GrammarProcessLife:
             self._kill("nobody waits for it")
             raise
         finally:
-            self.used = min(limit.stop(), cpu)
+            self.used = min(used + sum(limit.stop() for limit in limits), cpu)
         return answer
 
     async def end(self) -> None:

@@ -52,8 +52,8 @@ class GrammarWorker:
     ) -> None:
         """
         ``seconds``: of processor time for a form. ``hang_seconds``: of wall time; a process that
-        takes longer was stopped, or hangs. ``idle_seconds``: after which a process without a
-        question ends, unless it ``stays``.
+        computes nothing for so long was stopped, or hangs. ``idle_seconds``: after which a process
+        without a question ends, unless it ``stays``.
         """
         self._load = load
         self._name = name
