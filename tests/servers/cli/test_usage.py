@@ -170,6 +170,8 @@ def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
                 odd.symlink_to(odd.name)
             case "noise":
                 odd.write_bytes(b"\xff\x00\xfe")
+            case _:
+                pass
     done = graphrt(*words.split(), cwd=tmp_path)
     assert done.returncode == 1
     assert "ODD" in done.stderr
