@@ -27,7 +27,7 @@ P = ParamSpec("P")
 #: How long files may take to answer.
 ANSWER_SECONDS: Final = 30.0
 #: Threads that work at a time; more would only take the interpreter from the event loop.
-_AT_A_TIME: Final = 4
+AT_A_TIME: Final = 4
 #: Whoever takes longer waits for a disk or a network, not for the processor: others may begin.
 _TURN_SECONDS: Final = 1.0
 #: Threads that wait for files which do not answer. Beyond, nobody begins.
@@ -88,7 +88,7 @@ class _Turns:
     """Of one event loop. ``hanging``: whose files a thread waits for beyond its turn."""
 
     def __init__(self) -> None:
-        self.semaphore = asyncio.Semaphore(_AT_A_TIME)
+        self.semaphore = asyncio.Semaphore(AT_A_TIME)
         self.hanging: set[str] = set()
 
 

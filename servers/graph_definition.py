@@ -215,6 +215,9 @@ class GraphDefinition:
         """Take no new requests, wait for those in flight, close the resources."""
         if self._state in (ServableState.UNLOADING, ServableState.END):
             return
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+            await asyncio.wait({self._looking})
         graph, self.graph = self.graph, None
         self._move(ServableEvent.RETIRE)
         await self.users.wait_until_none()

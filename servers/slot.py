@@ -92,7 +92,7 @@ class Slot:
         """At the start: load it, or leave that to the first request."""
         if self.entry.residence.is_on_demand:
             self.servable.defer()
-            return asyncio.create_task(self.servable.prepare(), name=f"look at {self.name}")
+            return self._begin(self.servable.prepare(), "look at")
         return self.begin_loading()
 
     def begin_loading(self) -> asyncio.Task[None]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from calculators.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry
@@ -29,8 +29,8 @@ from servers.graph_source import GraphSource
 #: Of a file that is larger its size and time stand for its content.
 _LARGEST_READ: Final = 16 * 1024 * 1024
 #: A file that was changed so short before it was read may be changed again without a trace in its
-#: times, which some file systems keep in whole seconds.
-_UNSETTLED_NS: Final = 3_000_000_000
+#: times, which some file systems keep in whole seconds. So it is read once more after this time.
+_SETTLING_SECONDS: Final = 3.0
 #: Files whose content is remembered; with more, all are read again once.
 _MOST_KNOWN: Final = 200_000
 
@@ -99,11 +99,20 @@ def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
     return replace(files, around=entry.graph_path.parent)
 
 
+class _Known(NamedTuple):
+    """What was read of a file. ``seen_at``: when it first had these marks, in monotonic seconds."""
+
+    marks: tuple[int, ...]
+    digest: str
+    seen_at: float
+    is_settled: bool
+
+
 class _Contents:
     """Digests of files, which are read again only when their times, sizes or places change."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._known: dict[str, _Known] = {}
 
     def digest(self, path: str) -> str:
         """Of the content; what stands for it where it is not read."""
@@ -117,16 +126,17 @@ class _Contents:
             times = (status.st_mtime_ns, status.st_ctime_ns)
             marks = (*times, status.st_size, status.st_ino, status.st_dev)
             known = self._known.get(path)
-            if known is not None and known[0] == marks:
-                return known[1]
-            began = time.time_ns()
+            is_same = known is not None and known.marks == marks
+            if known is not None and is_same and known.is_settled:
+                return known.digest
+            now = time.monotonic()
+            seen_at = known.seen_at if known is not None and is_same else now
             digest = hashlib.sha256(read_regular_file(path, _LARGEST_READ)).hexdigest()
         except OSError as error:
             return type(error).__name__
-        if began - max(times) > _UNSETTLED_NS:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[path] = (marks, digest)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[path] = _Known(marks, digest, seen_at, now - seen_at > _SETTLING_SECONDS)
         return digest
 
 

@@ -100,6 +100,8 @@ def die_with_parent(parent: int) -> None:
     """
     # Ctrl-C in a terminal reaches the whole group; the parent decides when we stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):  # a closed terminal tells all of its processes
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

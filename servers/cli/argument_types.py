@@ -19,9 +19,14 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+\Z", re.I)
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
 
 
+def is_truth_value(text: str) -> bool:
+    """Is it ``true`` or ``false``?"""
+    return text.lower() in ("true", "false")
+
+
 def switch(text: str) -> bool:
     """``true`` or ``false``."""
-    if text.lower() not in ("true", "false"):
+    if not is_truth_value(text):
         raise argparse.ArgumentTypeError(f"true or false is needed, not {text!r}")
     return text.lower() == "true"
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 from servers.cli import serve_arguments
+from servers.cli.argument_types import is_truth_value
 
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
@@ -30,37 +32,65 @@ _SEVERAL: dict[str, Callable[[str], bool]] = {
 }
 
 
+#: Options without a value, in all commands.
+_SWITCHES = frozenset({"--expand", "--fold", "--json", "--observe-bounds", "--stream", "--verbose"})
+#: Lines of a usage that is shown with an error; those of `serve` would hide it.
+_LONGEST_USAGE = 8
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with a did-you-mean for commands and options."""
 
+    #: By name; of the parser above the commands.
+    commands: Mapping[str, Parser] = MappingProxyType({})
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Words that a command leaves over are reported by it, with its own usage."""
+        if self.commands and args and args[0].startswith("-") and args[0] != "--":
+            name = args[0].partition("=")[0]
+            if name not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {args[0]}")
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
-        hint = _near(message, self._names())
-        self.print_usage(sys.stderr)
+        hint = self._hint(message)
+        usage = self.format_usage()
+        if usage.count("\n") > _LONGEST_USAGE:
+            usage = f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
+        sys.stderr.write(usage)
         lines = [f"error: {message}"]
         if hint:
             lines.append(f"hint: {hint}")
         lines.append(f"hint: `{self.prog} --help` tells more" if not hint else "")
         self.exit(2, "\n".join(line for line in lines if line) + "\n")
 
-    def _names(self) -> list[str]:
-        names = list(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                names += action.choices
-                # Words that a command leaves over are reported by the parser above it.
-                names += [name for each in action.choices.values() for name in each._names()]
-        return names
+    #: What the command is about, for a short usage.
+    subject = ""
 
+    def _hint(self, message: str) -> str:
+        """What was perhaps meant by an unknown word: only what would be taken here."""
+        import difflib
 
-def _near(message: str, names: Sequence[str]) -> str:
-    import difflib
+        unknown = re.search(
+            r"argument COMMAND: invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message
+        )
+        if unknown is None:
+            return ""
+        word = (unknown[1] or unknown[2]).partition("=")[0]
+        owners = [name for name, each in self.commands.items() if word in each._options()]
+        if owners:
+            taken = " and ".join(f"`graphrt {name}`" for name in owners)
+            return f"`{word}` is an option of {taken}: write it behind the command"
+        near = difflib.get_close_matches(word, [*self._options(), *self.commands], n=1)
+        return f"did you mean `{near[0]}`?" if near else ""
 
-    unknown = re.search(r"invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message)
-    if unknown is None:
-        return ""
-    word = (unknown[1] or unknown[2]).partition("=")[0]
-    near = difflib.get_close_matches(word, names, n=1)
-    return f"did you mean `{near[0]}`?" if near else ""
+    def _options(self) -> list[str]:
+        return list(self._option_string_actions)
 
 
 class _Version(argparse.Action):
@@ -93,6 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_parse_output(commands)
     _add_serve(commands)
     _add_doctor(commands)
+    parser.commands = commands.choices
     return parser
 
 
@@ -106,6 +137,8 @@ def _add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    # Where people look for it, too.
+    command.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     command.set_defaults(module=f"servers.cli.{name.replace('-', '_')}")
     return command
 
@@ -249,8 +282,10 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
         "serve",
         "serve graphs over HTTP",
         "Listens at once, loads all graphs, and says on standard error what it serves and where.\n"
-        "SIGTERM or Ctrl-C ends it when the requests in flight are answered; a second one at once.",
+        "SIGTERM or Ctrl-C ends it when requests in flight are answered; a second one at once.\n"
+        "SIGHUP reads the configuration again.",
     )
+    command.subject = "CONFIG"
     serve_arguments.add_arguments(command)
     _add_sources(command)
 
@@ -336,11 +371,32 @@ def _is_further_value(command: str, option: str, word: str) -> bool:
     return _SEVERAL[option](word)
 
 
+def _with_plain_switches(argv: Sequence[str]) -> list[str]:
+    """``--verbose true`` and ``--verbose=true`` become ``--verbose``; with false it is left out."""
+    plain: list[str] = []
+    words = iter(enumerate(argv))
+    for place, word in words:
+        if word == "--":
+            return [*plain, *argv[place:]]
+        name, equals, value = word.partition("=")
+        if name not in _SWITCHES:
+            plain.append(word)
+            continue
+        if not equals and place + 1 < len(argv) and is_truth_value(argv[place + 1]):
+            _, value = next(words)
+        if not is_truth_value(value):
+            plain.append(word)
+        elif value.lower() == "true":
+            plain.append(name)
+    return plain
+
+
 def spread(argv: Sequence[str]) -> list[str]:
     """``--observe a b`` becomes ``--observe a --observe b``: each value gets its option.
 
     So an option takes the values that look like its own, and leaves the graph behind them alone.
     """
+    argv = _with_plain_switches(argv)
     if argv and argv[0] == "serve":
         argv = serve_arguments.spelled_out(argv)
     spread_out: list[str] = []

@@ -25,7 +25,8 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
     is_file = name.endswith(".py") or os.sep in name
     path = Path(name)
     if is_file and not path.is_file():
-        raise CommandFailed(f"`--calculators {name}`: no such file")
+        what = "this is no regular file" if path.exists() else "no such file"
+        raise CommandFailed(f"`--calculators {name}`: {what}")
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
             if is_file:

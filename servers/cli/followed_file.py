@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import stat
 import sys
+from contextlib import suppress
 from logging.handlers import WatchedFileHandler
 from typing import Final
 
@@ -15,6 +19,10 @@ class FollowedFile(WatchedFileHandler):
 
     def __init__(self, path: str) -> None:
         """Raises: OSError: it cannot be written."""
+        with suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # who writes there waits for who reads
+                raise OSError(errno.EINVAL, "it is a pipe or a socket, not a regular file", path)
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
         self._is_failing = False
 

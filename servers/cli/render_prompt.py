@@ -28,6 +28,8 @@ _MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; the exit code."""
+    if not Path(args.model_dir).is_dir():
+        raise CommandFailed(f"{args.model_dir}: there is no such directory")
     request = _read_request()
     try:
         messages = normalise_messages(request.get("messages"))

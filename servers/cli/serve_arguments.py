@@ -38,6 +38,9 @@ _SWITCHES: Final = frozenset(
         "verbose_response",
         "allow_credentials",
         "allow_repository_control",
+        "enable_prefix_caching",
+        "dynamic_split_fuse",
+        "enable_tool_guided_generation",
     }
 )
 _NUMBERS: Final = frozenset(
@@ -172,9 +175,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def spelled_out(words: Sequence[str]) -> list[str]:
-    """``--rest-port`` is ``--rest_port``, and a switch alone is switched on."""
+    """``--rest-port`` is ``--rest_port``; a switch alone is switched on, and may have its value
+    behind it or behind ``=``."""
     spelled: list[str] = []
-    for place, word in enumerate(words):
+    rest = iter(enumerate(words))
+    for place, word in rest:
         if word == "--":
             return [*spelled, *words[place:]]
         name, equals, value = word.partition("=")
@@ -182,6 +187,10 @@ def spelled_out(words: Sequence[str]) -> list[str]:
             name = "--" + name[2:].replace("-", "_")
             if name[2:] in _SWITCHES and not equals:
                 equals, value = "=", "true"
+                following = words[place + 1] if place + 1 < len(words) else ""
+                if argument_types.is_truth_value(following):
+                    value = following
+                    next(rest)
         spelled.append(name + equals + value)
     return spelled
 

@@ -13,6 +13,7 @@ import pytest
 from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
 from calculators.llm.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
@@ -28,7 +29,7 @@ from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
-from servers.config.server_config import MAX_BYTES
+from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.error_text import MAX_CHARS
 from servers.graph_inference import GIVE_UP_SECONDS
 from servers.kserve_grpc.settings import GrpcSettings
@@ -104,6 +105,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s; "
         f"{http.min_body_rate} bytes/s",
         f"{http.stall_seconds:g} s; {http.ping_seconds:g} s",
+        f"{grpc.handshake_seconds:g} s",
         f"{grpc.stall_seconds:g} s; {grpc.idle_seconds:g} s (`--stream_idle_timeout`)",
         f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
         f"{MAX_KEY} characters; {MAX_KEY_FILE >> 20} MiB",
@@ -127,7 +129,8 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",
-        f"{MAX_BYTES >> 20} MiB",
+        f"{MAX_BYTES >> 20} MiB; {MAX_ENTRIES:,}",
+        f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",
         f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,18 @@ def test_a_stream_ends_on_the_old_engine_while_the_new_one_answers(site: Path) -
             assert (last, empty) == ("data: [DONE]", "")
         server.wait_for("demo: unloaded")
         assert not set(engines) & set(children_of(server.pid))
+
+
+def test_a_terminal_that_is_closed_ends_neither_the_server_nor_its_children(site: Path) -> None:
+    (site / "own").mkdir()
+    (site / "own" / "graph.pbtxt").write_text(PYTHON_GRAPH)
+    (site / "own" / "model.py").write_text(HANDLER.format(word="old"))
+    write_config(site, {"name": "own"})
+    words = ["config.json", "--file_system_poll_wait_seconds", "0"]
+    with Serving(site, *words).wait_until_serving() as server:
+        children = children_of(server.pid)
+        for pid in (*children, server.pid):
+            os.kill(pid, signal.SIGHUP)
+        server.wait_for("nothing has changed")
+        assert post(server, CHAT, {"model": "own"}) == (200, "old")
+        assert children_of(server.pid) == children

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -91,3 +92,87 @@ def test_the_console_script_is_this_main() -> None:
 )
 def test_an_option_with_several_values_leaves_the_graph_alone(given: str, wanted: str) -> None:
     assert spread(given.split()) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--verison", "did you mean `--version`?"),
+        ("serv", "did you mean `serve`?"),
+        ("serve --rest_prt 3", "did you mean `--rest_port`?"),
+        ("--rest_port 3 serve", "`--rest_port` is an option of `graphrt serve`: write it behind"),
+        ("run --rest_port 3 graph.pbtxt", "`graphrt run --help` tells more"),
+        ("serve a b", "`graphrt serve --help` tells more"),
+        ("validate graph.pbtxt --format xml", "`graphrt validate --help` tells more"),
+    ],
+)
+def test_a_hint_names_what_would_be_taken_in_that_place(words: str, hint: str) -> None:
+    done = graphrt(*words.split())
+    assert done.returncode == 2
+    assert f"hint: {hint}" in done.stderr
+    assert done.stderr.count("\n") < 12  # the usage does not hide it
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_version_is_told_wherever_it_is_asked_for(command: str) -> None:
+    done = graphrt(*command.split(), "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("graphrt ")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("run --verbose g", "run --verbose g"),
+        ("run --verbose=true g", "run --verbose g"),
+        ("run --verbose TRUE g", "run --verbose g"),
+        ("run --verbose false g", "run g"),
+        ("run --observe-bounds=False g", "run g"),
+        ("run --verbose=maybe g", "run --verbose=maybe g"),
+        ("serve --verbose_response c", "serve --verbose_response=true c"),
+        ("serve --verbose_response true c", "serve --verbose_response=true c"),
+        ("serve --verbose-response=false c", "serve --verbose_response=false c"),
+        ("serve --dynamic_split_fuse False c", "serve --dynamic_split_fuse=False c"),
+        ("serve --verbose true --metrics_enable", "serve --verbose --metrics_enable=true"),
+    ],
+)
+def test_switches_stand_alone_or_with_their_value(given: str, wanted: str) -> None:
+    assert spread(given.split()) == wanted.split()
+
+
+@pytest.mark.parametrize("kind", ["nothing", "directory", "pipe", "circle", "noise"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "validate ODD",
+        "describe ODD",
+        "run ODD",
+        "serve ODD --rest_port auto",
+        "render-prompt ODD",
+        "run graph.pbtxt --subgraph ODD",
+        "run graph.pbtxt --calculators ODD.py",
+        "serve graph.pbtxt --rest_port auto --api_key_file ODD",
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
+    tmp_path: Path, words: str, kind: str
+) -> None:
+    if words.startswith("render-prompt") and kind == "directory":
+        pytest.skip("it is what is asked for")
+    (tmp_path / "graph.pbtxt").write_text('input_stream: "x"')
+    for odd in (tmp_path / "ODD", tmp_path / "ODD.py"):
+        match kind:
+            case "directory":
+                odd.mkdir()
+            case "pipe":
+                os.mkfifo(odd)
+            case "circle":
+                odd.symlink_to(odd.name)
+            case "noise":
+                odd.write_bytes(b"\xff\x00\xfe")
+            case _:
+                pass
+    done = graphrt(*words.split(), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "ODD" in done.stderr
+    assert "Traceback" not in done.stderr
