@@ -7,6 +7,7 @@ from typing import Any, Final
 from calculators.llm.openai.endpoint import Endpoint
 from calculators.llm.openai.fields import INT32_MAX
 from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.openai.tokenize_request import MAX_CHARACTERS, MAX_TEXTS
 from servers.openapi.generation_schemas import (
     FINISH_REASON,
     MODEL,
@@ -114,7 +115,11 @@ TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
         Endpoint.TOKENIZE,
         {
             "model": MODEL,
-            "text": one_of(string(), array(string(), minItems=1)),
+            "text": one_of(
+                string(maxLength=MAX_CHARACTERS),
+                array(string(maxLength=MAX_CHARACTERS), minItems=1, maxItems=MAX_TEXTS),
+                about=f"All texts together have at most {MAX_CHARACTERS} characters.",
+            ),
             "add_special_tokens": flag(),
             "max_length": integer(
                 "Tokens of each text at most; the rest is cut off.", minimum=1, maximum=INT32_MAX

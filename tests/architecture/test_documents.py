@@ -21,10 +21,11 @@ from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.images import limits as images
 from calculators.llm.images.download import MAX_REDIRECTIONS
 from calculators.llm.images.download import SECONDS as DOWNLOAD_SECONDS
-from calculators.llm.openai import structured_output
+from calculators.llm.openai import structured_output, tokenize_request
 from calculators.llm.openai.request_limits import RequestLimits
 from calculators.llm.openai.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.llm.prompt import client
+from calculators.llm.prompt.lane import WALL_SECONDS
 from calculators.llm.structured import client as grammars
 from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
@@ -117,9 +118,14 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
         f"{images.MAX_PIXELS // 10**6} million; {images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
-        f"{template.seconds:g} s, {template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
+        f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
-        f"{client.SECONDS:g} s, {client.MEMORY >> 30} GiB",
+        f"{client.SECONDS:g} s, {client.LONG_SECONDS:g} s, {client.FOR_TEMPLATE:.0%}; "
+        f"{WALL_SECONDS:g} s, {WALL_SECONDS + client.LONG_SECONDS:g} s; "
+        f"{client.SHORT_WAITING}, {client.LONG_WAITING}",
+        f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
+        f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
+        f"{tokenize_request.MAX_PADDED >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",

@@ -33,14 +33,14 @@ SECONDS: Final = 1.0
 #: The same for a long one. The longest prompts that models hold take about a second.
 LONG_SECONDS: Final = 10.0
 #: So much of it may the template take: it says more about itself than the end of its process.
-_FOR_TEMPLATE: Final = 0.7
+FOR_TEMPLATE: Final = 0.7
 #: Questions of more bytes are long, and so are all that have images.
 SHORT_BYTES: Final = 64 * 1024
 #: How much a process may grow beyond what it has after loading, in bytes.
 MEMORY: Final = 2 * 1024**3
 #: Questions that may wait, of each kind; one more is told to come back.
-_SHORT_WAITING: Final = 1024
-_LONG_WAITING: Final = 128
+SHORT_WAITING: Final = 1024
+LONG_WAITING: Final = 128
 #: So long the process for long questions stays when there are none.
 IDLE_SECONDS: Final = 120.0
 #: Processor seconds for a byte, to tell whose work is little.
@@ -74,7 +74,7 @@ class PromptProcess:
         """
         self._encode = msgspec.msgpack.Encoder().encode
         self._name = name
-        self._load = Load(model_path, MEMORY, seconds * _FOR_TEMPLATE, max_tokens, sees_images)
+        self._load = Load(model_path, MEMORY, seconds * FOR_TEMPLATE, max_tokens, sees_images)
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds
         self._short = PromptLane(
@@ -83,7 +83,7 @@ class PromptProcess:
             name=f'prompt process of "{name}"',
             cpu_seconds=seconds,
             wall_seconds=wall_seconds,
-            most_waiting=_SHORT_WAITING,
+            most_waiting=SHORT_WAITING,
         )
         self._long: PromptLane | None = None
         self._starting: asyncio.Task[PromptLane] | None = None
@@ -211,11 +211,11 @@ class PromptProcess:
     async def _start_long(self) -> PromptLane:
         lane = PromptLane(
             "calculators.llm.prompt.long_process",
-            msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * _FOR_TEMPLATE),
+            msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * FOR_TEMPLATE),
             name=f'process for long prompts of "{self._name}"',
             cpu_seconds=LONG_SECONDS,
             wall_seconds=self._wall_seconds + LONG_SECONDS,
-            most_waiting=_LONG_WAITING,
+            most_waiting=LONG_WAITING,
         )
         try:
             await asyncio.wait_for(lane.start(), START_SECONDS)

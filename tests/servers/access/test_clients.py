@@ -1,0 +1,39 @@
+"""Who asks, as far as turns are concerned."""
+
+from __future__ import annotations
+
+from calculators.request_record import ClientIdentity
+from servers.access import Access, ApiKeys
+
+OPEN = Access()
+LOCKED = Access(ApiKeys.of_text("first\nsecond", "here"))
+
+
+def test_without_keys_a_client_is_its_address_and_headers_change_nothing() -> None:
+    one = OPEN.client("192.0.2.1", "5", "Bearer first", "second")
+    assert one == OPEN.client("192.0.2.1", "5", None, None)
+    other = OPEN.client("192.0.2.1", "6", None, None)
+    assert one.name == other.name
+    assert one.connection != other.connection
+    assert OPEN.client("192.0.2.2", "5", None, None).name != one.name
+
+
+def test_of_ipv6_the_network_counts() -> None:
+    names = [
+        OPEN.client(each, "5", None, None).name
+        for each in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "fe80::1%eth0")
+    ]
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+def test_with_keys_a_client_is_its_key_wherever_it_comes_from() -> None:
+    one = LOCKED.client("192.0.2.1", "5", "Bearer first", None)
+    assert LOCKED.client("192.0.2.9", "5", None, "first").name == one.name
+    assert LOCKED.client("192.0.2.1", "5", "Bearer second", None).name != one.name
+    assert LOCKED.client("192.0.2.1", "5", "Bearer wrong", None).name == "192.0.2.1"
+    assert "first" not in repr(one)
+
+
+def test_a_peer_without_an_address_is_unknown() -> None:
+    assert OPEN.client("", "", None, None) == ClientIdentity("")
