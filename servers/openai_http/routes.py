@@ -131,7 +131,8 @@ def nothing_at(path: str) -> str:
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*USUAL_ENDS, "/models"))
         return f"nothing is served at this path; there are {ends}, and the same under /v1"
-    return "nothing is served at this path; GET /openapi.json lists what is"
+    hint = "" if path.startswith("/v2/") else "; GET /openapi.json lists what is"
+    return f"nothing is served at this path{hint}"
 
 
 def may_stream(path: str) -> bool:

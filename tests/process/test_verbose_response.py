@@ -40,7 +40,8 @@ def test_a_chat_shows_them(verbose: HttpClient) -> None:
 def test_every_endpoint_shows_them_whole_and_streamed(
     verbose: HttpClient, path: str, asked: dict[str, object]
 ) -> None:
-    asked = {**asked, "temperature": 0, "max_tokens": 16}
+    limit = "max_output_tokens" if "responses" in path else "max_tokens"
+    asked = {**asked, "temperature": 0, limit: 16}
     shown = verbose.post(path, **asked).json["__verbose"]
     assert set(shown) == {"prompt", "content"}
     assert shown["prompt"]

@@ -16,6 +16,7 @@ from tests.calculators.llm.conditions import soon
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"
 RESPONSES = "/v3/responses"
+MESSAGES = "/v3/messages"
 #: The most requests that the graph of the tests takes.
 QUEUE = 12
 
@@ -148,9 +149,12 @@ class Asking:
 
 
 def request(uri: str, **body: Any) -> dict[str, Any]:
-    asked: dict[str, Any] = {"model": "demo", "temperature": 0, "max_tokens": 24}
-    if uri == CHAT:
+    asked: dict[str, Any] = {"model": "demo", "temperature": 0}
+    asked["max_output_tokens" if uri == RESPONSES else "max_tokens"] = 24
+    if uri in (CHAT, MESSAGES):
         asked["messages"] = [{"role": "user", "content": "What is the capital of France?"}]
+    elif uri == RESPONSES:
+        asked["input"] = "What is the capital of France?"
     else:
         asked["prompt"] = "The capital of France"
     return {**asked, **body}

@@ -16,6 +16,7 @@ from tests.calculators.llm.graph_runs import (
     CHAT,
     COMPLETIONS,
     QUEUE,
+    RESPONSES,
     Asking,
     request,
     text_of,
@@ -49,7 +50,7 @@ def test_a_misspelt_role_is_named(ask: Asking, stream: bool) -> None:
     assert '"usr"' in str(error)
     assert '"system", "user", "assistant" and "tool"' in str(error)
     items = [{"role": "usr", "content": "Hello"}, {"role": "user", "content": "Hi"}]
-    assert refusal(ask, "/v3/responses", input=items, stream=stream).param == "input"
+    assert refusal(ask, RESPONSES, input=items, stream=stream).param == "input"
 
 
 def test_documents_are_refused_by_a_model_that_has_no_place_for_them(ask: Asking) -> None:

@@ -73,8 +73,6 @@ def without_times(body: dict[str, Any]) -> dict[str, Any]:
         (CHAT, {"stop": "is"}),
         (CHAT, {"n": 3}),
         (CHAT, {"best_of": 3, "n": 2, "max_tokens": 8}),
-        (CHAT, {"num_assistant_tokens": 3}),
-        (CHAT, {"assistant_confidence_threshold": 0.5}),
         (COMPLETIONS, {}),
         (COMPLETIONS, {"echo": True}),
         (COMPLETIONS, {"echo": True, "max_tokens": 0}),
