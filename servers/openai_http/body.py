@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from aiohttp import StreamReader, web
 
+from calculators.child_process.fair_turns import FairTurns
 from servers.openai_http.body_room import SLOW_SECONDS, BodyHold
 from servers.openai_http.errors import HttpError
 from servers.openai_http.json_body import parse_json
 from servers.openai_http.settings import HttpSettings
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Parsing a longer body takes milliseconds, of 8 MiB some tens: one is parsed at a time, or many
+# that arrive together would hold up the loop for seconds.
+_SHORT = 64 * 1024
+_large_bodies = FairTurns()
 
 
 async def read_json(
@@ -27,10 +33,20 @@ async def read_json(
     """
     _check_headers(request)
     body = await read_bytes(request, settings, settings.max_body_bytes, hold)
-    value = parse_json(
+    if len(body) <= _SHORT:
+        return body, _parsed(body, settings)
+    async with _large_bodies.turn(float(len(body))):
+        begin = perf_counter()
+        value = _parsed(body, settings)
+        # So long the loop is everybody else's.
+        await asyncio.sleep(perf_counter() - begin)
+    return body, value
+
+
+def _parsed(body: bytes, settings: HttpSettings) -> Any:
+    return parse_json(
         body, max_depth=settings.max_json_depth, max_elements=settings.max_json_elements
     )
-    return body, value
 
 
 async def read_bytes(
