@@ -52,13 +52,13 @@ def run(
     decode: Callable[[Frame], Any],
     load_type: type,
     loader: Loader,
-    failure: Failure | None = None,
+    failure: Failure,
 ) -> int:
     """Load, then answer until the parent says stop or is gone; the exit code.
 
     ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; what it raises is
     told as `LoadFailed`. Whatever answering a question raises becomes that question's ``failure``,
-    and the next one is answered; without ``failure`` it ends the process.
+    and the next one is answered.
     """
     connection = ParentConnection(descriptor)
     try:
@@ -73,7 +73,7 @@ def _run(
     decode: Callable[[Frame], Any],
     load_type: type,
     loader: Loader,
-    failure: Failure | None,
+    failure: Failure,
 ) -> int:
     encode = msgspec.msgpack.Encoder().encode
     answer: Callable[[Any], msgspec.Struct] | None = None
@@ -95,9 +95,9 @@ def _run(
                     continue
                 assert answer is not None
                 answered = encode(answer(message))
+            except ParentGone:
+                raise
             except Exception as error:
-                if failure is None or isinstance(error, ParentGone):
-                    raise
                 connection.send(encode(Log(logging.ERROR, _LOGGER, _described(error))))
                 answered = encode(failure(_reason(error)))
             connection.send(answered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.llm.structured.messages import (
     Accepted,
@@ -166,7 +167,9 @@ class GrammarProcessLife:
         except msgspec.MsgspecError as error:
             self._kill(f"it sent what is no message: {error}")
             return
-        if self._answer is not None and not self._answer.done():
+        if isinstance(message, Log):
+            logging.getLogger(message.logger).log(message.level, "%s", message.text)
+        elif self._answer is not None and not self._answer.done():
             self._answer.set_result(message)
 
     def _ended(self, reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.llm.structured.grammar import AnswerForm, Grammar
 
 
@@ -63,7 +63,7 @@ class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
 
 
 ToChecker = Load | Check | Stop
-FromChecker = Ready | LoadFailed | Accepted | Refused | Postponed
+FromChecker = Ready | LoadFailed | Log | Accepted | Refused | Postponed
 
 to_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToChecker)
 from_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromChecker)

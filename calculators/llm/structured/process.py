@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from calculators.llm.child.answering_process import run
-from calculators.llm.structured.messages import Load, Ready, to_checker_decoder
+from calculators.llm.structured.messages import Load, Ready, Refused, to_checker_decoder
 
 
 def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
@@ -26,4 +26,5 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
 
 if __name__ == "__main__":
     # Without the library's destructors: they take their time.
-    os._exit(run(int(sys.argv[1]), int(sys.argv[2]), to_checker_decoder.decode, Load, load))
+    descriptor, parent = map(int, sys.argv[1:])
+    os._exit(run(descriptor, parent, to_checker_decoder.decode, Load, load, Refused))
