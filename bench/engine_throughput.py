@@ -30,10 +30,10 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config, scheduler_config
 from calculators.llm.options.node_options import NodeOptions, read_node_options
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings
-from servers.graph_source import GraphSource
+from servers.serving.graph_source import GraphSource
 
 
 class Prompt(NamedTuple):
@@ -69,7 +69,7 @@ def open_pipeline(settings: EngineSettings) -> Any:
     )
 
 
-def prompt_encoder(maker: PromptMaker) -> Callable[[str], Any]:
+def prompt_encoder(maker: PromptBuilder) -> Callable[[str], Any]:
     """Turns the text of a user's message into the token ids of a prompt."""
 
     def encode(text: str) -> Any:
@@ -79,7 +79,7 @@ def prompt_encoder(maker: PromptMaker) -> Callable[[str], Any]:
     return encode
 
 
-def tokens_per_word(maker: PromptMaker) -> float:
+def tokens_per_word(maker: PromptBuilder) -> float:
     """Of the words that prompts are made of."""
     count = 2_000
     text = words(random.Random(1), count)
@@ -137,7 +137,7 @@ def main() -> int:
     add_load_arguments(parser)
     arguments = parser.parse_args()
     options = model_options(arguments.graph)
-    encode = prompt_encoder(PromptMaker(str(options.model_path)))
+    encode = prompt_encoder(PromptBuilder(str(options.model_path)))
     prompts = [Prompt(encode(each.text), each.output_tokens) for each in workload_of(arguments)]
     pipeline = open_pipeline(options.engine)
     warm_up = [Prompt(encode(f"warm up {number}"), 8) for number in range(arguments.warm_up)]

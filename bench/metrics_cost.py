@@ -60,7 +60,7 @@ node {
 }
 """
 _CALCULATORS: Final = '''
-from calculators.http_payload import HttpPayload
+from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

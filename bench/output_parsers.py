@@ -19,8 +19,8 @@ from time import process_time
 from typing import Final
 
 from bench.machine import describe_machine
-from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.registry import (
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.registry import (
     reasoning_parser,
     reasoning_parser_names,
     tool_parser,

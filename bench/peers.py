@@ -33,7 +33,7 @@ from bench.serve_vs_engine import (
     say,
     versions,
 )
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.prompt.builder import PromptBuilder
 
 CONCURRENCIES: Final = (1, 8, STREAMS)
 REPETITIONS: Final = 3
@@ -75,7 +75,7 @@ def make_peer_model(model: Model, directory: Path) -> PeerModel:
 def word_length(model: Model) -> float:
     """Tokens per word of the prompts."""
     options = model_options(model.directory / "graph.pbtxt")
-    return tokens_per_word(PromptMaker(str(options.model_path)))
+    return tokens_per_word(PromptBuilder(str(options.model_path)))
 
 
 def measure(

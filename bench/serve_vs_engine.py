@@ -30,9 +30,9 @@ from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model
 from bench.serve_vs_engine_tables import Comparison, Measurement, Pair, aims, tables
 from bench.server_process import ServerProcess
-from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import ENVIRONMENT
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.prompt.builder import PromptBuilder
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: Many short ones: the speed of a machine that others share changes from minute to minute.
@@ -77,7 +77,7 @@ def find_models(names: Sequence[str], directory: Path, *, quick: bool) -> Iterat
 def compare(model: Model, repetitions: int) -> Comparison:
     """All measurements of one model."""
     options = model_options(model.directory / "graph.pbtxt")
-    maker = PromptMaker(str(options.model_path))
+    maker = PromptBuilder(str(options.model_path))
     common = ["--tokens_per_word", f"{tokens_per_word(maker):.4f}"]
     del maker
     comparison = Comparison(model.name, model.words, {each: [] for each in model.requests})

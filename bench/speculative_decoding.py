@@ -23,8 +23,8 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
-from calculators.llm.openai.assisted_decoding import read_assisted_decoding
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.prompt.builder import PromptBuilder
+from calculators.llm.requests.assisted_decoding import read_assisted_decoding
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 GRAPHS: Final = {
@@ -72,7 +72,7 @@ def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
     """By text and way."""
     settings = {way: model_options(graph).engine for way, graph in GRAPHS.items()}
     engines = {way: GenaiPipeline(each) for way, each in settings.items()}
-    encode = prompt_encoder(PromptMaker(settings["plain"].model_path))
+    encode = prompt_encoder(PromptBuilder(settings["plain"].model_path))
     prompts = {text: [encode(each).tobytes() for each in asked] for text, asked in TEXTS.items()}
     results: dict[str, dict[str, list[Measured]]] = {
         text: {way: [] for way in GRAPHS} for text in TEXTS

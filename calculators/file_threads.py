@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from graph_runtime import UnavailableError
-from graph_runtime.executor import THREADS
+from graph_runtime.authoring.executor import THREADS
 from graph_runtime.regular_file import raise_if_exhausted, read_by
 
 T = TypeVar("T")

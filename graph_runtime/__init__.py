@@ -21,14 +21,28 @@ Authors of calculators import only this module.
 
 from __future__ import annotations
 
-from graph_runtime.calculator import Calculator, Options, Stop
-from graph_runtime.context import (
+from graph_runtime.authoring.calculator import Calculator, Options, Stop
+from graph_runtime.authoring.context import (
     CalculatorContext,
     InputStreamShard,
     OutputSidePacket,
     OutputStreamShard,
 )
-from graph_runtime.contract import CalculatorContract
+from graph_runtime.authoring.contract import CalculatorContract
+from graph_runtime.authoring.executor import ApplicationThreadExecutor, Executor, ThreadPoolExecutor
+from graph_runtime.authoring.metrics import (
+    METRICS,
+    NO_METRICS,
+    GraphMetrics,
+    MetricCounter,
+    MetricGauge,
+    MetricHistogram,
+    NodeMetrics,
+    metrics_of,
+)
+from graph_runtime.authoring.ports import In, Out, SideIn, SideOut
+from graph_runtime.authoring.service import GraphService
+from graph_runtime.engine.poller import OutputStreamPoller
 from graph_runtime.errors import (
     CalculatorError,
     Cancelled,
@@ -44,32 +58,23 @@ from graph_runtime.errors import (
     UnavailableError,
     ValidationError,
 )
-from graph_runtime.executor import ApplicationThreadExecutor, Executor, ThreadPoolExecutor
 from graph_runtime.graph import CalculatorGraph, GraphInputStreamAddMode
-from graph_runtime.graph_config import (
+from graph_runtime.language.graph_config import (
     graph_to_binary,
     graph_to_text,
     load_graph_config,
     parse_graph_binary,
     parse_graph_text,
 )
-from graph_runtime.metrics import (
-    METRICS,
-    NO_METRICS,
-    GraphMetrics,
-    MetricCounter,
-    MetricGauge,
-    MetricHistogram,
-    NodeMetrics,
-    metrics_of,
-)
-from graph_runtime.options import find_options, has_options, merge_options, options
+from graph_runtime.language.tag_map import TagMap, parse_tag_index
+from graph_runtime.observe.run_totals import NodeTotal, RunTotals
+from graph_runtime.observe.statistics import GraphStatistics, NodeStatistics, StreamStatistics
+from graph_runtime.observe.tracing import CallObserver, Tracer
+from graph_runtime.options.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
-from graph_runtime.plan import NodePlan, ValidatedGraph
-from graph_runtime.poller import OutputStreamPoller
-from graph_runtime.ports import In, Out, SideIn, SideOut
-from graph_runtime.registry import REGISTRY, Registry, calculator
-from graph_runtime.resources import (
+from graph_runtime.plan.plan import NodePlan, ValidatedGraph
+from graph_runtime.plan.registry import REGISTRY, Registry, calculator
+from graph_runtime.plan.resources import (
     GraphResources,
     NodeResource,
     ResourceError,
@@ -77,14 +82,9 @@ from graph_runtime.resources import (
     ResourceSettings,
     make_resources,
 )
-from graph_runtime.run_totals import NodeTotal, RunTotals
-from graph_runtime.service import GraphService
-from graph_runtime.statistics import GraphStatistics, NodeStatistics, StreamStatistics
-from graph_runtime.subgraph import SubgraphContext
-from graph_runtime.tag_map import TagMap, parse_tag_index
+from graph_runtime.plan.subgraph import SubgraphContext
+from graph_runtime.plan.validated_graph import validate_graph
 from graph_runtime.timestamp import Timestamp
-from graph_runtime.tracing import CallObserver, Tracer
-from graph_runtime.validated_graph import validate_graph
 
 __all__ = [
     "EMPTY",

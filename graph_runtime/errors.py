@@ -10,7 +10,7 @@
     + TimestampError            a timestamp is not allowed here or goes back; a ValueError
     + StateError                a call at the wrong time: run started twice, used after close
     + NotFoundError             no such stream, side packet, calculator, service
-    + ResourceError             a node's resource cannot be made (`graph_runtime.resources`)
+    + ResourceError             a node's resource cannot be made (`graph_runtime.plan.resources`)
     + UnavailableError          not now: throttled, side packet not set yet, deadlock
     + CalculatorError           a calculator's open, process or close raised
     + Cancelled                 the run was cancelled by the application

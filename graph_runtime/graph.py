@@ -11,9 +11,15 @@ from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
 from graph_runtime import timestamp as ts
-from graph_runtime.assembly import make_run
-from graph_runtime.constant_outputs import ConstantOutputs
-from graph_runtime.context import NO_PACKET, Counter, OutputSidePacket
+from graph_runtime.authoring.context import NO_PACKET, Counter, OutputSidePacket
+from graph_runtime.authoring.executor import Executor
+from graph_runtime.authoring.service import GraphService
+from graph_runtime.engine.assembly import make_run
+from graph_runtime.engine.constant_outputs import ConstantOutputs
+from graph_runtime.engine.invariants import check_invariants
+from graph_runtime.engine.poller import OutputStreamPoller
+from graph_runtime.engine.run import Run
+from graph_runtime.engine.silence import Silence
 from graph_runtime.errors import (
     Code,
     GraphConfigError,
@@ -24,27 +30,21 @@ from graph_runtime.errors import (
     UnavailableError,
     did_you_mean,
 )
-from graph_runtime.executor import Executor
-from graph_runtime.executor_plan import is_reserved_executor_name
-from graph_runtime.graph_config import (
+from graph_runtime.language.graph_config import (
     graph_to_binary,
     graph_to_text,
     load_graph_config,
     parse_graph_text,
 )
-from graph_runtime.invariants import check_invariants
-from graph_runtime.output_stream import StreamObserver
+from graph_runtime.observe.run_totals import RunTotals
+from graph_runtime.observe.statistics import GraphStatistics, take_statistics
+from graph_runtime.observe.tracing import CallObserver
 from graph_runtime.packet import Packet, packet_at
-from graph_runtime.plan import ValidatedGraph
-from graph_runtime.poller import OutputStreamPoller
-from graph_runtime.registry import Registry
-from graph_runtime.run import Run
-from graph_runtime.run_totals import RunTotals
-from graph_runtime.service import GraphService
-from graph_runtime.silence import Silence
-from graph_runtime.statistics import GraphStatistics, take_statistics
-from graph_runtime.tracing import CallObserver
-from graph_runtime.validated_graph import validate_graph
+from graph_runtime.plan.executor_plan import is_reserved_executor_name
+from graph_runtime.plan.plan import ValidatedGraph
+from graph_runtime.plan.registry import Registry
+from graph_runtime.plan.validated_graph import validate_graph
+from graph_runtime.streams.output_stream import StreamObserver
 
 T = TypeVar("T")
 
@@ -473,7 +473,7 @@ class CalculatorGraph:
             if self._totals is not None:
                 self._totals.end(run, self._counters)
             self._silence = run.silence
-            run.let_go()
+            run.release_cycles()
             self._run = None
             self._was_run = True
         if run.error is not None:

@@ -19,9 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
-from graph_runtime.calculator import Calculator
-from graph_runtime.context import PortMap
-from graph_runtime.contract import PortKey, split_key
+from graph_runtime.authoring.calculator import Calculator
+from graph_runtime.authoring.context import PortMap
+from graph_runtime.authoring.contract import PortKey, split_key
+from graph_runtime.authoring.ports import In, Out, Port, SideIn, SideOut, ports_of
+from graph_runtime.authoring.service import GraphService
 from graph_runtime.errors import (
     GraphConfigError,
     NotFoundError,
@@ -30,13 +32,11 @@ from graph_runtime.errors import (
     did_you_mean,
 )
 from graph_runtime.graph import CalculatorGraph
-from graph_runtime.graph_config import new_graph_config, parse_graph_text
-from graph_runtime.options import OptionsType, is_options_type
+from graph_runtime.language.graph_config import new_graph_config, parse_graph_text
+from graph_runtime.language.tag_map import PortNames, TagMap, parse_tag_index, port_label
+from graph_runtime.options.options import OptionsType, is_options_type
 from graph_runtime.packet import Packet
-from graph_runtime.ports import In, Out, Port, SideIn, SideOut, ports_of
-from graph_runtime.registry import REGISTRY, Registry
-from graph_runtime.service import GraphService
-from graph_runtime.tag_map import PortNames, TagMap, parse_tag_index, port_label
+from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.timestamp import Timestamp
 
 Place = tuple[str, int]

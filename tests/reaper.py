@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from tests.checkout import ROOT
+
 _VARIABLE: Final = "GRAPHRT_TESTS_STARTED_BY"
 _PROC: Final = Path("/proc")
 #: What is told to end is gone by then.
@@ -35,7 +37,7 @@ class Reaper:
         # A session of its own: Ctrl-C is for the tests.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.reaper", self._mark],
-            cwd=Path(__file__).parents[1],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.processes import is_running
-from tests.servers.cli.process import ROOT, environment
+from tests.servers.cli.process import environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

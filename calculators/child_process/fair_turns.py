@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from calculators.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
+from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
 
 #: Of the turns of one client, each such is its oldest work's, so that none waits for ever.
 _OLDEST_EVERY: Final = 8

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from calculators.core.headers import copy_headers
 from graph_runtime import EMPTY, Calculator, CalculatorContext, CalculatorContract
-from graph_runtime.tag_map import port_label
+from graph_runtime.language.tag_map import port_label
 
 
 class PassThroughCalculator(Calculator):

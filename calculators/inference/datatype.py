@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from calculators.http_payload import RequestError
 from calculators.inference.place import quoted
+from calculators.requests.http_payload import RequestError
 
 
 class Datatype(StrEnum):

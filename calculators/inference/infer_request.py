@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calculators.http_payload import RequestError
 from calculators.inference.parameter import Parameters
 from calculators.inference.place import quoted
 from calculators.inference.tensor import CustomTensor, Tensor
+from calculators.requests.http_payload import RequestError
 
 
 @dataclass(frozen=True, slots=True)

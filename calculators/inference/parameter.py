@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from calculators.http_payload import RequestError
+from calculators.requests.http_payload import RequestError
 
 Parameter: TypeAlias = bool | int | float | str
 """One value. An ``int`` fits 64 bits, signed or not."""

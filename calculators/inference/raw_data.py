@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.http_payload import RequestError
 from calculators.inference.datatype import Datatype
 from calculators.inference.parameter import Parameters
 from calculators.inference.place import shown_shape
 from calculators.inference.tensor import CustomTensor, Tensor
+from calculators.requests.http_payload import RequestError
 
 MAX_STRINGS = 2**18
 """Elements of one BYTES tensor. Each is an object; so many take a tenth of a second to make."""

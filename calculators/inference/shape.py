@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from calculators.http_payload import RequestError
 from calculators.inference.place import shown_shape
+from calculators.requests.http_payload import RequestError
 
 MAX_DIMENSIONS = 32
 """As many as every numpy has."""

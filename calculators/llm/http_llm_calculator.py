@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from calculators.http_payload import HttpPayload, RequestError
-from calculators.llm.answer import Answer, parts_of
-from calculators.llm.anthropic.messages_request import (
+from calculators.llm.answers.answer import Answer, parts_of
+from calculators.llm.answers.choice_output import ChoiceOutput
+from calculators.llm.answers.response import Verbose
+from calculators.llm.api.anthropic.messages_request import (
     count_tokens_response,
     parse_count_tokens_request,
 )
-from calculators.llm.choice_output import ChoiceOutput
-from calculators.llm.endpoints import GENERATING, GeneratingEndpoint
+from calculators.llm.api.endpoints import GENERATING, GeneratingEndpoint
+from calculators.llm.api.openai.tokenize_request import parse_tokenize_request, tokenize_response
 from calculators.llm.engine.engine import Part
-from calculators.llm.engine.messages import Image
-from calculators.llm.images.limits import MAX_REQUEST_PIXELS
-from calculators.llm.openai.chat_request import ChatRequest
-from calculators.llm.openai.completion_request import CompletionRequest
-from calculators.llm.openai.endpoint import Endpoint, endpoint_of
-from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.model_length import fit_to_model
-from calculators.llm.openai.response import Verbose
-from calculators.llm.openai.tokenize_request import parse_tokenize_request, tokenize_response
+from calculators.llm.requests.chat_request import ChatRequest
+from calculators.llm.requests.completion_request import CompletionRequest
+from calculators.llm.requests.endpoint import Endpoint, endpoint_of
+from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.llm.requests.model_length import fit_to_model
 from calculators.llm.servable import LlmServable
-from calculators.request_record import GenerationRecord, set_current_record
+from calculators.media.image import Image
+from calculators.media.limits import MAX_REQUEST_PIXELS
+from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import GenerationRecord, set_current_record
 from graph_runtime import (
     Calculator,
     CalculatorContext,

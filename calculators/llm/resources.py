@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from calculators.device_name import device_problem
-from calculators.llm.engine_metrics import watch_engine
-from calculators.llm.images.media_rules import MediaRules
+from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
+from calculators.media.media_rules import MediaRules
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"

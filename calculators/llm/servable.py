@@ -11,31 +11,31 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from calculators.http_payload import RequestError
-from calculators.llm.choice_output import ChoiceOutput, Parser, RawText
+from calculators.llm.answers.choice_output import ChoiceOutput, Parser, RawText
+from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
+from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Engine
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.images.encoded_image import EncodedImage, ImageReference
-from calculators.llm.images.reader import ImageReader
-from calculators.llm.images.tags import with_tags
-from calculators.llm.openai.chat_request import ChatRequest
-from calculators.llm.openai.generation_request import GenerationRequest
-from calculators.llm.openai.model_defaults import ModelDefaults
-from calculators.llm.openai.model_length import TOO_LONG
-from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.response import Verbose
-from calculators.llm.openai.structured_output import refuse_settings
-from calculators.llm.openai.tools import Tools
-from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.trimmed_stream import TrimmedStream
+from calculators.llm.grammar_process.client import Grammars
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.messages import Prompt
-from calculators.llm.reasoning_count import ReasoningCount, turning_tokens
-from calculators.llm.structured.client import Grammars
-from calculators.llm.structured.request_grammar import request_grammar
+from calculators.llm.requests.chat_request import ChatRequest
+from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.model_length import TOO_LONG
+from calculators.llm.requests.request_grammar import request_grammar
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.structured_output import refuse_settings
+from calculators.llm.requests.tools import Tools
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
+from calculators.media.encoded_image import EncodedImage, ImageReference
+from calculators.media.reader import ImageReader
+from calculators.media.tags import with_tags
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 _NO_PARSERS: Final = OutputParsers(None, None)

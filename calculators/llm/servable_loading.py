@@ -9,21 +9,21 @@ import logging
 from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.gguf import read_gguf_length
-from calculators.llm.images.limits import MAX_IMAGES
-from calculators.llm.images.media_rules import NO_MEDIA, MediaRules
-from calculators.llm.images.reader import ImageReader
-from calculators.llm.openai.model_defaults import read_generation_defaults
-from calculators.llm.openai.model_length import read_model_length
-from calculators.llm.openai.request_limits import RequestLimits
+from calculators.llm.grammar_process.client import GrammarChecker
+from calculators.llm.model_files.gguf import read_gguf_length
 from calculators.llm.options.cache_precision import precision_hint
 from calculators.llm.options.node_options import NodeOptions
-from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Ready as PromptsReady
+from calculators.llm.requests.model_defaults import read_generation_defaults
+from calculators.llm.requests.model_length import read_model_length
+from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import LlmServable, ServingLimits
-from calculators.llm.structured.client import GrammarChecker
+from calculators.media.limits import MAX_IMAGES
+from calculators.media.media_rules import NO_MEDIA, MediaRules
+from calculators.media.reader import ImageReader
 from graph_runtime import ResourceError
 
 log = logging.getLogger("graphrt.llm")

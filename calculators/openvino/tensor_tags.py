@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from graph_runtime import CalculatorContract, GraphConfigError
-from graph_runtime.contract import PacketTypeSet
+from graph_runtime.authoring.contract import PacketTypeSet
 from graph_runtime.errors import did_you_mean
 
 OPTIONS: Final = "mediapipe.OpenVINOInferenceCalculatorOptions"

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from calculators.http_payload import RequestError
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_file import (
     HandlerFileError,
@@ -21,6 +20,7 @@ from calculators.python.handler_file import (
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.outputs import OutputForm
 from calculators.python.turn import Turn
+from calculators.requests.http_payload import RequestError
 
 T = TypeVar("T")
 log = logging.getLogger("graphrt.python")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.http_payload import RequestError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 

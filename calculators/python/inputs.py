@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calculators.http_payload import RequestError
 from calculators.python.pyovms import Tensor
+from calculators.requests.http_payload import RequestError
 
 
 def input_of(stream: str, value: Any) -> Any:

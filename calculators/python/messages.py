@@ -9,25 +9,25 @@ import msgspec
 
 from calculators.child_process.framing import MAX_FRAME, Frame, Piece
 from calculators.child_process.messages import LoadFailed, Log, Stop
-from calculators.http_payload import RequestError
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_settings import HandlerSettings
-from calculators.python.parcel import Head, NotCarried, joined, message_of, unpacked
+from calculators.python.parcel import Head, UnsupportedPayloadError, joined, message_of, unpacked
 from calculators.python.turn import Turn
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 # To the process -----------------------------------------------------------------------------------
 
 
 class Execute(msgspec.Struct, frozen=True, tag="execute", array_like=True):
-    """`Handler.execute`; the frame has the data of the inputs. Answered by `Gave` or `Failed`."""
+    """`Handler.execute`; the frame has the inputs. Answered by `Yielded` or `Failed`."""
 
     key: int
     inputs: list[Head]
 
 
 class Next(msgspec.Struct, frozen=True, tag="next", array_like=True):
-    """`Handler.next`. Answered by `Gave` or `Failed`."""
+    """`Handler.next`. Answered by `Yielded` or `Failed`."""
 
     key: int
 
@@ -45,7 +45,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The handler is loaded."""
 
 
-class Gave(msgspec.Struct, frozen=True, tag="gave", array_like=True):
+class Yielded(msgspec.Struct, frozen=True, tag="gave", array_like=True):
     """A `Turn`; the frame has the data of the outputs."""
 
     streams: list[str]
@@ -95,7 +95,7 @@ _to_process: Final[msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | En
     msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | End | Stop)
 )
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | LoadFailed | Gave | Failed | Ended | Log
+    Ready | LoadFailed | Yielded | Failed | Ended | Log
 )
 
 
@@ -104,7 +104,7 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def frame_of(message: Execute | Gave, pieces: Sequence[Piece]) -> list[Piece]:
+def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces of the frame with a message and the data that it describes.
 
     Raises:
@@ -113,10 +113,12 @@ def frame_of(message: Execute | Gave, pieces: Sequence[Piece]) -> list[Piece]:
     try:
         frame = joined(encode(message), pieces)
     except (UnicodeEncodeError, OverflowError):
-        raise NotCarried("a name that is not Unicode, or a size beyond 64 bits") from None
+        raise UnsupportedPayloadError(
+            "a name that is not Unicode, or a size beyond 64 bits"
+        ) from None
     size = sum(map(len, frame))
     if size > MAX_FRAME:
-        raise NotCarried(f"{size} bytes at a time (at most {MAX_FRAME})")
+        raise UnsupportedPayloadError(f"{size} bytes at a time (at most {MAX_FRAME})")
     return frame
 
 
@@ -126,9 +128,9 @@ def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | End | St
 
 
 def decode_answer(frame: Frame) -> Any:
-    """What came from the process; a `Gave` as the `Turn` that it is."""
+    """What came from the process; a `Yielded` as the `Turn` that it is."""
     message = _from_process.decode(message_of(frame))
-    if not isinstance(message, Gave):
+    if not isinstance(message, Yielded):
         return message
     values = unpacked(frame, message.values)
     return Turn(tuple(zip(message.streams, values, strict=True)), message.is_generating)

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from calculators.child_process.framing import Frame, Piece
-from calculators.http_payload import HttpPayload
 from calculators.python.pyovms import Tensor
+from calculators.requests.http_payload import HttpPayload
 
 ALIGNMENT: Final = 16
 #: What MessagePack never uses.
@@ -65,7 +65,7 @@ class BytesHead(msgspec.Struct, frozen=True, tag="bytes", array_like=True):
 Head = TensorHead | RequestHead | TextHead | BytesHead
 
 
-class NotCarried(Exception):
+class UnsupportedPayloadError(Exception):
     """A value that cannot go from process to process; the text says what it is."""
 
 
@@ -84,7 +84,7 @@ def packed(value: Any) -> tuple[Head, list[Piece]]:
         return TextHead(len(text)), [text]
     if isinstance(value, bytes):
         return BytesHead(len(value)), [value]
-    raise NotCarried(type(value).__name__)
+    raise UnsupportedPayloadError(type(value).__name__)
 
 
 def joined(header: bytes, pieces: Sequence[Piece]) -> list[Piece]:
@@ -126,7 +126,7 @@ class _Data:
 def _packed_tensor(tensor: Tensor) -> tuple[Head, list[Piece]]:
     data = np.asarray(tensor)
     if data.dtype.hasobject or data.dtype.names is not None:
-        raise NotCarried(f'the tensor "{tensor.name}" of {data.dtype}')
+        raise UnsupportedPayloadError(f'the tensor "{tensor.name}" of {data.dtype}')
     head = TensorHead(
         tensor.name,
         tensor.datatype,
@@ -148,7 +148,9 @@ def _packed_request(payload: HttpPayload) -> tuple[Head, list[Piece]]:
     try:
         text = json.dumps(payload.parsed_json).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotCarried(f"an HTTP request whose JSON cannot be written: {error}") from None
+        raise UnsupportedPayloadError(
+            f"an HTTP request whose JSON cannot be written: {error}"
+        ) from None
     head = RequestHead(len(front), len(payload.body), len(text))
     return head, [front, payload.body, text]
 

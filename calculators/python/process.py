@@ -16,7 +16,6 @@ from calculators.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
-from calculators.http_payload import RequestError
 from calculators.python.handler import Handler
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_file import HandlerFileError, first_line
@@ -26,16 +25,17 @@ from calculators.python.messages import (
     Ended,
     Execute,
     Failed,
-    Gave,
     Next,
     Ready,
+    Yielded,
     decode_question,
     encode,
     frame_of,
     plain,
 )
-from calculators.python.parcel import Head, NotCarried, packed, unpacked
+from calculators.python.parcel import Head, UnsupportedPayloadError, packed, unpacked
 from calculators.python.turn import Turn
+from calculators.requests.http_payload import RequestError
 
 log = logging.getLogger("graphrt.python")
 
@@ -93,7 +93,7 @@ class HandlerProcess:
                 return self._gave(handler.next(key))
             handler.end(key)
             return [encode(Ended())]
-        except NotCarried as error:
+        except UnsupportedPayloadError as error:
             text = f"it gave {error}, which cannot leave its process"
             with contextlib.suppress(RequestError):  # what it raises at its end is in the log
                 handler.end(key)
@@ -112,7 +112,7 @@ class HandlerProcess:
             heads.append(head)
             pieces += data
         streams = [stream for stream, _ in turn.outputs]
-        return frame_of(Gave(streams, heads, turn.is_generating), pieces)
+        return frame_of(Yielded(streams, heads, turn.is_generating), pieces)
 
     def _stop(self) -> None:
         if self._handler is not None:

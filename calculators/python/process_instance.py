@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from calculators.child_process.framing import Piece
 from calculators.child_process.supervisor import Supervisor
-from calculators.http_payload import RequestError
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.messages import (
     End,
@@ -22,8 +21,9 @@ from calculators.python.messages import (
     encode,
     frame_of,
 )
-from calculators.python.parcel import Head, NotCarried, packed
+from calculators.python.parcel import Head, UnsupportedPayloadError, packed
 from calculators.python.turn import Turn
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 log = logging.getLogger("graphrt.python")
@@ -112,7 +112,7 @@ class ProcessInstance:
                 heads.append(head)
                 pieces += data
             frame = frame_of(Execute(key, heads), pieces)
-        except NotCarried as error:
+        except UnsupportedPayloadError as error:
             answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
             answer.set_exception(
                 RequestError(

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from calculators.http_payload import RequestError
 from calculators.python.pyovms import DTYPES, Tensor
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 OPTIONS_TYPE: Final = "mediapipe.PyTensorOvTensorConverterCalculatorOptions"

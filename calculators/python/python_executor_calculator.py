@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculators.http_payload import HttpPayload, RequestError
 from calculators.python.execution import Execution
 from calculators.python.inputs import input_of
 from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
 from calculators.python.turn import Outputs
+from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from calculators.http_payload import RequestError
 from calculators.python.instance import Instance
 from calculators.python.turn import Turn
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 RETRY_AFTER: Final = 1.0

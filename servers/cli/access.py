@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from servers.access import Access, ApiKeys, KeyFileError, TlsError, TlsFiles
 from servers.cli.messages import CommandFailed, print_warning
-from servers.openai_http.browser_guard import is_loopback
+from servers.fronts.http.browser_guard import is_loopback
 
 _log: Final = logging.getLogger(__name__)
 

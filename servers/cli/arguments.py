@@ -398,7 +398,7 @@ def spread(argv: Sequence[str]) -> list[str]:
     """
     argv = _with_plain_switches(argv)
     if argv and argv[0] == "serve":
-        argv = serve_arguments.spelled_out(argv)
+        argv = serve_arguments.normalize_flags(argv)
     spread_out: list[str] = []
     option = ""
     for place, word in enumerate(argv):

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from graph_runtime import Calculator, GraphError, SubgraphContext, parse_graph_text
-from graph_runtime.calculator import options_of
-from graph_runtime.options import OptionsType
-from graph_runtime.options_text import OptionField, describe_options, options_snippet
-from graph_runtime.packet_type import PacketType
-from graph_runtime.ports import Port, ports_of
-from graph_runtime.subgraph import Subgraph
-from graph_runtime.tag_map import TagMap
+from graph_runtime.authoring.calculator import options_of
+from graph_runtime.authoring.packet_type import PacketType
+from graph_runtime.authoring.ports import Port, ports_of
+from graph_runtime.language.tag_map import TagMap
+from graph_runtime.options.options import OptionsType
+from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
+from graph_runtime.plan.subgraph import Subgraph
 
 #: Fields of a node by the kind of port, in the order that people write them.
 FIELDS = {

@@ -10,12 +10,12 @@ from typing import Final
 
 from calculators.device_name import device_problem
 from graph_runtime import GraphError, Registry
-from servers.author_code import ModuleImports, registry_with
 from servers.cli.served_graph_check import check_served_graph
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
-from servers.finding import Finding
-from servers.models.version_paths import version_paths
+from servers.contract.finding import Finding
+from servers.serving.author_code import ModuleImports, registry_with
+from servers.serving.models.version_paths import version_paths
 
 _NO_FILE: Final = "no such file"
 

@@ -10,9 +10,9 @@ from servers.cli.graph_source import make_registry
 from servers.cli.messages import CommandFailed
 from servers.cli.validate import check_of
 from servers.config import ConfigError, read_config
-from servers.doctor import make_report
-from servers.doctor.section import Section
-from servers.finding import Finding
+from servers.contract.finding import Finding
+from servers.operations.doctor import make_report
+from servers.operations.doctor.section import Section
 
 _MOST_FINDINGS: Final = 20
 

@@ -17,12 +17,12 @@ from graph_runtime import (
     ValidatedGraph,
     ValidationError,
 )
-from graph_runtime.author_frame import author_frame
+from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
-from graph_runtime.plan import GraphWarning
-from graph_runtime.resources import check_resources
+from graph_runtime.plan.plan import GraphWarning
+from graph_runtime.plan.resources import check_resources
 from servers.cli.graph_source import GraphSource
-from servers.finding import Finding
+from servers.contract.finding import Finding
 
 _log: Final = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import calculators
 from graph_runtime import REGISTRY, GraphError, Registry, load_graph_config
 from servers.cli.author_modules import import_author_module
 from servers.cli.messages import CommandFailed
-from servers.graph_source import GraphSource
+from servers.serving.graph_source import GraphSource
 
 __all__ = ["GraphSource", "located", "make_registry"]
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from servers.cli.access import FrontAccess, allowed_origins
 from servers.cli.messages import CommandFailed
-from servers.fronts import GRPC, ListenError
-from servers.kserve_grpc.settings import GrpcSettings
-from servers.openai_http import HttpSettings
+from servers.fronts.http import HttpSettings
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.server.fronts import GRPC, ListenError
 
 # gRPC's numbers have 32 bits.
 _MAX_MESSAGE: Final = 2**31 - 1

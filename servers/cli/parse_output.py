@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calculators.http_payload import RequestError
-from calculators.llm.choice_output import new_call_id
-from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.tools import read_tools
-from calculators.llm.output.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.output_stream import OutputStream
-from calculators.llm.output.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.answers.choice_output import new_call_id
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.output_stream import OutputStream
+from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import read_tools
+from calculators.requests.http_payload import RequestError
 from servers.cli.json_lines import JsonLines, json_lines_output
 from servers.cli.messages import CommandFailed
 

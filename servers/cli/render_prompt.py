@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from calculators.llm.chat_template import (
+from calculators.llm.prompt.chat_template import (
     ChatTemplate,
     UnseenParts,
     analyze,
     check_template_kwargs,
     prepare_history,
 )
-from calculators.llm.images.tags import with_tags
-from calculators.llm.openai.messages import normalise_messages
+from calculators.llm.requests.messages import normalise_messages
+from calculators.media.tags import with_tags
 from graph_runtime import GraphError
 from servers.cli.messages import CommandFailed
 

@@ -21,7 +21,7 @@ from graph_runtime import (
     Tracer,
     ValidatedGraph,
 )
-from graph_runtime.author_frame import author_frame
+from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli.feed import FeedError, FeedLine, read_feed
 from servers.cli.feed_runner import FeedRunner, OperationFailed, text_of

@@ -15,7 +15,7 @@ from graph_runtime import (
     ValidatedGraph,
     make_resources,
 )
-from graph_runtime.drivers.sync import coroutine_loop
+from graph_runtime.engine.drivers.sync import coroutine_loop
 from servers.cli.graph_source import located
 from servers.cli.messages import CommandFailed
 

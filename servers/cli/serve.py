@@ -22,10 +22,10 @@ from servers.cli.media_arguments import local_media_path
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_arguments import given_model_options
 from servers.cli.open_files import allow_open_files
-from servers.cli.package_names import clashes
 from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_arguments import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.cli.task_arguments import TASK, given_options
+from servers.cli.task_graph import TaskError, TextGeneration, holds_model
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import (
     ConfigError,
@@ -38,14 +38,14 @@ from servers.config import (
     read_config,
 )
 from servers.config.entry import GRAPH_FILE
-from servers.fronts import GRPC, HTTP, ListenError
-from servers.graph_definition import GraphDefinition
-from servers.lifecycle import Server, ServerSettings, serve
-from servers.loaded_graph import GraphSettings
-from servers.request_log import RequestJournal
-from servers.servable import Servable
-from servers.servable_states import ServableState
-from servers.task_graph import TaskError, TextGeneration, holds_model
+from servers.contract.servable_states import ServableState
+from servers.operations.package_names import clashes
+from servers.operations.request_log import RequestJournal
+from servers.server.fronts import GRPC, HTTP, ListenError
+from servers.server.lifecycle import Server, ServerSettings, serve
+from servers.serving.graph_definition import GraphDefinition
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.servable import Servable
 
 _log = logging.getLogger(__name__)
 

@@ -174,7 +174,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         ignored.add_argument(f"--{name}", type=_type_of(name), help=argparse.SUPPRESS)
 
 
-def spelled_out(words: Sequence[str]) -> list[str]:
+def normalize_flags(words: Sequence[str]) -> list[str]:
     """``--rest-port`` is ``--rest_port``; a switch alone is switched on, and may have its value
     behind it or behind ``=``."""
     spelled: list[str] = []

@@ -9,17 +9,21 @@ from calculators.openvino.directory_models import DirectoryModels
 from graph_runtime import GraphError, Registry, ResourceSettings
 from servers.cli.graph_check import GraphCheck
 from servers.config import GraphEntry, ModelEntry
-from servers.finding import Finding
-from servers.graph_inference import GraphInterface, SideParameters
-from servers.graph_inference.model_tensors import ModelTensors, model_of_session, sessions_of
-from servers.loaded_graph import (
+from servers.contract.finding import Finding
+from servers.serving.graph_inference import GraphInterface, SideParameters
+from servers.serving.graph_inference.model_tensors import (
+    ModelTensors,
+    model_of_session,
+    sessions_of,
+)
+from servers.serving.loaded_graph import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
     check_side_packets,
     response_stream_of,
 )
-from servers.models.version_paths import version_paths
-from servers.servable_graph import serving_problems
+from servers.serving.models.version_paths import version_paths
+from servers.serving.servable_graph import serving_problems
 
 
 def check_served_graph(

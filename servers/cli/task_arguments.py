@@ -1,7 +1,7 @@
 """The arguments of `graphrt serve` for a model without a graph.pbtxt: the task and its options.
 
 OpenVINO Model Server's names (``graph_export/graph_cli_parser.cpp``). Imports nothing that takes
-time, as `servers.cli.arguments`; `servers.task_graph` makes the graph.
+time, as `servers.cli.arguments`; `servers.cli.task_graph` makes the graph.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TASK: Final = "text_generation"
 _LATER_TASKS: Final = ("embeddings", "rerank", "image_generation", "text2speech", "speech2text")
 
 #: The options with their types and what ``--help`` says. The names are the fields of
-#: `servers.task_graph.TextGeneration`.
+#: `servers.cli.task_graph.TextGeneration`.
 _OPTIONS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "max_num_seqs": (count, "N", "requests that are generated at a time; default 256"),
     "pipeline_type": (

@@ -12,8 +12,8 @@ from servers.cli.log_lines import JSON, set_up_logging
 from servers.cli.messages import CommandFailed, print_warning, warn_by
 from servers.config import MetricsConfig
 from servers.config.metrics_config import refusal_of_list
-from servers.tracing import RunningTraces, TracingError, TracingSettings, start_traces
-from servers.tracing.settings import is_asked_for
+from servers.operations.tracing import RunningTraces, TracingError, TracingSettings, start_traces
+from servers.operations.tracing.settings import is_asked_for
 
 _log: Final = logging.getLogger("graphrt")
 

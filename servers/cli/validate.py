@@ -12,7 +12,7 @@ from graph_runtime import Registry
 from servers.cli.config_check import check_config
 from servers.cli.graph_check import check_graph
 from servers.cli.graph_source import make_registry
-from servers.finding import Finding
+from servers.contract.finding import Finding
 
 Check = Callable[[str, Registry], tuple[list[Finding], str]]
 

@@ -1,9 +1,9 @@
 """config.json: what a server serves, in OpenVINO Model Server's form, read into frozen data."""
 
 from servers.config.entry import GraphEntry
+from servers.config.load_policy import LoadPolicy
 from servers.config.metrics_config import MetricsConfig
 from servers.config.model_entry import ModelEntry
-from servers.config.residence import Residence
 from servers.config.server_config import (
     ConfigError,
     ServerConfig,
@@ -18,9 +18,9 @@ from servers.config.version_policy import VersionPolicy
 __all__ = [
     "ConfigError",
     "GraphEntry",
+    "LoadPolicy",
     "MetricsConfig",
     "ModelEntry",
-    "Residence",
     "ServerConfig",
     "VersionPolicy",
     "config_of",

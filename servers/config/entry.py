@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servers.config.residence import Residence, residence_of
+from servers.config.load_policy import LoadPolicy, residence_of
 
 GRAPH_FILE = "graph.pbtxt"
 SUBCONFIG_FILE = "subconfig.json"
@@ -33,7 +33,7 @@ class GraphEntry:
     subconfig_path: Path
     graph_text: str | None = None
     python_path: tuple[Path, ...] = ()
-    residence: Residence = field(default_factory=Residence, compare=False)
+    residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:

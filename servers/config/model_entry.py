@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calculators.openvino.model_settings import ANY_INPUT, ModelSettings
+from servers.config.load_policy import LoadPolicy, residence_of
 from servers.config.model_values import (
     batch_size_of,
     color_format_of,
@@ -16,7 +17,6 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
-from servers.config.residence import Residence, residence_of
 from servers.config.version_policy import VersionPolicy, policy_of
 
 #: base_path may name a store elsewhere, as `s3://bucket/model`.
@@ -43,7 +43,7 @@ class ModelEntry:
     settings: ModelSettings = field(default_factory=ModelSettings)
     is_cached: bool = True
     refusal: str = ""
-    residence: Residence = field(default_factory=Residence, compare=False)
+    residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
 
 
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:

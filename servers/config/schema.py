@@ -2,7 +2,7 @@
 
 Looser in three places: ``model_config_list`` may be missing, the keys that its own
 ``--add_to_config`` writes are accepted, and what is not served yet is only looked at from outside.
-``python_path`` and the keys of `servers.config.residence` are graphrt's own.
+``python_path`` and the keys of `servers.config.load_policy` are graphrt's own.
 Stricter in one: values of models that it would ignore with a warning are errors.
 """
 
@@ -29,6 +29,7 @@ from servers.config.checks import (
     text,
     word,
 )
+from servers.config.load_policy import AFTER_UNLOAD, AT_START, BESIDE, ON_DEMAND
 from servers.config.metrics_config import refusal_of_list
 from servers.config.model_values import (
     MAX_NIREQ,
@@ -39,7 +40,6 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
-from servers.config.residence import AFTER_UNLOAD, AT_START, BESIDE, ON_DEMAND
 
 #: One path or several.
 _PATHS: Final = either(nonempty_text, str, list_of(nonempty_text))

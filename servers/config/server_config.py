@@ -19,7 +19,7 @@ from servers.config.entry import GraphEntry, entry_of, python_path_of
 from servers.config.json_text import JsonSyntaxError, JsonText, parse_json
 from servers.config.metrics_config import MetricsConfig
 from servers.config.model_entry import ModelEntry, model_entry_of
-from servers.finding import Finding
+from servers.contract.finding import Finding
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 

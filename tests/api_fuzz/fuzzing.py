@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.api_fuzz.site import make_site
+from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
-from tests.servers.cli.process import ROOT
 
 #: What must hold of every answer. What it says of requests is no promise that all of them are
 #: accepted: members exclude each other, and lists of words depend on the model.

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from tests.servers.cli.process import ROOT
+from tests.checkout import ROOT
 
 #: A language model, and what its input for KServe is called.
 MODEL: Final = "demo"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.architecture.test_imports import ROOT
+from tests.checkout import ROOT
 
 ROOMS: Final = ("graph_runtime", "calculators", "servers")
 #: Functions of the modules time and datetime that ask the wall clock.
@@ -16,16 +16,16 @@ WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime
 
 #: Who may ask, and what for.
 SHOWN: Final = {
-    "calculators/llm/chat_template/functions.py": "the date, for templates that write it",
+    "calculators/llm/prompt/chat_template/functions.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
-    "calculators/llm/openai/response.py": "created",
-    "calculators/llm/openai/responses_object.py": "created_at, completed_at",
-    "servers/graph_definition.py": "created",
-    "servers/hold_ups.py": "when it was",
-    "servers/models/model_definition.py": "created",
-    "servers/models/model_version.py": "created",
-    "servers/openai_http/response_head.py": "the header Date",
-    "servers/tracing/open_telemetry.py": "the times of spans",
+    "calculators/llm/answers/response.py": "created",
+    "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
+    "servers/serving/graph_definition.py": "created",
+    "servers/serving/stall_reporter.py": "when it was",
+    "servers/serving/models/model_definition.py": "created",
+    "servers/serving/models/model_version.py": "created",
+    "servers/fronts/http/response_head.py": "the header Date",
+    "servers/operations/tracing/open_telemetry.py": "the times of spans",
 }
 
 

@@ -15,36 +15,37 @@ from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
-from calculators.llm.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
-from calculators.llm.engine.pace import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.api.openai import tokenize_request
 from calculators.llm.engine.process_engine import HANG_SECONDS
-from calculators.llm.images import limits as images
-from calculators.llm.images.download import MAX_REDIRECTIONS
-from calculators.llm.images.download import SECONDS as DOWNLOAD_SECONDS
-from calculators.llm.openai import structured_output, tokenize_request
-from calculators.llm.openai.request_limits import RequestLimits
-from calculators.llm.openai.tools import MAX_SCHEMA, MAX_TOGETHER
+from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.grammar_process import client as grammars
 from calculators.llm.prompt import client
+from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.prompt.lane import WALL_SECONDS
-from calculators.llm.structured import client as grammars
-from graph_runtime.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
+from calculators.llm.requests import structured_output
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
+from calculators.media import limits as images
+from calculators.media.download import MAX_REDIRECTIONS
+from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
+from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
-from servers.error_text import MAX_CHARS
-from servers.graph_inference import GIVE_UP_SECONDS
-from servers.kserve_grpc.settings import GrpcSettings
-from servers.lifecycle import CLOSE_SECONDS, ServerSettings
-from servers.loaded_graph import REQUEST_LIMIT
-from servers.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
-from servers.openai_http.body_room import SLOW_SECONDS, WAIT_SECONDS
-from servers.openai_http.settings import HttpSettings
-from servers.servable_states import SERVABLE_TRANSITIONS
-from servers.slot import LOAD_WAIT_SECONDS, RETRY_SECONDS
-from servers.text_generation.text_stream import STREAM_LIMIT
+from servers.contract.error_text import MAX_CHARS
+from servers.contract.servable_states import SERVABLE_TRANSITIONS
+from servers.fronts.http.body_room import SLOW_SECONDS, WAIT_SECONDS
+from servers.fronts.http.settings import HttpSettings
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
+from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
+from servers.serving.graph_inference import GIVE_UP_SECONDS
+from servers.serving.loaded_graph import REQUEST_LIMIT
+from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
+from servers.serving.text_generation.text_stream import STREAM_LIMIT
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -69,7 +70,7 @@ def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]
 
 
 def test_every_checked_invariant_is_explained() -> None:
-    code = (ROOT / "graph_runtime" / "invariants.py").read_text(encoding="utf-8")
+    code = (ROOT / "graph_runtime" / "engine" / "invariants.py").read_text(encoding="utf-8")
     checked = {int(number) for number in re.findall(r"_require\(\s*(\d+)", code)}
     explained = {int(number) for number in re.findall(r"^\| I(\d+) \|", ARCHITECTURE, re.M)}
     assert checked == explained

@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 ROOMS = ("protos", "graph_runtime", "calculators")
 #: Modules that one test imports.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graph_runtime.options import OptionsType
+from graph_runtime.options.options import OptionsType
 from protos.pool import is_required
+from tests.checkout import ROOT
 
-ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "llm_options.md").read_text(encoding="utf-8")
 ROWS = {
     name: default.strip()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="package")

@@ -7,15 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "graphs" / "adapters"
 NAMES = ("adapters", "pirate", "letter")
 QUESTIONS = ("What is graphrt?", "Hello!", "What is the capital of France?", "Who are you?")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 
-AGENTS = Path(__file__).parents[2] / "examples" / "agents"
+AGENTS = ROOT / "examples" / "agents"
 
 
 @pytest.mark.parametrize(

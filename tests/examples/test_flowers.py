@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calculators.http_payload import NoClient
 from calculators.inference import InferRequest, Tensor
+from calculators.requests.http_payload import NoClient
 from servers.config import ServerConfig, read_config
-from servers.data_plane import TensorMetadata
-from servers.model_repository import ModelRepository
+from servers.contract.data_plane import TensorMetadata
+from servers.serving.model_repository import ModelRepository
+from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
-from tests.servers.models.model_folders import registry
+from tests.servers.serving.models.model_folders import registry
 
-ROOT = Path(__file__).parents[2]
 FLOWERS = ROOT / "examples" / "graphs" / "flowers"
 #: A setosa, a versicolor and a virginica.
 MEASURED = [[5.1, 3.5, 1.4, 0.2], [5.7, 2.8, 4.1, 1.3], [6.3, 2.9, 5.6, 1.8]]

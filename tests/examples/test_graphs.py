@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.cli.process import ROOT, graphrt
+from tests.checkout import ROOT
+from tests.servers.cli.process import graphrt
 
 GRAPHS = ROOT / "examples" / "graphs"
 NAMES = sorted(path.name.removesuffix(".feed.jsonl") for path in GRAPHS.glob("*.feed.jsonl"))

@@ -17,10 +17,10 @@ import pytest
 from calculators.image.encoded_image import encode_image
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
+from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 FOLDER = "examples/graphs/image_classification"
 INFER = "/v2/models/image_classification/infer"
 

@@ -6,14 +6,13 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "graphs" / "long_context"
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"

@@ -5,31 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calculators.http_payload import NoClient, RequestError
 from calculators.image.encoded_image import encode_image
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.inference import InferRequest, Tensor
+from calculators.requests.http_payload import NoClient, RequestError
 from examples.models.shapes_training.anchors import anchors, iou
 from examples.models.shapes_training.pictures import LABELS, Picture, picture
 from examples.models.shapes_training.scorecard import check
 from graph_runtime import GraphError
 from protos.pool import message_class
 from servers.config import read_config
-from servers.model_repository import ModelRepository
+from servers.serving.model_repository import ModelRepository
 from tests.calculators.image.runs import run
+from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
-from tests.servers.models.model_folders import registry
+from tests.servers.serving.models.model_folders import registry
 
-ROOT = Path(__file__).parents[2]
 FOLDER = "examples/graphs/object_detection"
 GRAPH = ROOT / FOLDER / "graph.pbtxt"
 MODEL = ROOT / "examples" / "models" / "shapes"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 GRAPHS = ROOT / "examples" / "graphs"
 MODELS = ("speculative", "prompt_lookup")
 CHAT = "/v3/chat/completions"

@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 CHAT = "/v3/chat/completions"
 
 CLIENT = """

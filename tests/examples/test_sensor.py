@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 CONFIG = "examples/graphs/sensor/config.json"
 
 #: Sends what it is told, and prints one line for each answer until the stream has ended.

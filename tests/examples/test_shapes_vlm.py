@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,18 @@ from PIL import Image as Pillow
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Image
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.stateful_models import VisionModel
+from calculators.media.image import Image
 from examples.models.training.conversation import Conversation, prompt_text
 from examples.models.vision_training.conversations import IMAGE, NO_PICTURE
 from examples.models.vision_training.example_pictures import EXAMPLES
 from examples.models.vision_training.pictures import Pixels, Shape, draw
 from examples.models.vision_training.questions import content, sentence
 from examples.models.vision_training.scorecard import usual_picture
+from tests.checkout import ROOT
 
-MODEL = Path(__file__).parents[2] / "examples" / "models" / "shapes_vlm"
+MODEL = ROOT / "examples" / "models" / "shapes_vlm"
 SETTINGS = EngineSettings(model_path=str(MODEL), device="CPU", pipeline_type="VLM_CB")
 GREEDY = GenerationSettings(max_new_tokens=40)
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "graphs" / "stateful"
 CHAT = "/v3/chat/completions"
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]

@@ -6,13 +6,12 @@ import base64
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
 
-ROOT = Path(__file__).parents[2]
 FOLDER = "examples/graphs/stateful_vision"
 PICTURES = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
 QUESTION = {"type": "text", "text": "What is in the picture?"}

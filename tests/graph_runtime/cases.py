@@ -20,12 +20,13 @@ from graph_runtime import (
     parse_graph_text,
 )
 from graph_runtime import timestamp as ts
+from tests.checkout import SHARED_CASES
 
-SHARED_CASES = Path(__file__).parents[3] / "shared" / "cases" / "graph.jsonl"
+CASES_FILE = SHARED_CASES / "graph.jsonl"
 TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 
-def load_cases(path: Path = SHARED_CASES) -> list[dict[str, Any]]:
+def load_cases(path: Path = CASES_FILE) -> list[dict[str, Any]]:
     """The cases, or none where the file is not there."""
     if not path.exists():
         return []

@@ -139,7 +139,7 @@ def test_a_subgraph_that_contains_itself(registry: Registry) -> None:
 def test_subgraphs_that_double_at_every_level(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graph_runtime.subgraph.MAX_NODES", 1000)
+    monkeypatch.setattr("graph_runtime.plan.subgraph.MAX_NODES", 1000)
     for level in range(60):
         registry.register_subgraph(f"""
             type: "Level{level}" input_stream: "x" output_stream: "y"
@@ -320,7 +320,7 @@ def test_a_calculator_whose_package_cannot_be_imported(
     from importlib.metadata import EntryPoint
 
     point = EntryPoint("acme", "enginetest_no_such_package:register", "graphrt.calculators")
-    monkeypatch.setattr("graph_runtime.registry.entry_points", lambda *, group: [point])
+    monkeypatch.setattr("graph_runtime.plan.registry.entry_points", lambda *, group: [point])
     alone = Registry()
     alone.enable_entry_points()
     with pytest.raises(ValidationError, match=r'"Acme".*acme: ModuleNotFoundError: No module'):

@@ -15,7 +15,7 @@ from graph_runtime import (
     Packet,
     Registry,
 )
-from graph_runtime.call_times import CallTimes
+from graph_runtime.observe.call_times import CallTimes
 
 
 class Add(Calculator):

@@ -25,7 +25,7 @@ from graph_runtime import (
     ThreadPoolExecutor,
     ValidationError,
 )
-from graph_runtime.executor import ThreadCache, automatic_num_threads
+from graph_runtime.authoring.executor import ThreadCache, automatic_num_threads
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import one_node
 from tests.patience import PATIENCE

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from graph_runtime import GraphError, Registry, RunError, ValidationError, options
-from graph_runtime.calculator import function_calculator
-from graph_runtime.packet_type import type_name
-from graph_runtime.ports import ports_of
+from graph_runtime.authoring.calculator import function_calculator
+from graph_runtime.authoring.packet_type import type_name
+from graph_runtime.authoring.ports import ports_of
 from graph_runtime.testing import CalculatorRunner
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graph_runtime.errors import GraphConfigError, GraphSyntaxError
-from graph_runtime.graph_config import (
+from graph_runtime.language.graph_config import (
     MAX_BYTES,
     graph_to_binary,
     graph_to_text,

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_runtime.graph_config import graph_to_text, new_graph_config, parse_graph_text
+from graph_runtime.language.graph_config import graph_to_text, new_graph_config, parse_graph_text
 from protos.pool import add_file, message_class, pool
 
 

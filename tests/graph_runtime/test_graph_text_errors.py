@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graph_runtime.errors import GraphConfigError, GraphSyntaxError
-from graph_runtime.graph_config import parse_graph_text
-from graph_runtime.text_parser import MAX_DEPTH
+from graph_runtime.language.graph_config import parse_graph_text
+from graph_runtime.language.text_parser import MAX_DEPTH
 
 OPTIONS = "node { options { [mediapipe.GateCalculatorOptions.ext] { %s } } }"
 ANY = "node { node_options { [type.googleapis.com/%s] { } } }"

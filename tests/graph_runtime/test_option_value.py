@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from graph_runtime.errors import Code, GraphConfigError
-from graph_runtime.graph_config import parse_graph_text
-from graph_runtime.option_value import copy_option_values
-from graph_runtime.options import OptionsType, find_options, options
+from graph_runtime.language.graph_config import parse_graph_text
+from graph_runtime.options.option_value import copy_option_values
+from graph_runtime.options.options import OptionsType, find_options, options
 
 
 @options("valuetest.Light")

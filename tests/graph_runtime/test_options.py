@@ -15,8 +15,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import Message
 
 from graph_runtime.errors import Code, GraphConfigError, GraphSyntaxError, PacketTypeError
-from graph_runtime.graph_config import graph_to_text, parse_graph_text
-from graph_runtime.options import (
+from graph_runtime.language.graph_config import graph_to_text, parse_graph_text
+from graph_runtime.options.options import (
     OptionsType,
     find_extension_options,
     find_options,
@@ -466,8 +466,8 @@ for file in FileDescriptorSet.FromString(descriptor_set()).file:
     default.AddSerializedFile(file.SerializeToString())
 theirs = message_factory.GetMessageClass(
     default.FindMessageTypeByName("mediapipe.GateCalculatorOptions"))
-from graph_runtime.graph_config import parse_graph_text
-from graph_runtime.options import find_options
+from graph_runtime.language.graph_config import parse_graph_text
+from graph_runtime.options.options import find_options
 text = "node { options { [mediapipe.GateCalculatorOptions.ext] { allow: true } } }"
 found = find_options(parse_graph_text(text).node[0], theirs)
 print(type(found) is theirs, found.allow)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graph_runtime.graph_config import parse_graph_text
-from graph_runtime.options import find_options, options
-from graph_runtime.options_text import OptionField, describe_options, options_snippet
+from graph_runtime.language.graph_config import parse_graph_text
+from graph_runtime.options.options import find_options, options
+from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
 from protos.pool import message_class
 
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from graph_runtime import Code, PacketTypeError
+from graph_runtime.authoring.packet_type import PacketType, one_of, type_name, value_type_name
 from graph_runtime.packet import EMPTY
-from graph_runtime.packet_type import PacketType, one_of, type_name, value_type_name
 
 
 class Animal:

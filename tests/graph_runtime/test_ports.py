@@ -24,7 +24,7 @@ from graph_runtime import (
     ValidationError,
     options,
 )
-from graph_runtime.ports import ports_of
+from graph_runtime.authoring.ports import ports_of
 from graph_runtime.testing import CalculatorRunner
 from tests.graph_runtime.small_calculators import Double
 

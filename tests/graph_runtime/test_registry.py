@@ -25,8 +25,8 @@ from graph_runtime import (
     ValidationError,
     calculator,
 )
-from graph_runtime.input_handlers.immediate import ImmediateInputStreamHandler
-from graph_runtime.registry import ENTRY_POINT_GROUP
+from graph_runtime.plan.registry import ENTRY_POINT_GROUP
+from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamHandler
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Double, Forward, one_node
 
@@ -219,7 +219,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Registry]:
             assert group == ENTRY_POINT_GROUP
             return [EntryPoint(name, f"enginetest_plugins:{name}", group) for name in points]
 
-        monkeypatch.setattr("graph_runtime.registry.entry_points", entry_points)
+        monkeypatch.setattr("graph_runtime.plan.registry.entry_points", entry_points)
         registry = Registry()
         registry.enable_entry_points()
         return registry

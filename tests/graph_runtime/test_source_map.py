@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graph_runtime.source_map import node_positions
+from graph_runtime.language.source_map import node_positions
 
 
 @pytest.mark.parametrize(

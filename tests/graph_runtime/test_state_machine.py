@@ -21,7 +21,7 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
-from graph_runtime.states import NodeState
+from graph_runtime.engine.states import NodeState
 from graph_runtime.testing import Sink
 
 _NODES = {

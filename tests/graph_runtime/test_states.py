@@ -18,7 +18,7 @@ from graph_runtime import (
     RunError,
     SideOut,
 )
-from graph_runtime.states import (
+from graph_runtime.engine.states import (
     NODE_TRANSITIONS,
     RUN_TRANSITIONS,
     NodeEvent,

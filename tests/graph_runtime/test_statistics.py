@@ -20,7 +20,7 @@ from graph_runtime import (
     SideOut,
     Timestamp,
 )
-from graph_runtime.states import RunState
+from graph_runtime.engine.states import RunState
 from tests.graph_runtime.small_calculators import one_node
 from tests.patience import PATIENCE
 

@@ -25,7 +25,7 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
-from graph_runtime.graph_config import new_graph_config
+from graph_runtime.language.graph_config import new_graph_config
 from graph_runtime.testing import CalculatorRunner, Sink
 from tests.graph_runtime.small_calculators import one_node
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_runtime import Code, GraphConfigError
-from graph_runtime.tag_map import (
+from graph_runtime.language.tag_map import (
     TagIndexName,
     TagMap,
     is_stream_name,

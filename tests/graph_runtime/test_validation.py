@@ -21,7 +21,7 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
-from graph_runtime.source_map import node_positions
+from graph_runtime.language.source_map import node_positions
 from tests.graph_runtime.small_calculators import one_node
 
 

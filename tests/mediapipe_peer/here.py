@@ -19,7 +19,7 @@ from graph_runtime import (
     parse_graph_text,
 )
 from graph_runtime import timestamp as ts
-from graph_runtime.invariants import InvariantError
+from graph_runtime.engine.invariants import InvariantError
 from tests.mediapipe_peer.case import PeerCase
 
 SECONDS_PER_CASE = 4

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
 from tests.process.processes import children_of, is_running, module_of
-from tests.servers.cli.process import COMMAND, ROOT, environment
+from tests.servers.cli.process import COMMAND, environment
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"

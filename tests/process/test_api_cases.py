@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.calculators.llm.openai.api_cases import exception_of, is_refused, load_api_cases
+from tests.calculators.llm.api.openai.api_cases import exception_of, is_refused, load_api_cases
 from tests.process.answer_checks import fails
 from tests.process.http_client import HttpClient, Reply
 from tests.process.stream_law import DONE, read_stream
 
 _WORDS: Final = "where a text stops is the model's to say: test_streams.py stops at words of it"
 _MOCK: Final = "a mock calculator's answer, not a language model's"
-_KEY: Final = "this server has no key: tests/servers/openai_http has one that has"
+_KEY: Final = "this server has no key: tests/servers/fronts/http has one that has"
 #: What does not count here, by a part of the ids, beside what `exception_of` says.
 EXCEPTIONS: Final = {
     "SpaceStopString": _WORDS,

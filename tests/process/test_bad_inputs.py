@@ -14,10 +14,10 @@ from typing import Final
 
 import pytest
 
+from tests.checkout import SHARED_CASES
 from tests.process.server_process import DEMO, ServerProcess
-from tests.servers.cli.process import ROOT
 
-CASES: Final = ROOT.parent / "shared" / "cases"
+CASES: Final = SHARED_CASES
 #: Made up for this test.
 KEY: Final = "a-key-of-this-test-0123456789"
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ServerProcess
-from tests.servers.cli.process import ROOT
 
 Break = Callable[[Path], object]
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess, wait_until
 from tests.process.stream_law import read_stream
-from tests.servers.cli.process import ROOT, environment
+from tests.servers.cli.process import environment
 
 
 @pytest.fixture(scope="module")

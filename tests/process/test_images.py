@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.calculators.llm.images.pictures import animation, data_uri, picture, promising_png
-from tests.calculators.llm.openai.api_cases import is_refused, load_api_cases
+from tests.calculators.llm.api.openai.api_cases import is_refused, load_api_cases
+from tests.calculators.media.pictures import animation, data_uri, picture, promising_png
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
 from tests.process.server_process import ServerProcess
 from tests.process.test_bad_inputs import CASES, run_corpus
-from tests.servers.cli.process import ROOT
 
 SEEING: Final = ROOT / "examples" / "models" / "shapes_vlm"
 MODEL_LENGTH: Final = 1024

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from servers.openai_http import HttpSettings
-from servers.openapi import openapi_document
+from servers.fronts.http import HttpSettings
+from servers.fronts.openapi import openapi_document
 from tests.process.http_client import HELLO, HttpClient, Reply
-from tests.servers.openapi.described import Described
+from tests.servers.fronts.openapi.described import Described
 
 DESCRIBED: Final = Described()
 #: Of every kind of answer that has a form of its own.

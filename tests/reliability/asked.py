@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO
-from tests.servers.cli.process import ROOT
 
 _PICTURES: Final = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
 #: So many forms of answers come again and again; every tenth request has one of its own.

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from tests.checkout import ROOT
 from tests.process.server_process import DEMO
-from tests.servers.cli.process import ROOT
 
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 

@@ -8,7 +8,6 @@ take, by a hundred-thousandth in float32. Where two tokens are as good as equal,
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +15,9 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-_MODEL: Final = Path(__file__).parents[2] / "examples" / "models" / "demo"
+from tests.checkout import ROOT
+
+_MODEL: Final = ROOT / "examples" / "models" / "demo"
 _FLOAT32: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 _WORDS: Final = ("the", "graph", "packet", "stream", "of", "a", "node", "and", "many", "does", "it")
 _TOKENS: Final = 30

@@ -1,6 +1,6 @@
 """CPython 3.11: who looks at all objects breaks the tuples that are being made.
 
-`servers.process_state` looks at them without letting go of the interpreter's lock.
+`servers.operations.process_state` looks at them without letting go of the interpreter's lock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """python-rapidjson 1.25: what it hides, and what it dies of.
 
-`servers.openai_http.json_body` looks at bodies before the library does. What the server writes
+`servers.fronts.http.json_body` looks at bodies before the library does. What the server writes
 with it is bounded by what it has read; it is not given less memory than the machine has.
 """
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.upstream.child import LIMITED, run
 
-_MODEL = Path(__file__).parents[2] / "examples" / "models" / "demo"
+_MODEL = ROOT / "examples" / "models" / "demo"
 _CODE = """
 import sys
 import openvino_genai

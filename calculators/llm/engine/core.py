@@ -10,8 +10,8 @@ import msgspec
 
 from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
-from calculators.llm.engine.pace import Pace
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.engine.step_coalescer import StepCoalescer
+from calculators.llm.grammars.grammar import Grammar
 
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
@@ -69,12 +69,12 @@ class Pipeline(Protocol):
 class EngineCore:
     """Runs a pipeline: applies messages, steps, says when metrics are due.
 
-    ``seconds_per_stream``: see `Pace`; 0 tells of every step.
+    ``seconds_per_stream``: see `StepCoalescer`; 0 tells of every step.
     """
 
     def __init__(self, pipeline: Pipeline, seconds_per_stream: float = 0.0) -> None:
         self._pipeline = pipeline
-        self._pace = Pace(seconds_per_stream)
+        self._pace = StepCoalescer(seconds_per_stream)
         self._guided = GuidedRequests(pipeline)
         self._refused: list[Failed] = []
         self._steps = 0

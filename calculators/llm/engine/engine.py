@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from calculators.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Image, Metrics, Tokens
+from calculators.llm.engine.messages import Metrics, Tokens
+from calculators.media.image import Image
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code, GraphError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.llm.child.library_errors import library_reason
+from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import EngineSettings
@@ -27,7 +27,7 @@ from calculators.llm.engine.library_config import (
     scheduler_config,
 )
 from calculators.llm.engine.messages import VERSION, Add, FinishReason, Metrics, Ready, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 _TOO_LONG: Final = "with its images the prompt is longer than what the model can hold"
 

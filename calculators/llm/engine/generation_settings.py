@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 #: More candidates for one pass are hardly ever right, and all others wait for them.
 MAX_ASSISTANT_TOKENS: Final = 32
@@ -28,7 +28,7 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
         logprobs: return the log-probability of each chosen token.
         echo: let the prompt's tokens come first, with their log-probabilities when asked for.
         stop_token_ids: None is the model's own end tokens; else all that end the generation.
-        grammar: what the answer has to be; proven, see `calculators.llm.structured`. Not with
+        grammar: what the answer has to be; proven, see `calculators.llm.grammars`. Not with
             beams, ``ignore_eos`` or ``min_new_tokens``: the engine would leave it.
         adapter: name of the LoRA adapter that answers; "" is none, the model itself.
         num_assistant_tokens: proposed for one pass; above 0, or ``assistant_confidence_threshold``

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import openvino
 
-from calculators.llm.structured.grammar import Grammar
-from calculators.llm.structured.tiny_pipeline import TinyPipeline, token_count
+from calculators.llm.engine.compile_probe import CompileProbe, token_count
+from calculators.llm.grammars.grammar import Grammar
 
 #: By how much the process may grow with grammars before all are thrown away, and how many they
 #: may be where the system does not tell how large a process is.
@@ -28,7 +28,7 @@ class GrammarCache:
         """``vocabulary_size``: of the logits; exactly, or both would throw away each other's."""
         self._tokenizer = tokenizer
         self._size = vocabulary_size
-        self._compiling = TinyPipeline(tokenizer, vocabulary_size)
+        self._compiling = CompileProbe(tokenizer, vocabulary_size)
         self._compiled: set[Grammar] = set()
         self._bytes = 0
 
@@ -52,7 +52,7 @@ class GrammarCache:
             return
         self._compiled.clear()
         self._bytes = 0
-        TinyPipeline(self._tokenizer, self._size + 1).run()
+        CompileProbe(self._tokenizer, self._size + 1).run()
         self._compiling.run()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from threading import Thread
 from typing import Final, Protocol
 
-from calculators.llm.child.library_errors import library_reason
+from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.messages import Add, Failed, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 _OLDEST_EVERY: Final = 8
 

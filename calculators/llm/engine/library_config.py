@@ -9,11 +9,11 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.llm.child.library_errors import library_reason
+from calculators.child_process.library_errors import library_reason
+from calculators.llm.engine.compile_probe import structured_output
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Image
-from calculators.llm.structured.tiny_pipeline import structured_output
+from calculators.media.image import Image
 
 #: The processor's plugin makes code for each number of tokens in a step, and keeps 5,000 pieces of
 #: each kind: 350 MiB for the example model. To make one again takes a fraction of a millisecond.

@@ -15,6 +15,7 @@ import msgspec
 from calculators.child_process.messages import LoadFailed, Stop
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.media.image import Image
 
 #: Raised with every change of a message. Both sides come from one installation, so it differs
 #: only when the files under a running server were replaced.
@@ -30,14 +31,6 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
     version: int
     settings: EngineSettings
-
-
-class Image(msgspec.Struct, frozen=True, array_like=True):
-    """A decoded image. ``pixels``: RGB, uint8, of the shape (height, width, 3)."""
-
-    height: int
-    width: int
-    pixels: bytes
 
 
 class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
@@ -119,7 +112,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
-    """What sequences gained (`Pace`), and the requests refused before. Also the sign of life."""
+    """New tokens of sequences (`StepCoalescer`), and refused requests. Also the sign of life."""
 
     tokens: list[Tokens]
     failed: list[Failed] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from calculators.llm.engine.core import Pipeline
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 P = TypeVar("P", bound=Pipeline)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calculators.llm.engine.adapter_turns import AdapterTurns
+from calculators.llm.engine.adapter_scheduler import AdapterScheduler
+from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
-from calculators.llm.engine.cache_turns import CacheTurns
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.stateful_models import TextModel, VisionModel
@@ -15,7 +15,7 @@ from calculators.llm.engine.stateful_pipeline import StatefulPipeline
 
 def open_pipeline(
     settings: EngineSettings, wake: Callable[[], None]
-) -> AdapterTurns | CacheTurns | GenaiPipeline | StatefulPipeline:
+) -> AdapterScheduler | CacheAdmission | GenaiPipeline | StatefulPipeline:
     """Load the model.
 
     ``wake``: called, in any thread, when there is something to tell though nobody stepped.
@@ -32,8 +32,8 @@ def open_pipeline(
             return _open_batching(settings)
 
 
-def _open_batching(settings: EngineSettings) -> AdapterTurns | CacheTurns | GenaiPipeline:
+def _open_batching(settings: EngineSettings) -> AdapterScheduler | CacheAdmission | GenaiPipeline:
     library = GenaiPipeline(settings)
     room = find_cache_capacity(settings, library.cache_usage_of)
-    pipeline = library if room is None else CacheTurns(library, room)
-    return AdapterTurns(pipeline) if settings.adapters else pipeline
+    pipeline = library if room is None else CacheAdmission(library, room)
+    return AdapterScheduler(pipeline) if settings.adapters else pipeline

@@ -7,17 +7,17 @@ import sys
 
 import msgspec
 
+from calculators.child_process.library_errors import library_reason
+from calculators.child_process.load_failure import load_failure
 from calculators.child_process.messages import LoadFailed, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
     die_with_parent,
 )
-from calculators.llm.child.library_errors import library_reason
-from calculators.llm.child.load_failure import load_failure
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
-from calculators.llm.engine.pace import SECONDS_PER_STREAM
+from calculators.llm.engine.step_coalescer import SECONDS_PER_STREAM
 
 
 def main(descriptor: int, parent: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 _NO_ROOM: Final = (

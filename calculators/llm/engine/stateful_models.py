@@ -24,7 +24,7 @@ from calculators.llm.engine.library_config import (
     recommended_device,
 )
 from calculators.llm.engine.messages import Add, FinishReason
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 #: Where an NPU's plugin shall compute instead.
 _EMULATION: Final = "NPUW_DEVICES"

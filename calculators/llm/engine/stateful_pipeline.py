@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 import openvino_genai as genai
 
-from calculators.llm.child.library_errors import library_reason
+from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.core import SIGN_SECONDS, Refused
 from calculators.llm.engine.fair_queue import FairQueue
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready, Tokens
 from calculators.llm.engine.stateful_models import Ending, OnTokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 #: The library tells nothing of a prompt's pass, nor of a beam search. So long it is believed to be
 #: alive meanwhile; after that, and once there are tokens, silence is the server's to judge.

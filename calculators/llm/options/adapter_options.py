@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings
-from calculators.llm.options.adapter_files import FoundAdapter, find_adapter
-from calculators.llm.options.model_layers import Layer, read_layers
-from calculators.llm.safetensors_header import NotSafetensors, StoredTensor, read_header
+from calculators.llm.model_files.adapter_files import FoundAdapter, find_adapter
+from calculators.llm.model_files.model_layers import Layer, read_layers
+from calculators.llm.model_files.safetensors_header import NotSafetensors, StoredTensor, read_header
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.model_files.model_files import find_model
 from calculators.llm.options.adapter_options import with_adapters
 from calculators.llm.options.cache_checks import check_cache
 from calculators.llm.options.cache_options import read_cache_eviction, read_sparse_attention
 from calculators.llm.options.draft_options import draft_warnings, with_draft
-from calculators.llm.options.model_files import find_model
 from calculators.llm.options.npu_properties import read_max_prompt_length, with_npu_at_top
 from calculators.llm.options.pipeline_type import find_pipeline_type
 from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.options.stateful_options import check_stateful
-from calculators.llm.output.registry import reasoning_parser_names, tool_parser_names
+from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
 
 OPTIONS_TYPE: Final = "mediapipe.LLMCalculatorOptions"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from calculators.llm.engine.engine_settings import PipelineType
-from calculators.llm.options.model_files import sees_images
+from calculators.llm.model_files.model_files import sees_images
 from graph_runtime import ResourceError
 
 #: By whether the model sees images: without and with continuous batching.

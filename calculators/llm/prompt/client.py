@@ -9,9 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from calculators.child_process.supervisor import LoadError
-from calculators.http_payload import RequestError
-from calculators.llm.images.encoded_image import EncodedImage
-from calculators.llm.openai.model_length import TOO_LONG
 from calculators.llm.prompt.lane import RETRY_AFTER, START_SECONDS, WALL_SECONDS, PromptLane
 from calculators.llm.prompt.messages import (
     Chat,
@@ -26,6 +23,9 @@ from calculators.llm.prompt.messages import (
     Tokenize,
     Tokens,
 )
+from calculators.llm.requests.model_length import TOO_LONG
+from calculators.media.encoded_image import EncodedImage
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 #: Processor time for one short question. Some hundredths of a second are usual.

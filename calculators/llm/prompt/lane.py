@@ -9,8 +9,8 @@ from typing import Any, Final
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
-from calculators.http_payload import RequestError
 from calculators.llm.prompt.messages import Load, Ready, from_prompt_decoder
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 #: When a client may try again what failed by no fault of its own, in seconds.

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from calculators.child_process.messages import LoadFailed, Log, Stop
-from calculators.llm.engine.messages import Image
-from calculators.llm.images.encoded_image import EncodedImage
 from calculators.llm.text.token_table import TokenTable
+from calculators.media.encoded_image import EncodedImage
+from calculators.media.image import Image
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -37,7 +37,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     """Render messages and tokenize the prompt, without adding special tokens.
 
     Attributes:
-        images: what the tags in the messages stand for, see `calculators.llm.images.tags`.
+        images: what the tags in the messages stand for, see `calculators.media.tags`.
     """
 
     messages: list[dict[str, Any]]

@@ -6,17 +6,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calculators.llm.child.answering_process import run
+from calculators.child_process.answering_process import run
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
 
 def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
     # Imported here: the library takes long to load, and may be what is broken.
-    from calculators.llm.chat_template.limits import RenderLimits
-    from calculators.llm.prompt.maker import PromptMaker
+    from calculators.llm.prompt.builder import PromptBuilder
+    from calculators.llm.prompt.chat_template.limits import RenderLimits
 
-    maker = PromptMaker(
+    maker = PromptBuilder(
         message.model_path,
         message.max_tokens,
         sees_images=message.sees_images,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.request_record import (
+from calculators.requests.request_record import (
     UNKNOWN_CLIENT,
     ClientIdentity,
     RequestRecord,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.http_payload import RequestError
 from calculators.inference import Datatype, InferRequest, RequestedOutput, Tensor
 from calculators.inference.place import quoted, shown_shape
 from calculators.inference.raw_data import MAX_STRINGS, from_raw, to_raw
 from calculators.inference.shape import MAX_ELEMENTS, checked_shape
+from calculators.requests.http_payload import RequestError
 from tests.calculators.inference.tensors import SHAPES, same, tensors
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import openvino_genai as genai
 
-DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
+from tests.checkout import ROOT
+
+DEMO = ROOT / "examples" / "models" / "demo"
 #: An option of engines within a test's process: beside other tests the threads of one engine wait
 #: for each other, at full speed, longer than they work.
 ONE_THREAD = {"INFERENCE_NUM_THREADS": 1}

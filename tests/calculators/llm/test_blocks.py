@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.blocks import Blocks, Closed, Grown, Opened, Step, blocks_of
-from calculators.llm.openai.response import AnswerChoice
-from calculators.llm.output.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Opened, Step, blocks_of
+from calculators.llm.answers.response import AnswerChoice
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 
 def told(events: list[OutputEvent], *, is_cut: bool = False) -> list[str]:
@@ -20,7 +20,7 @@ def told(events: list[OutputEvent], *, is_cut: bool = False) -> list[str]:
         match step:
             case Opened():
                 shown.append(f"+{place}")
-            case Grown(_, text):
+            case BlockDelta(_, text):
                 shown.append(f"{place} {text}")
             case Closed(_, cut):
                 shown.append(f"~{place}" if cut else f"-{place}")
@@ -91,7 +91,7 @@ def test_a_hundred_thousand_blanks_are_as_quick_as_other_text() -> None:
     for _ in range(100_000):
         assert not blocks.add(Content(" "))
     [_, grown] = blocks.add(Content("x"))
-    assert isinstance(grown, Grown)
+    assert isinstance(grown, BlockDelta)
     assert len(grown.text) == 100_001
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from calculators.http_payload import RequestError
-from calculators.llm.engine.cache_turns import CacheTurns
+from calculators.llm.engine.cache_admission import CacheAdmission
+from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.in_process_engine import InProcessEngine
-from calculators.llm.engine_metrics import watch_engine
 from calculators.llm.servable import LlmServable
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphResources
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
@@ -55,7 +55,7 @@ def small(ask: Asking) -> Iterator[Asking]:
     """Asks the demo model with a cache of eight blocks."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         pipeline = open_engine(monkeypatch, blocks=BLOCKS)
-    assert isinstance(pipeline, CacheTurns)
+    assert isinstance(pipeline, CacheAdmission)
     servable = copy.copy(ask.servable)
     servable.engine = InProcessEngine(pipeline)
     servable.limits = replace(servable.limits, cache=pipeline.ready().cache_tokens)

@@ -16,8 +16,9 @@ from calculators.llm.options.plugin_config import read_plugin_config
 from graph_runtime import ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
+from tests.checkout import SHARED_CASES
 
-FILE = Path(__file__).parents[4] / "shared" / "cases" / "llm_graph_options.jsonl"
+FILE = SHARED_CASES / "llm_graph_options.jsonl"
 
 _LINES = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
 CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load"]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.llm.choice_output import ChoiceOutput
-from calculators.llm.output.events import OutputEvent
-from calculators.llm.output.output_parsers import OutputParsers
-from calculators.llm.output.output_stream import merged
-from calculators.llm.output.registry import reasoning_parser, tool_parser
-from calculators.llm.reasoning_count import ReasoningCount, turning_tokens
+from calculators.llm.answers.choice_output import ChoiceOutput
+from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
+from calculators.llm.parsers.events import OutputEvent
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import TableText

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calculators.http_payload import HttpPayload, RequestError
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Cancelled, Code
 from tests.calculators.llm.conditions import signal_process, until
 from tests.calculators.llm.graph_runs import (

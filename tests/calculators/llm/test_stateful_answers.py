@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from calculators.http_payload import RequestError
-from calculators.llm.openai.model_length import TOO_LONG
+from calculators.llm.requests.model_length import TOO_LONG
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code
 from tests.calculators.llm.conditions import soon, until
 from tests.calculators.llm.demo_model import DEMO

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.options.model_files import find_model, sees_images
+from calculators.llm.model_files.model_files import find_model, sees_images
 from graph_runtime import ResourceError
 from tests.calculators.llm.demo_model import DEMO
 

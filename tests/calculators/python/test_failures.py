@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from calculators.http_payload import RequestError
 from calculators.python.handler_error import HandlerError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphError
 from tests.calculators.python.running import loaded
 
 HANDLER = """
-from calculators.http_payload import RequestError
+from calculators.requests.http_payload import RequestError
 from pyovms import Tensor
 
 class OvmsPythonModel:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.http_payload import HttpPayload, NoClient, RequestError
+from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
 from graph_runtime import GraphError
 from tests.calculators.python.running import LOOP, OPTIONS, Run, loaded
 

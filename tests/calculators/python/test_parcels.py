@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from calculators.http_payload import HttpPayload
 from calculators.python.parcel import ALIGNMENT, Head, joined, packed, unpacked
 from calculators.python.pyovms import DTYPES, Tensor
+from calculators.requests.http_payload import HttpPayload
 from tests.calculators.python.running import PLAIN, loaded
 
 _heads = msgspec.msgpack.Decoder(list[Head])

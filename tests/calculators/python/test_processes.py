@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from calculators.http_payload import RequestError
 from calculators.python import messages, process_instance
 from calculators.python.process_instance import ProcessInstance
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphError, ResourceError, RunError
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.python.running import GENERATIVE, PLAIN, Loaded, Run, loaded

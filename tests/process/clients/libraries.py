@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tests.servers.cli.process import ROOT, environment
+from tests.checkout import ROOT
+from tests.servers.cli.process import environment
 
 #: The modules of this folder that share a process: those of one library.
 LIBRARIES: Final = (

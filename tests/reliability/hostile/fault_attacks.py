@@ -31,7 +31,7 @@ from tests.reliability.hostile.attack import (
     until,
 )
 
-GRAMMARS: Final = "calculators.llm.structured.process"
+GRAMMARS: Final = "calculators.llm.grammar_process.process"
 
 _UNAVAILABLE: Final = frozenset({503})
 _SERVED: Final = frozenset({"200", "503"})

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
 from tests.reliability.hostile.normal_client import KINDS
-from tests.servers.cli.process import ROOT, environment
+from tests.servers.cli.process import environment
 
 _PACKAGE: Final = __package__ or ""
 #: So many good answers of each kind, all begun after an attack, say that it is over.

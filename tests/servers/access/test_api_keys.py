@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.http_payload import RequestError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
 from servers.access.changing_files import LOOK_SECONDS

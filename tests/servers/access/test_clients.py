@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.request_record import ClientIdentity
+from calculators.requests.request_record import ClientIdentity
 from servers.access import Access, ApiKeys
 
 OPEN = Access()

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
+from tests.checkout import ROOT
+
 COMMAND = [sys.executable, "-m", "servers.cli"]
 
 

@@ -20,7 +20,7 @@ CALCULATORS = '''\
 import asyncio
 from pathlib import Path
 
-from calculators.http_payload import HttpPayload
+from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

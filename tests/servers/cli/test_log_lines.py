@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli import package_names
 from servers.cli.log_lines import set_up_logging
+from servers.operations import package_names
 
 
 @pytest.fixture

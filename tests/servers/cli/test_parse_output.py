@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers.cli.process import COMMAND, ROOT, environment, graphrt, lines
+from tests.checkout import ROOT
+from tests.servers.cli.process import COMMAND, environment, graphrt, lines
 
 CALL = '<tool_call>{"name": "f", "arguments": {"a": [1, 2]}}</tool_call>'
 HERMES = ("--tool-parser", "hermes3")

@@ -33,7 +33,7 @@ def test_a_config_is_served_and_says_how_to_try_it(config: Path) -> None:
         shown = "".join(serving.log)
         assert f"graphrt serves http://127.0.0.1:{serving.port}\n" in shown
         assert "  echo    ready\n  stream  ready\n" in shown
-        assert "INFO servers.graph_definition: echo: loaded in" in shown
+        assert "INFO servers.serving.graph_definition: echo: loaded in" in shown
         assert f"curl http://127.0.0.1:{serving.port}{CHAT} " in shown
         assert '"model": "echo"' in serving.log[-1]
         with chat(serving, "echo", x=1) as response:
@@ -124,7 +124,7 @@ def test_stopping_lets_a_stream_in_flight_finish(config: Path) -> None:
         with chat(serving, "stream", stream=True, pipe=str(pipe)) as response:
             assert response.readline() == b"data: first\n"
             serving.send_signal()
-            serving.wait_for("INFO servers.lifecycle: stopping")
+            serving.wait_for("INFO servers.server.lifecycle: stopping")
             with pytest.raises(ConnectionRefusedError), chat(serving, "echo"):
                 pass
             pipe.write_text("go on")

@@ -14,10 +14,11 @@ import pytest
 
 from protos.pool import message_class
 from tests.calculators.python.test_http_payloads import GRAPH
+from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
-DEMO = Path(__file__).parents[3] / "examples" / "models" / "demo"
+DEMO = ROOT / "examples" / "models" / "demo"
 PROMPT = "ulterior-apricot"
 KEY = "sk-solitary-walrus"
 HANDLER = """

@@ -9,7 +9,7 @@ import pytest
 from tests.calculators.openvino.tiny_models import matmul_model, save
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
-from tests.servers.models.model_folders import add_number_model, image_model
+from tests.servers.serving.models.model_folders import add_number_model, image_model
 
 
 @pytest.fixture

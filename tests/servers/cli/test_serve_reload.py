@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.process.processes import children_of
-from tests.servers.cli.process import ROOT
 from tests.servers.cli.serving import ECHO, Serving, make_site
 
 DEMO = ROOT / "examples" / "models" / "demo"

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from servers.cli.task_arguments import add_task_arguments, given_options
-from servers.task_graph import TextGeneration
-from tests.servers.cli.process import ROOT, graphrt
+from servers.cli.task_graph import TextGeneration
+from tests.checkout import ROOT
+from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
 
 DEMO = ROOT / "examples" / "models" / "demo"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from servers.cli.arguments import spread
-from tests.servers.cli.process import ROOT, environment, graphrt
+from tests.checkout import ROOT
+from tests.servers.cli.process import environment, graphrt
 
 COMMANDS = ["validate", "describe", "calculators", "run", "serve", "doctor"]
 

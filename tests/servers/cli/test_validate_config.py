@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.graph_source import GraphSource
-from tests.servers.cli.process import ROOT, graphrt
+from servers.serving.graph_source import GraphSource
+from tests.checkout import ROOT
+from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import make_site
 
 VALIDATE = ["validate", "--calculators", "calcs.py"]
@@ -188,7 +189,7 @@ node {
 }
 """
 NEEDY_NODE = """\
-from calculators.http_payload import HttpPayload
+from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, In, Out, SideIn, calculator
 
 @calculator

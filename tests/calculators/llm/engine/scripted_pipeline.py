@@ -5,7 +5,7 @@ from __future__ import annotations
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Metrics, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 from tests.calculators.llm.demo_model import ids_of
 
 #: A request of this one token is refused; of that one, it breaks the pipeline at its first step.

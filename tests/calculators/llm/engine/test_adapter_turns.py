@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.llm.engine.adapter_turns import JOINING_SECONDS, AdapterTurns
+from calculators.llm.engine.adapter_scheduler import JOINING_SECONDS, AdapterScheduler
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Ready, Tokens
 from tests.calculators.llm.demo_model import ids_of
@@ -38,7 +38,7 @@ class Bench:
     def __init__(self) -> None:
         self.now = 100.0
         self.pipeline = Adapted()
-        self.turns = AdapterTurns(self.pipeline, lambda: self.now)
+        self.turns = AdapterScheduler(self.pipeline, lambda: self.now)
         self._last = 0
 
     def add(self, adapter: str, tokens: int = 2, prompt: bytes = PROMPT) -> int:

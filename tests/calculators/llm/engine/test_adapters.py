@@ -11,7 +11,7 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-from calculators.llm.engine.adapter_turns import AdapterTurns
+from calculators.llm.engine.adapter_scheduler import AdapterScheduler
 from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings, PipelineType
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Failed
@@ -128,4 +128,4 @@ def test_they_all_answer_differently(alone: dict[tuple[str, str], list[int]]) ->
 
 def test_without_adapters_there_are_no_turns() -> None:
     settings = EngineSettings(model_path=str(DEMO), device="CPU")
-    assert not isinstance(open_pipeline(settings, lambda: None), AdapterTurns)
+    assert not isinstance(open_pipeline(settings, lambda: None), AdapterScheduler)

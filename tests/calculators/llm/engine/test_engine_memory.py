@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.calculators.llm.demo_model import DEMO
-
-ROOT = Path(__file__).parents[4]
+from tests.checkout import ROOT
 
 #: Prints how many MiB the process has grown by when prompts of all these lengths have been
 #: answered once, and when they have been answered again.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.cache_capacity import CacheCapacity, find_cache_capacity
-from calculators.llm.engine.cache_turns import CacheTurns
 from calculators.llm.engine.core import Pipeline, Refused
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings
 from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
@@ -30,13 +30,13 @@ def is_empty(pipeline: Pipeline) -> bool:
 
 
 def test_the_engine_tells_what_its_cache_holds(small: Pipeline) -> None:
-    assert isinstance(small, CacheTurns)
+    assert isinstance(small, CacheAdmission)
     assert small.ready().cache_tokens == TOKENS
 
 
 def test_a_cache_that_grows_has_no_such_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = open_engine(monkeypatch)
-    assert not isinstance(pipeline, CacheTurns)
+    assert not isinstance(pipeline, CacheAdmission)
 
 
 def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipeline) -> None:

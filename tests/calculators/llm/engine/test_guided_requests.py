@@ -7,7 +7,7 @@ from threading import Event
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Tokens
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 
 
 class Compiler:

@@ -15,7 +15,6 @@ from calculators.llm.engine.messages import (
     Add,
     Cancel,
     Failed,
-    Image,
     Load,
     Metrics,
     Ready,
@@ -24,6 +23,7 @@ from calculators.llm.engine.messages import (
     from_engine_decoder,
     to_engine_decoder,
 )
+from calculators.media.image import Image
 from tests.calculators.llm.demo_model import ids_of
 
 SETTINGS = EngineSettings(

@@ -10,7 +10,7 @@ from calculators.llm.engine import core as core_module
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Cancel, Metrics, Step, Tokens
-from calculators.llm.engine.pace import LONGEST, Pace
+from calculators.llm.engine.step_coalescer import LONGEST, StepCoalescer
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
 
@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
 
-def due_steps(pace: Pace, clock: Clock, seconds: float, count: int) -> list[int]:
+def due_steps(pace: StepCoalescer, clock: Clock, seconds: float, count: int) -> list[int]:
     """Those of ``count`` steps that are due, each taking so many seconds."""
     due = []
     for number in range(count):
@@ -39,35 +39,35 @@ def streams(count: int) -> list[Tokens]:
 
 def test_without_a_pace_every_step_is_due() -> None:
     clock = Clock()
-    pace = Pace(0.0, clock)
+    pace = StepCoalescer(0.0, clock)
     pace.note(streams(100))
     assert due_steps(pace, clock, 0.0, 5) == [0, 1, 2, 3, 4]
 
 
 def test_one_stream_of_slow_steps_is_told_of_each() -> None:
     clock = Clock()
-    pace = Pace(0.004, clock)
+    pace = StepCoalescer(0.004, clock)
     pace.note(streams(1))
     assert due_steps(pace, clock, 0.005, 4) == [0, 1, 2, 3]
 
 
 def test_streams_of_fast_steps_wait_by_their_number() -> None:
     clock = Clock()
-    pace = Pace(0.004, clock)
+    pace = StepCoalescer(0.004, clock)
     pace.note(streams(2))
     assert due_steps(pace, clock, 0.0011, 17) == [0, 8, 16]
 
 
 def test_none_waits_longer_than_the_longest() -> None:
     clock = Clock()
-    pace = Pace(0.004, clock)
+    pace = StepCoalescer(0.004, clock)
     pace.note(streams(1000))
     assert due_steps(pace, clock, LONGEST / 4, 9) == [0, 4, 8]
 
 
 def test_streams_that_have_ended_do_not_count() -> None:
     clock = Clock()
-    pace = Pace(0.01, clock)
+    pace = StepCoalescer(0.01, clock)
     pace.note(streams(4))
     pace.note([Tokens(stream, 0, [2], [], "stop") for stream in range(3)])
     assert due_steps(pace, clock, 0.006, 5) == [0, 2, 4]
@@ -75,7 +75,7 @@ def test_streams_that_have_ended_do_not_count() -> None:
 
 def test_streams_that_were_cancelled_do_not_count() -> None:
     clock = Clock()
-    pace = Pace(0.01, clock)
+    pace = StepCoalescer(0.01, clock)
     pace.note([*streams(2), Tokens(7, 0, [1]), Tokens(7, 1, [1])])
     pace.forget(7)
     pace.forget(0)
@@ -87,7 +87,9 @@ class PacedCore:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds_per_stream: float) -> None:
         self.clock = Clock()
-        monkeypatch.setattr(core_module, "Pace", lambda seconds: Pace(seconds, self.clock))
+        monkeypatch.setattr(
+            core_module, "StepCoalescer", lambda seconds: StepCoalescer(seconds, self.clock)
+        )
         self.pipeline = ScriptedPipeline()
         self.core = EngineCore(self.pipeline, seconds_per_stream)
 

@@ -13,7 +13,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Tokens
 from calculators.llm.engine.stateful_models import Ending, OnTokens
 from calculators.llm.engine.stateful_pipeline import PATIENCE, StatefulPipeline
-from calculators.llm.structured.grammar import Grammar
+from calculators.llm.grammars.grammar import Grammar
 from tests import patience
 from tests.calculators.llm.demo_model import ids_of
 

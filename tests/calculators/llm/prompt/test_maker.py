@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat, Decode, Encode, Prompt, Refused, Text
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, demo_tokenizer, rewrite
 
@@ -16,8 +16,8 @@ MESSAGES = [{"role": "user", "content": "Hello, Grüße!"}]
 
 
 @pytest.fixture(scope="module")
-def maker() -> PromptMaker:
-    return PromptMaker(str(DEMO), 2048)
+def maker() -> PromptBuilder:
+    return PromptBuilder(str(DEMO), 2048)
 
 
 def ids_of(prompt: Prompt) -> list[int]:
@@ -34,14 +34,14 @@ def refused(answer: object) -> Refused:
     return answer
 
 
-def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptMaker) -> None:
+def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptBuilder) -> None:
     answer = maker.answer(Chat(MESSAGES, None, {"add_generation_prompt": True}))
     assert isinstance(answer, Prompt)
     assert answer.text == "<|im_start|>user\nHello, Grüße!<|im_end|>\n<|im_start|>assistant\n"
     assert ids_of(answer) == encoded(answer.text, special=False)
 
 
-def test_tools_and_template_arguments_reach_the_template(maker: PromptMaker) -> None:
+def test_tools_and_template_arguments_reach_the_template(maker: PromptBuilder) -> None:
     tool = {"type": "function", "function": {"name": "look_up", "parameters": {}}}
     answer = maker.answer(
         Chat(MESSAGES, [tool], {"enable_thinking": True, "add_generation_prompt": False})
@@ -54,7 +54,7 @@ def test_tools_and_template_arguments_reach_the_template(maker: PromptMaker) -> 
 
 @pytest.mark.parametrize("text", ["Hello", "", "  ", "\x00", "<|im_end|>", "漢字" * 50])
 @pytest.mark.parametrize("special", [True, False])
-def test_text_becomes_its_tokens(maker: PromptMaker, text: str, special: bool) -> None:
+def test_text_becomes_its_tokens(maker: PromptBuilder, text: str, special: bool) -> None:
     answer = maker.answer(Encode(text, special))
     assert isinstance(answer, Prompt)
     assert ids_of(answer) == encoded(text, special=special)
@@ -62,13 +62,13 @@ def test_text_becomes_its_tokens(maker: PromptMaker, text: str, special: bool) -
 
 
 @pytest.mark.parametrize("skip", [True, False])
-def test_tokens_become_their_text(maker: PromptMaker, skip: bool) -> None:
+def test_tokens_become_their_text(maker: PromptBuilder, skip: bool) -> None:
     ids = encoded("<|im_start|>Hello<|im_end|>", special=False)
     answer = maker.answer(Decode(ids, skip))
     assert answer == Text("Hello" if skip else "<|im_start|>Hello<|im_end|>")
 
 
-def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptMaker) -> None:
+def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptBuilder) -> None:
     answer = refused(maker.answer(Encode("x" * 1_000_000)))
     assert "1000000 characters" in answer.reason
     assert "2048 tokens" in answer.reason
@@ -77,7 +77,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptM
     assert answer.param == "messages"
 
 
-def test_what_is_ready_tells_of_template_and_tokens(maker: PromptMaker) -> None:
+def test_what_is_ready_tells_of_template_and_tokens(maker: PromptBuilder) -> None:
     ready = maker.ready()
     assert ready.template_problem == ""
     assert ready.tool_parser == "hermes3"
@@ -88,10 +88,10 @@ def test_what_is_ready_tells_of_template_and_tokens(maker: PromptMaker) -> None:
 # Templates ----------------------------------------------------------------------------------------
 
 
-def with_template(folder: Path, source: str) -> PromptMaker:
+def with_template(folder: Path, source: str) -> PromptBuilder:
     copy_of_demo(folder)
     rewrite(folder / "chat_template.jinja", lambda _: source.encode())
-    return PromptMaker(str(folder), 2048)
+    return PromptBuilder(str(folder), 2048)
 
 
 @pytest.mark.parametrize("source", ["{% if %}", "{{ messages", "{% endfor %}"])
@@ -130,7 +130,7 @@ def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, 
 
 def test_a_model_without_a_template_says_so(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model", without="chat_template.jinja")
-    maker = PromptMaker(str(folder))
+    maker = PromptBuilder(str(folder))
     answer = maker.answer(Chat(MESSAGES))
     assert isinstance(answer, (Prompt, Refused))
     if isinstance(answer, Refused):

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.http_payload import RequestError
 from calculators.llm.prompt import client
+from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.client import PromptProcess
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
@@ -62,7 +62,7 @@ def test_requests_at_a_time_get_their_own_answers(
 def test_the_answers_are_those_of_the_tokenizer_in_this_process(
     prompts: PromptProcess, runner: asyncio.Runner
 ) -> None:
-    maker = PromptMaker(str(DEMO))
+    maker = PromptBuilder(str(DEMO))
     prompt = runner.run(soon(prompts.encode("Hello there", add_special_tokens=False)))
     assert prompt.input_ids == maker.encode("Hello there", special=False)
 

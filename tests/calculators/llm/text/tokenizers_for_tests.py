@@ -10,7 +10,7 @@ from typing import Any
 
 import openvino_genai as genai
 
-from calculators.llm.prompt.maker import PromptMaker
+from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.text.token_table import TokenTable
 from tests.calculators.llm.demo_model import DEMO
 
@@ -28,7 +28,7 @@ def tokenizer_of(path: Path) -> Any:
 
 @cache
 def table_of(path: Path) -> TokenTable:
-    return PromptMaker(str(path)).ready().tokens
+    return PromptBuilder(str(path)).ready().tokens
 
 
 def make_cleaning_tokenizer(folder: Path) -> Path:

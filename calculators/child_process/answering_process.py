@@ -1,0 +1,135 @@
+"""A child that loads something of a model once, and then answers one question after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import msgspec
+
+from calculators.child_process.framing import Frame
+from calculators.child_process.load_failure import load_failure
+from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.parent_connection import (
+    ParentConnection,
+    ParentGone,
+    die_with_parent,
+)
+
+_LOGGER: Final = "graphrt.child"
+
+
+class ModelLoad(Protocol):
+    """The first message.
+
+    Attributes:
+        memory_limit: bytes that the process may grow by when it has loaded.
+    """
+
+    @property
+    def model_path(self) -> str: ...
+
+    @property
+    def memory_limit(self) -> int: ...
+
+
+#: Loads; returns what to tell the parent, and what answers its questions.
+Loader = Callable[[Any], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
+
+
+#: What to answer a question that raised: the reason is for the client.
+Failure = Callable[[str], msgspec.Struct]
+
+
+def run(
+    descriptor: int,
+    parent: int,
+    decode: Callable[[Frame], Any],
+    load_type: type,
+    loader: Loader,
+    failure: Failure,
+) -> int:
+    """Load, then answer until the parent says stop or is gone; the exit code.
+
+    ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; what it raises is
+    told as `LoadFailed`. Whatever answering a question raises becomes that question's ``failure``,
+    and the next one is answered.
+    """
+    connection = ParentConnection(descriptor)
+    try:
+        die_with_parent(parent)
+        return _run(connection, decode, load_type, loader, failure)
+    except ParentGone:
+        return 0
+
+
+def _run(
+    connection: ParentConnection,
+    decode: Callable[[Frame], Any],
+    load_type: type,
+    loader: Loader,
+    failure: Failure,
+) -> int:
+    encode = msgspec.msgpack.Encoder().encode
+    answer: Callable[[Any], msgspec.Struct] | None = None
+    while True:
+        for frame in connection.receive(wait=True):
+            try:
+                message = decode(frame)
+                if isinstance(message, Stop):
+                    return 0
+                if isinstance(message, load_type):
+                    load = cast(ModelLoad, message)
+                    try:
+                        ready, answer = loader(load)
+                    except Exception as error:
+                        connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
+                        return 1
+                    _limit_memory(load.memory_limit)
+                    connection.send(encode(ready))
+                    continue
+                assert answer is not None
+                answered = encode(answer(message))
+            except ParentGone:
+                raise
+            except Exception as error:
+                connection.send(encode(Log(logging.ERROR, _LOGGER, _described(error))))
+                answered = encode(failure(_reason(error)))
+            connection.send(answered)
+
+
+def _reason(error: Exception) -> str:
+    """For the client."""
+    if isinstance(error, MemoryError):
+        return "the request needs too much memory"
+    if isinstance(error, RecursionError):
+        return "the request has values nested too deeply"
+    if isinstance(error, UnicodeError):
+        return "the request has a text that is not Unicode (half of a surrogate pair)"
+    return "the request cannot be handled"
+
+
+def _described(error: Exception) -> str:
+    """For the log: the kind and the place, not the text, which may have words of the client's."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        place = f" in {frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}:{line})"
+    return f"a request failed: {type(error).__name__}{place}"
+
+
+def _limit_memory(further_bytes: int) -> None:
+    """Let this process grow by so much and no more, where the system can do that."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[0])
+    limit = pages * resource.getpagesize() + further_bytes
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,0 +1,1 @@
+"""From tokens to answers: choices, usage, finish reasons, log-probabilities."""

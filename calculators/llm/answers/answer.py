@@ -1,0 +1,236 @@
+"""`Answer`: one request being answered, from the engine's tokens to text for the client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter_ns
+
+import msgspec
+
+from calculators.llm.answers.answer_writer import AnswerWriter
+from calculators.llm.answers.choice_output import ChoiceOutput, OutputDelta
+from calculators.llm.answers.finish_reason import FinishReason, finish_reason
+from calculators.llm.answers.response import AnswerChoice, Verbose
+from calculators.llm.answers.token_logprob import TokenLogprob
+from calculators.llm.answers.usage import Usage
+from calculators.llm.engine.engine import Generation, Part
+from calculators.llm.engine.messages import Tokens
+from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.llm.text.choice_text import ScoredToken
+from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import GenerationRecord
+
+_SEED_RANGE = 2**32
+
+
+class Answer:
+    """The choices of one request as their tokens come.
+
+    Args:
+        outputs: per choice that the engine makes, prompt by prompt.
+        pieces: the bytes of each token, for log-probabilities.
+        prompt_tokens: of all prompts.
+        record: is told when tokens come, and how it ends.
+        written: what is told the raw text of each choice, for the record; empty without.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        writer: AnswerWriter,
+        generation: Generation,
+        outputs: Sequence[ChoiceOutput],
+        *,
+        pieces: Sequence[bytes],
+        prompt_tokens: int,
+        record: GenerationRecord | None = None,
+        written: Sequence[Verbose] = (),
+    ) -> None:
+        self._writer = writer
+        self._generation = generation
+        self._outputs = outputs
+        self._pieces = pieces
+        self._prompt_tokens = prompt_tokens
+        self._record = record
+        self._written = written
+        # Where all choices of a prompt would be equal the engine makes one for them.
+        copies = request.n // request.settings.num_return_sequences
+        #: Per choice of the engine the choices of the answer.
+        self._targets = [
+            list(range(number * copies, (number + 1) * copies)) for number in range(len(outputs))
+        ]
+        self._open = set(range(len(outputs)))
+        self._has_begun = False
+        #: One choice without probabilities, as nearly all requests are.
+        self._is_plain = (
+            self._targets == [[0]]
+            and not writer.wants_logprobs
+            and not request.settings.echo
+            and outputs[0].is_plain
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Has every choice ended?"""
+        return not self._open
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self._generation.cancel()
+        self._note_end()
+
+    async def whole(self) -> str:
+        """The body of a unary answer."""
+        choices = [
+            AnswerChoice(logprobs=[] if self._writer.wants_logprobs else None)
+            for targets in self._targets
+            for _ in targets
+        ]
+        while self._open:
+            for number, tokens in _merged(await self._generation.read()):
+                gain, reason = await self._take(number, tokens)
+                logprobs = self._logprobs(gain.tokens)
+                for target in self._targets[number]:
+                    choice = choices[target]
+                    choice.events += gain.events
+                    if choice.logprobs is not None and logprobs is not None:
+                        choice.logprobs += logprobs
+                    if reason is not None:
+                        choice.finish_reason = reason
+                        choice.stop_string = self._outputs[number].stop_string
+        return self._writer.whole(choices, self._usage())
+
+    async def events(self) -> str:
+        """The events of what is new, as text; waits for it. "" when there is nothing to show.
+
+        Raises:
+            RequestError: what the endpoint has no events of its own for.
+        """
+        writer = self._writer
+        try:
+            gained = await self._generation.read()
+        except RequestError as error:
+            ending = writer.failure(error) if self._has_begun else ""
+            if not ending:
+                raise
+            self._open.clear()
+            return ending
+        if self._is_plain and self._has_begun and len(gained) == 1:
+            tokens = gained[0][1]
+            if tokens.finish_reason is None and 0 in self._open:
+                events = await self._outputs[0].feed_plain(tokens.token_ids)
+                return writer.more(0, events, None) if events else ""
+        written: list[str] = []
+        if not self._has_begun:
+            self._has_begun = True
+            written.append(writer.start(self._usage()))
+            written += [writer.begin(target) for targets in self._targets for target in targets]
+        for number, tokens in gained if len(gained) == 1 else _merged(gained):
+            gain, reason = await self._take(number, tokens)
+            if gain.events or gain.tokens:
+                logprobs = self._logprobs(gain.tokens)
+                for target in self._targets[number]:
+                    written.append(writer.more(target, gain.events, logprobs))
+            if reason is not None:
+                stop_string = self._outputs[number].stop_string
+                for target in self._targets[number]:
+                    written.append(writer.finish(target, reason, stop_string))
+        if not self._open:
+            written.append(writer.end(self._usage()))
+        return "".join(written)
+
+    async def _take(self, number: int, tokens: Tokens) -> tuple[OutputDelta, FinishReason | None]:
+        """What tokens of a choice make, and why it ended if it did."""
+        if number not in self._open:
+            return OutputDelta(()), None
+        record = self._record
+        if record is not None and not record.first_token:
+            record.first_token = perf_counter_ns()
+        output = self._outputs[number]
+        # With images only the engine knows, and only at the end.
+        self._prompt_tokens = max(self._prompt_tokens, tokens.prompt_tokens)
+        scores = tokens.logprobs if self._writer.wants_logprobs else ()
+        gain = await output.feed(tokens.token_ids, scores)
+        ended: str | None = tokens.finish_reason
+        if output.is_stopped:
+            ended = "stop"
+        elif ended is not None:
+            rest = await output.finish()
+            gain = OutputDelta([*gain.events, *rest.events], [*gain.tokens, *rest.tokens])
+        if ended is None:
+            return gain, None
+        self._open.discard(number)
+        if tokens.finish_reason is None:
+            # A stop string, of which the engine does not know.
+            self._generation.cancel_choice(number)
+        reason = finish_reason(ended)
+        if reason is FinishReason.STOP and output.calls:
+            reason = FinishReason.TOOL_CALLS
+        if record is not None:
+            record.finish_reasons += [reason.value] * len(self._targets[number])
+            if not self._open:
+                self._note_end()
+        return gain, reason
+
+    def _note_end(self) -> None:
+        record = self._record
+        if record is None or record.ended:
+            return
+        record.ended = perf_counter_ns()
+        usage = self._usage()
+        record.prompt_tokens = usage.prompt_tokens
+        record.completion_tokens = usage.completion_tokens
+        record.answers = [text.content for text in self._written]
+
+    def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
+        if not self._writer.wants_logprobs:
+            return None
+        scored: list[TokenLogprob] = []
+        for token in tokens:
+            known = token.token_id < len(self._pieces)
+            piece = self._pieces[token.token_id] if known else b""
+            scored.append(TokenLogprob(piece.decode(errors="replace"), piece, token.logprob))
+        return scored
+
+    def _usage(self) -> Usage:
+        made, thought, thinks = 0, 0, False
+        for output, targets in zip(self._outputs, self._targets, strict=True):
+            made += output.completion_tokens * len(targets)
+            if output.reasoning_tokens is not None:
+                thinks = True
+                thought += output.reasoning_tokens * len(targets)
+        return Usage(self._prompt_tokens, made, reasoning_tokens=thought if thinks else None)
+
+
+def parts_of(prompt: Part) -> list[Part]:
+    """What the engine is given for one prompt: a request, or one per sample.
+
+    Its own parallel sampling would share the prompt's cache, but shows nothing before all are done
+    (openvino-genai 2026.4). So each sample is a request, with a seed of its own. It does not get
+    the stop strings either: it stops before one that ends in a space is complete, and text is cut
+    here in any case. Only beam search, which shows nothing before its end, has to know them.
+    """
+    settings = prompt.settings
+    if settings.num_beams > 1:
+        return [prompt]
+    seed = settings.rng_seed
+    return [
+        prompt._replace(
+            settings=msgspec.structs.replace(
+                settings,
+                num_return_sequences=1,
+                stop_strings=(),
+                rng_seed=None if seed is None else (seed + number) % _SEED_RANGE,
+            )
+        )
+        for number in range(settings.num_return_sequences)
+    ]
+
+
+def _merged(gained: Sequence[tuple[int, Tokens]]) -> list[tuple[int, Tokens]]:
+    """One entry per choice, in the order of their first tokens."""
+    by_choice: dict[int, Tokens] = {}
+    for number, tokens in gained:
+        before = by_choice.get(number)
+        by_choice[number] = tokens if before is None else before.followed_by(tokens)
+    return list(by_choice.items())

@@ -1,0 +1,146 @@
+"""`Blocks`: the output of a choice as a row of blocks, each of one kind, one after the other.
+
+Both OpenAI's responses and Anthropic's messages are written so: reasoning, text and calls each have
+a place of their own, which is opened once, grows, and is closed before the next one opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from calculators.llm.answers.response import AnswerChoice
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+
+
+class Kind(Enum):
+    """What a block holds."""
+
+    REASONING = auto()
+    CONTENT = auto()
+    CALL = auto()
+
+
+class Block:
+    """One of them.
+
+    Attributes:
+        index: its place among the blocks.
+        name: of the tool that is called; so is ``call_id``.
+    """
+
+    __slots__ = ("_pieces", "call_id", "index", "kind", "name")
+
+    def __init__(self, kind: Kind, index: int, name: str = "", call_id: str = "") -> None:
+        self.kind = kind
+        self.index = index
+        self.name = name
+        self.call_id = call_id
+        self._pieces: list[str] = []
+
+    def add(self, text: str) -> None:
+        """More of it."""
+        self._pieces.append(text)
+
+    @property
+    def text(self) -> str:
+        """All of it so far; of a call the arguments."""
+        return "".join(self._pieces)
+
+
+class Opened(NamedTuple):
+    """A block begins."""
+
+    block: Block
+
+
+class BlockDelta(NamedTuple):
+    """The open block has more text."""
+
+    block: Block
+    text: str
+
+
+class Closed(NamedTuple):
+    """The open block is complete, or as complete as it gets: ``is_cut``."""
+
+    block: Block
+    is_cut: bool = False
+
+
+Step = Opened | BlockDelta | Closed
+
+
+class Blocks:
+    """Makes blocks of events.
+
+    White space alone opens no block: models write it between reasoning, answer and calls, and
+    Anthropic's clients may not send such a block back. It goes in front of what follows it in kind.
+    """
+
+    __slots__ = ("_blank", "_blank_kind", "count", "open")
+
+    def __init__(self) -> None:
+        #: The block that can grow.
+        self.open: Block | None = None
+        #: Blocks so far.
+        self.count = 0
+        self._blank: list[str] = []
+        self._blank_kind = Kind.CONTENT
+
+    def add(self, event: OutputEvent) -> Sequence[Step]:
+        """What an event does."""
+        match event:
+            case Content(text):
+                return self._grow(Kind.CONTENT, text)
+            case Reasoning(text):
+                return self._grow(Kind.REASONING, text)
+            case Arguments(text):
+                block = self.open
+                assert block is not None
+                assert block.kind is Kind.CALL
+                block.add(text)
+                return (BlockDelta(block, text),)
+            case ToolCall(name, call_id):
+                return self._begin(Kind.CALL, name, call_id)
+
+    def begin_content(self) -> Sequence[Step]:
+        """An empty block of text, for an answer that has to have one."""
+        return self._begin(Kind.CONTENT)
+
+    def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
+        """Nothing follows. ``is_cut``: more would have, had there been room."""
+        block, self.open = self.open, None
+        return () if block is None else (Closed(block, is_cut),)
+
+    def _grow(self, kind: Kind, text: str) -> Sequence[Step]:
+        block = self.open
+        if block is not None and block.kind is kind:
+            block.add(text)
+            return (BlockDelta(block, text),)
+        if self._blank_kind is not kind:
+            self._blank, self._blank_kind = [], kind
+        self._blank.append(text)
+        if text.isspace():
+            return ()
+        text = "".join(self._blank)
+        steps = self._begin(kind)
+        block = steps[-1].block
+        block.add(text)
+        return [*steps, BlockDelta(block, text)]
+
+    def _begin(self, kind: Kind, name: str = "", call_id: str = "") -> Sequence[Step]:
+        steps: list[Step] = [*self.finish()]
+        self.open = Block(kind, self.count, name, call_id)
+        self.count += 1
+        self._blank = []
+        steps.append(Opened(self.open))
+        return steps
+
+
+def blocks_of(choice: AnswerChoice) -> list[Block]:
+    """The blocks of a whole answer."""
+    blocks = Blocks()
+    steps = [step for event in choice.events for step in blocks.add(event)]
+    return [step.block for step in steps if isinstance(step, Opened)]

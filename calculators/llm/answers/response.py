@@ -1,0 +1,135 @@
+"""What all answers have in common: an identity, written once and reused for every event."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from calculators.llm.answers.finish_reason import FinishReason
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.token_logprob import TokenLogprob
+from calculators.llm.answers.usage import Usage
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+
+#: The last event of every stream.
+DONE: Final = "data: [DONE]\n\n"
+_END: Final = "}\n\n"
+
+
+def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
+    """An id of 128 random bits, ``chatcmpl-...``."""
+    return f"{prefix}-{uuid.uuid4().hex}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """What one answer says of itself in its body, or in each of its events.
+
+    Attributes:
+        id: see `new_response_id`.
+        model: as the client named it.
+        created: seconds since 1970; now, unless given.
+        system_fingerprint: changes when the same request may be answered differently.
+    """
+
+    id: str
+    model: str
+    created: int = field(default_factory=lambda: int(time.time()))
+    system_fingerprint: str | None = None
+
+    def json(self, kind: str) -> str:
+        """The members, with ``object``, as JSON without braces."""
+        fingerprint = "null" if self.system_fingerprint is None else quote(self.system_fingerprint)
+        return (
+            f'"id":{quote(self.id)},"object":"{kind}","created":{self.created}'
+            f',"model":{quote(self.model)},"system_fingerprint":{fingerprint}'
+        )
+
+
+@dataclass(slots=True)
+class MadeCall:
+    """A call of a tool; ``arguments`` is the text of a JSON object, as far as the model got."""
+
+    call_id: str
+    name: str
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class AnswerChoice:
+    """One answer of a whole response.
+
+    Attributes:
+        events: what it consists of, in order; with the prompt when that is echoed.
+        logprobs: None is not asked for.
+        stop_string: the one that ended it, if one did.
+    """
+
+    events: list[OutputEvent] = field(default_factory=list)
+    finish_reason: FinishReason = FinishReason.STOP
+    logprobs: list[TokenLogprob] | None = None
+    stop_string: str | None = None
+
+    @property
+    def content(self) -> str:
+        """All that is said to the user."""
+        return "".join([event.text for event in self.events if isinstance(event, Content)])
+
+    @property
+    def reasoning(self) -> str:
+        """All that was thought."""
+        return "".join([event.text for event in self.events if isinstance(event, Reasoning)])
+
+    @property
+    def tool_calls(self) -> list[MadeCall]:
+        """The calls, in order."""
+        calls: list[MadeCall] = []
+        for event in self.events:
+            if isinstance(event, ToolCall):
+                calls.append(MadeCall(event.call_id, event.name))
+            elif isinstance(event, Arguments):
+                calls[-1].arguments += event.text
+        return calls
+
+
+@dataclass(slots=True)
+class Verbose:
+    """What ``--verbose_response`` shows: the prompt as the model got it, and the raw text it wrote.
+
+    ``content``: of the first choice, special tokens included; complete when that has ended.
+    """
+
+    prompt: str
+    content: str = ""
+
+    @property
+    def json(self) -> str:
+        """The member ``__verbose`` after others."""
+        return f',"__verbose":{{"prompt":{quote(self.prompt)},"content":{quote(self.content)}}}'
+
+
+class EventFrame:
+    """The constant text around the one choice that an event carries.
+
+    Attributes:
+        opening: up to the choice's index.
+        closing: from the end of the choice, with the ``usage`` of null that stands in every event
+            of a stream whose last one says it.
+    """
+
+    __slots__ = ("_head", "closing", "opening")
+
+    def __init__(self, head: ResponseHead, kind: str, *, include_usage: bool) -> None:
+        self._head = head.json(kind)
+        self.opening = f'data: {{{self._head},"choices":[{{"index":'
+        self.closing = ('}],"usage":null' if include_usage else "}]") + _END
+
+    def closing_with(self, verbose: Verbose) -> str:
+        """`closing` of the event that shows prompt and raw text."""
+        return f"{self.closing.removesuffix(_END)}{verbose.json}{_END}"
+
+    def usage(self, usage: Usage) -> str:
+        """The event with the usage; it has no choices."""
+        return f'data: {{{self._head},"choices":[],"usage":{usage.json}}}\n\n'

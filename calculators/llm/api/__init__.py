@@ -1,0 +1,1 @@
+"""The APIs over a language model: OpenAI and Anthropic bodies in, JSON and events out."""

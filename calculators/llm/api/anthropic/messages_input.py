@@ -1,0 +1,220 @@
+"""``system`` and ``messages`` of an Anthropic request, as messages for the template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from calculators.llm.requests.media import MediaCheck
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests import fields
+
+
+def read_messages(
+    body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck
+) -> list[dict[str, Any]]:
+    """The conversation. A turn of the user with results of tools becomes several messages.
+
+    ``media`` is told of images.
+
+    Raises:
+        RequestError: ``param`` is the place, such as ``messages[2].content[0].text``.
+    """
+    value = body.get("messages")
+    if value is None:
+        raise fields.missing("messages", "the conversation, an array of messages")
+    if not isinstance(value, list):
+        raise fields.wrong_type("messages", "an array", value)
+    if not value:
+        raise fields.invalid("messages", "expected at least one message")
+    if len(value) > limits.max_messages:
+        raise fields.invalid(
+            "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
+        )
+    conversation = _Conversation(media)
+    if body.get("system") is not None:
+        conversation.add_text("system", body["system"], "system")
+    for place, message in enumerate(value):
+        conversation.add(message, f"messages[{place}]")
+    if not conversation.messages:
+        raise fields.invalid("messages", "nothing is said in any of them")
+    if conversation.messages[-1]["role"] == "assistant":
+        raise fields.invalid(
+            "messages", "the last one is the assistant's, and to go on from there is not supported"
+        )
+    return conversation.messages
+
+
+class _Conversation:
+    def __init__(self, media: MediaCheck) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._media = media
+
+    def add(self, message: object, path: str) -> None:
+        if not isinstance(message, dict):
+            raise fields.wrong_type(path, "an object", message)
+        role = fields.string(message, "role", f"{path}.role")
+        if role is None:
+            raise fields.missing(f"{path}.role")
+        content = message.get("content")
+        path = f"{path}.content"
+        if content is None:
+            raise fields.missing(path)
+        match role:
+            case "user":
+                self._add_user(content, path)
+            case "assistant":
+                self._add_assistant(content, path)
+            case "system":
+                self.add_text(role, content, path)
+            case _:
+                raise fields.invalid(
+                    path.removesuffix("content") + "role",
+                    f'{fields.describe(role)} is none of "user", "assistant", "system"',
+                )
+
+    def add_text(self, role: str, content: object, path: str) -> None:
+        """A message of nothing but text."""
+        if not isinstance(content, str):
+            blocks = _blocks(content, path)
+            for block, kind, place in blocks:
+                if kind != "text":
+                    raise _unknown(kind, place, "text")
+                _string(block, "text", place)
+            content = _joined([_text(block["text"]) for block, _, _ in blocks])
+        if content:
+            self.messages.append({"role": role, "content": content})
+
+    def _add_user(self, content: object, path: str) -> None:
+        if isinstance(content, str):
+            self.messages.append({"role": "user", "content": content})
+            return
+        parts: list[dict[str, Any]] = []
+        blocks = _blocks(content, path)
+        if not blocks:
+            raise fields.invalid(path, "expected at least one block")
+        for block, kind, place in blocks:
+            if kind != "tool_result":
+                parts.append(self._part(block, kind, place, "text", "image", "tool_result"))
+                continue
+            if parts:
+                self.messages.append({"role": "user", "content": _joined(parts)})
+                parts = []
+            self._add_result(block, place)
+        if parts:
+            self.messages.append({"role": "user", "content": _joined(parts)})
+
+    def _add_result(self, block: dict[str, Any], path: str) -> None:
+        call_id = _string(block, "tool_use_id", path)
+        content = block.get("content")
+        parts: list[dict[str, Any]] = []
+        if fields.boolean(block, "is_error", f"{path}.is_error"):
+            # Templates know no other way to tell.
+            parts.append(_text("Error:"))
+        if isinstance(content, str):
+            parts.append(_text(content))
+        elif content is not None:
+            path = f"{path}.content"
+            parts += [self._part(*each, "text", "image") for each in _blocks(content, path)]
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": _joined(parts)})
+
+    def _add_assistant(self, content: object, path: str) -> None:
+        if isinstance(content, str):
+            self.messages.append({"role": "assistant", "content": content})
+            return
+        parts: list[dict[str, Any]] = []
+        reasoning: list[str] = []
+        calls: list[dict[str, Any]] = []
+        for block, kind, place in _blocks(content, path):
+            match kind:
+                case "text":
+                    parts.append(_text(_string(block, "text", place)))
+                case "thinking":
+                    reasoning.append(_string(block, "thinking", place))
+                case "redacted_thinking":
+                    pass  # only who wrote it can read it
+                case "tool_use":
+                    calls.append(_call(block, place))
+                case _:
+                    raise _unknown(kind, place, "text", "thinking", "tool_use")
+        message: dict[str, Any] = {"role": "assistant", "content": _joined(parts)}
+        if any(reasoning):
+            message["reasoning_content"] = "\n".join(filter(None, reasoning))
+        if calls:
+            message["tool_calls"] = calls
+        self.messages.append(message)
+
+    def _part(self, block: dict[str, Any], kind: str, path: str, *known: str) -> dict[str, Any]:
+        match kind:
+            case "text":
+                return _text(_string(block, "text", path))
+            case "image":
+                url = _image_url(block, path)
+                self._media.image(path, url, "source")
+                return {"type": "image_url", "image_url": {"url": url}}
+            case _:
+                raise _unknown(kind, path, *known)
+
+
+def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]:
+    """Each block with its type and its place."""
+    if not isinstance(content, list):
+        raise fields.wrong_type(path, "a string or an array of blocks", content)
+    blocks = []
+    for number, block in enumerate(content):
+        place = f"{path}[{number}]"
+        if not isinstance(block, dict):
+            raise fields.wrong_type(place, "an object", block)
+        blocks.append((block, _string(block, "type", place), place))
+    return blocks
+
+
+def _image_url(block: dict[str, Any], path: str) -> str:
+    path = f"{path}.source"
+    source = fields.json_object(block, "source", path)
+    if source is None:
+        raise fields.missing(path)
+    match _string(source, "type", path):
+        case "url":
+            return _string(source, "url", path)
+        case "base64":
+            media_type = _string(source, "media_type", path)
+            return f"data:{media_type};base64,{_string(source, 'data', path)}"
+        case kind:
+            raise _unknown(kind, path, "base64", "url")
+
+
+def _call(block: dict[str, Any], path: str) -> dict[str, Any]:
+    arguments = fields.json_object(block, "input", f"{path}.input")
+    if arguments is None:
+        raise fields.missing(f"{path}.input")
+    written = json.dumps(arguments, ensure_ascii=False)
+    function = {"name": _string(block, "name", path), "arguments": written}
+    return {"id": _string(block, "id", path), "type": "function", "function": function}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Content: a text for one part or none, else the parts."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
+    return parts
+
+
+def _string(value: Mapping[str, Any], name: str, path: str) -> str:
+    text = fields.string(value, name, f"{path}.{name}")
+    if text is None:
+        raise fields.missing(f"{path}.{name}")
+    return text
+
+
+def _unknown(kind: str, path: str, *known: str) -> Exception:
+    words = ", ".join(f'"{word}"' for word in known)
+    return fields.invalid(f"{path}.type", f"{fields.describe(kind)} is not supported here: {words}")

@@ -1,0 +1,172 @@
+"""Answers of ``/messages``, whole and as events."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Final, Never
+
+from calculators.llm.answers.blocks import (
+    Block,
+    BlockDelta,
+    Blocks,
+    Closed,
+    Kind,
+    Opened,
+    Step,
+    blocks_of,
+)
+from calculators.llm.answers.finish_reason import FinishReason
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.response import AnswerChoice, Verbose
+from calculators.llm.answers.token_logprob import TokenLogprob
+from calculators.llm.answers.usage import Usage
+from calculators.llm.api.anthropic.messages_request import MessagesRequest
+from calculators.llm.parsers.events import OutputEvent, Reasoning
+from calculators.requests.http_payload import RequestError
+
+_STOP_REASONS: Final = {
+    FinishReason.STOP: "end_turn",
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.TOOL_CALLS: "tool_use",
+    FinishReason.CONTENT_FILTER: "refusal",
+}
+
+_DELTAS: Final = {
+    Kind.REASONING: '"thinking_delta","thinking":',
+    Kind.CONTENT: '"text_delta","text":',
+    Kind.CALL: '"input_json_delta","partial_json":',
+}
+
+
+class MessagesAnswerWriter:
+    """An `AnswerWriter` of one message.
+
+    The input of a call is streamed as the model writes it. In a whole answer it has to be an
+    object; arguments that are none, because the model broke off or wrote something else, are given
+    as ``{"INVALID_JSON": text}``, which is how Anthropic has clients show such arguments to the
+    model. No tool takes that for what it expects, and nothing is lost; an empty object would
+    be a call that nobody made.
+    """
+
+    __slots__ = ("_blocks", "_ending", "_head", "_shows_thinking", "_verbose", "wants_logprobs")
+
+    def __init__(self, request: MessagesRequest, verbose: Verbose | None = None) -> None:
+        self.wants_logprobs = False
+        self._head = (
+            f'{{"id":"msg_{uuid.uuid4().hex}","type":"message","role":"assistant"'
+            f',"model":{quote(request.model)}'
+        )
+        self._shows_thinking = request.shows_thinking
+        self._verbose = verbose
+        self._blocks = Blocks()
+        self._ending = _ending(None, None)
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        choice = choices[0]
+        blocks = [
+            _whole_block(block)
+            for block in blocks_of(choice)
+            if self._shows_thinking or block.kind is not Kind.REASONING
+        ]
+        ending = _ending(choice.finish_reason, choice.stop_string)
+        verbose = "" if self._verbose is None else self._verbose.json
+        content = ",".join(blocks)
+        return f'{self._head},"content":[{content}],{ending},"usage":{_usage(usage)}{verbose}}}'
+
+    def start(self, usage: Usage) -> str:
+        message = f'{self._head},"content":[],{self._ending},"usage":{_usage(usage)}}}'
+        return _event("message_start", f'"message":{message}')
+
+    def begin(self, index: int) -> str:
+        return ""
+
+    def more(
+        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        if not self._shows_thinking:
+            events = [event for event in events if not isinstance(event, Reasoning)]
+        return "".join([_written(step) for event in events for step in self._blocks.add(event)])
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        """``stop_string``: the one of the request's that ended it."""
+        self._ending = _ending(reason, stop_string)
+        return "".join(map(_written, self._blocks.finish()))
+
+    def end(self, usage: Usage) -> str:
+        verbose = "" if self._verbose is None else self._verbose.json
+        members = f'"delta":{{{self._ending}}},"usage":{_usage(usage)}{verbose}'
+        return _event("message_delta", members) + _event("message_stop")
+
+    def failure(self, error: RequestError) -> str:
+        return ""  # the front knows the form, and the request's id
+
+
+def _written(step: Step) -> str:
+    match step:
+        case BlockDelta(block, text):
+            return _event(
+                "content_block_delta",
+                f'"index":{block.index},"delta":{{"type":{_DELTAS[block.kind]}{quote(text)}}}',
+            )
+        case Opened(block):
+            started = _block(block, "", "{}")
+            return _event("content_block_start", f'"index":{block.index},"content_block":{started}')
+        case Closed(block):
+            return _event("content_block_stop", f'"index":{block.index}')
+
+
+def _event(kind: str, members: str = "") -> str:
+    return f'event: {kind}\ndata: {{"type":"{kind}"{"," if members else ""}{members}}}\n\n'
+
+
+def _whole_block(block: Block) -> str:
+    text = block.text
+    return _block(block, text, _input(text) if block.kind is Kind.CALL else "")
+
+
+def _block(block: Block, text: str, call_input: str) -> str:
+    match block.kind:
+        case Kind.REASONING:
+            return f'{{"type":"thinking","thinking":{quote(text)},"signature":""}}'
+        case Kind.CONTENT:
+            return f'{{"type":"text","text":{quote(text)}}}'
+        case Kind.CALL:
+            return (
+                f'{{"type":"tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
+                f',"input":{call_input}}}'
+            )
+
+
+def _input(arguments: str) -> str:
+    """The input of a call, as JSON."""
+    if not arguments.strip():
+        return "{}"
+    try:
+        value = json.loads(arguments, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        value = None
+    return arguments if isinstance(value, dict) else f'{{"INVALID_JSON":{quote(arguments)}}}'
+
+
+def _refuse(name: str) -> Never:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _ending(reason: FinishReason | None, stop_string: str | None) -> str:
+    """How it ended, as members."""
+    if reason is None:
+        return '"stop_reason":null,"stop_sequence":null'
+    if reason is FinishReason.STOP and stop_string is not None:
+        return f'"stop_reason":"stop_sequence","stop_sequence":{quote(stop_string)}'
+    return f'"stop_reason":"{_STOP_REASONS[reason]}","stop_sequence":null'
+
+
+def _usage(usage: Usage) -> str:
+    """What came out of a cache is counted apart."""
+    cached = usage.cached_tokens or 0
+    return (
+        f'{{"input_tokens":{usage.prompt_tokens - cached},"cache_creation_input_tokens":0'
+        f',"cache_read_input_tokens":{cached},"output_tokens":{usage.completion_tokens}}}'
+    )

@@ -1,0 +1,149 @@
+"""Answers of ``/chat/completions``, whole and as events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculators.llm.answers.finish_reason import FinishReason
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.response import (
+    DONE,
+    AnswerChoice,
+    EventFrame,
+    MadeCall,
+    ResponseHead,
+    Verbose,
+)
+from calculators.llm.answers.token_logprob import TokenLogprob, chat_logprobs_json
+from calculators.llm.answers.usage import Usage
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.requests.http_payload import RequestError
+
+
+class ChatAnswerWriter:
+    """An `AnswerWriter`. Every event is a chunk of its own.
+
+    ``reasoning_content`` and the order of a call's deltas (id and name first, with empty arguments)
+    are what clients of OpenVINO Model Server, vLLM and OpenAI know.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_closing",
+        "_frame",
+        "_head",
+        "_include_usage",
+        "_openings",
+        "_rest",
+        "_verbose",
+        "wants_logprobs",
+    )
+
+    def __init__(
+        self,
+        head: ResponseHead,
+        *,
+        n: int = 1,
+        include_usage: bool = False,
+        wants_logprobs: bool = False,
+        verbose: Verbose | None = None,
+    ) -> None:
+        self.wants_logprobs = wants_logprobs
+        self._head = head
+        self._include_usage = include_usage
+        self._verbose = verbose
+        self._frame = frame = EventFrame(head, "chat.completion.chunk", include_usage=include_usage)
+        self._openings = [f'{frame.opening}{index},"delta":{{' for index in range(n)]
+        self._closing = frame.closing
+        # Of nearly every event: all that follows the text.
+        self._rest = f'}},"logprobs":null,"finish_reason":null{frame.closing}'
+        #: Per choice the calls begun.
+        self._calls = [0] * n
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        """The body. Content is a string and calls are an array also when there are none."""
+        written = ",".join(
+            f'{{"index":{index},"message":{_message(choice)}'
+            f',"logprobs":{_logprobs(choice.logprobs)}'
+            f',"finish_reason":"{choice.finish_reason}"}}'
+            for index, choice in enumerate(choices)
+        )
+        head = self._head.json("chat.completion")
+        verbose = "" if self._verbose is None else self._verbose.json
+        return f'{{{head},"choices":[{written}],"usage":{usage.json}{verbose}}}'
+
+    def start(self, usage: Usage) -> str:
+        return ""
+
+    def begin(self, index: int) -> str:
+        return f'{self._openings[index]}"role":"assistant","content":""{self._rest}'
+
+    def more(
+        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        if logprobs is None:
+            opening, rest = self._openings[index], self._rest
+            return "".join([opening + self._delta(index, event) + rest for event in events])
+        # The tokens' probabilities go with the first of what they made.
+        if not events:
+            events = [Content("")]
+        chunks = []
+        shown = chat_logprobs_json(logprobs)
+        for event in events:
+            chunks.append(
+                f'{self._openings[index]}{self._delta(index, event)}}},"logprobs":{shown}'
+                f',"finish_reason":null{self._closing}'
+            )
+            shown = "null"
+        return "".join(chunks)
+
+    def _delta(self, index: int, event: OutputEvent) -> str:
+        match event:
+            case Content(text):
+                return '"content":' + quote(text)
+            case Reasoning(text):
+                return '"reasoning_content":' + quote(text)
+            case Arguments(text):
+                number = self._calls[index] - 1
+                return (
+                    f'"tool_calls":[{{"index":{number},"function":{{"arguments":{quote(text)}}}}}]'
+                )
+            case ToolCall(name, call_id):
+                number = self._calls[index]
+                self._calls[index] = number + 1
+                return (
+                    f'"tool_calls":[{{"index":{number},"id":{quote(call_id)},"type":"function"'
+                    f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
+                )
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        closing = self._closing
+        if self._verbose is not None:
+            closing = self._frame.closing_with(self._verbose)
+        return f'{self._openings[index]}}},"logprobs":null,"finish_reason":"{reason}"{closing}'
+
+    def end(self, usage: Usage) -> str:
+        return self._frame.usage(usage) + DONE if self._include_usage else DONE
+
+    def failure(self, error: RequestError) -> str:
+        return ""
+
+
+def _message(choice: AnswerChoice) -> str:
+    reasoning = f',"reasoning_content":{quote(choice.reasoning)}' if choice.reasoning else ""
+    calls = ",".join(map(_call, choice.tool_calls))
+    return (
+        f'{{"role":"assistant","content":{quote(choice.content)}{reasoning}'
+        f',"refusal":null,"tool_calls":[{calls}]}}'
+    )
+
+
+def _call(call: MadeCall) -> str:
+    return (
+        f'{{"id":{quote(call.call_id)},"type":"function","function":{{"name":{quote(call.name)}'
+        f',"arguments":{quote(call.arguments)}}}}}'
+    )
+
+
+def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
+    return "null" if tokens is None else chat_logprobs_json(tokens)

@@ -1,0 +1,105 @@
+"""Answers of ``/completions``, whole and as events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculators.llm.answers.finish_reason import FinishReason
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.response import DONE, AnswerChoice, EventFrame, ResponseHead, Verbose
+from calculators.llm.answers.token_logprob import (
+    TokenLogprob,
+    characters_started,
+    completion_logprobs_json,
+)
+from calculators.llm.answers.usage import Usage
+from calculators.llm.parsers.events import Content, OutputEvent
+from calculators.requests.http_payload import RequestError
+
+#: Whole answers and events say the same.
+_OBJECT = "text_completion"
+
+
+class CompletionAnswerWriter:
+    """An `AnswerWriter` of plain text; the choices are numbered prompt by prompt."""
+
+    __slots__ = (
+        "_closing",
+        "_frame",
+        "_head",
+        "_include_usage",
+        "_offsets",
+        "_openings",
+        "_rest",
+        "_top_logprobs",
+        "_verbose",
+        "wants_logprobs",
+    )
+
+    def __init__(
+        self,
+        head: ResponseHead,
+        *,
+        choices: int = 1,
+        include_usage: bool = False,
+        logprobs: int | None = None,
+        verbose: Verbose | None = None,
+    ) -> None:
+        """``logprobs``: None is without, 1 repeats each token as the top one of its place."""
+        self.wants_logprobs = logprobs is not None
+        self._head = head
+        self._include_usage = include_usage
+        self._verbose = verbose
+        self._frame = frame = EventFrame(head, _OBJECT, include_usage=include_usage)
+        self._openings = [f'{frame.opening}{index},"text":' for index in range(choices)]
+        self._closing = frame.closing
+        self._rest = f',"logprobs":null,"finish_reason":null{frame.closing}'
+        self._top_logprobs = bool(logprobs)
+        self._offsets = [0] * choices
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        written = ",".join(
+            f'{{"index":{index},"text":{quote(choice.content)}'
+            f',"logprobs":{self._whole_logprobs(choice)}'
+            f',"finish_reason":"{choice.finish_reason}"}}'
+            for index, choice in enumerate(choices)
+        )
+        verbose = "" if self._verbose is None else self._verbose.json
+        return f'{{{self._head.json(_OBJECT)},"choices":[{written}],"usage":{usage.json}{verbose}}}'
+
+    def _whole_logprobs(self, choice: AnswerChoice) -> str:
+        if choice.logprobs is None:
+            return "null"
+        return completion_logprobs_json(choice.logprobs, top=self._top_logprobs)
+
+    def start(self, usage: Usage) -> str:
+        return ""
+
+    def begin(self, index: int) -> str:
+        return ""
+
+    def more(
+        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        text = "".join([event.text for event in events if isinstance(event, Content)])
+        if logprobs is None:
+            return self._openings[index] + quote(text) + self._rest
+        offset = self._offsets[index]
+        self._offsets[index] = offset + sum(map(characters_started, logprobs))
+        written = completion_logprobs_json(logprobs, top=self._top_logprobs, first_offset=offset)
+        return (
+            f'{self._openings[index]}{quote(text)},"logprobs":{written}'
+            f',"finish_reason":null{self._closing}'
+        )
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        closing = self._closing
+        if self._verbose is not None:
+            closing = self._frame.closing_with(self._verbose)
+        return f'{self._openings[index]}"","logprobs":null,"finish_reason":"{reason}"{closing}'
+
+    def end(self, usage: Usage) -> str:
+        return self._frame.usage(usage) + DONE if self._include_usage else DONE
+
+    def failure(self, error: RequestError) -> str:
+        return ""

@@ -1,0 +1,67 @@
+"""The output of a response as JSON: one item for each block."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from calculators.llm.answers.blocks import Block, Kind
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.token_logprob import TokenLogprob, logprob_items_json
+
+Status = Literal["in_progress", "completed", "incomplete"]
+
+_PREFIXES: Final = {Kind.REASONING: "rs", Kind.CONTENT: "msg", Kind.CALL: "fc"}
+
+
+def new_id(prefix: str) -> str:
+    """An id of 128 random bits, ``msg_...``."""
+    return f"{prefix}_{uuid.uuid4().hex}"
+
+
+class Item:
+    """A block under its id."""
+
+    __slots__ = ("block", "id", "logprobs")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.id = new_id(_PREFIXES[block.kind])
+        #: Of the tokens of a text, when they were asked for.
+        self.logprobs: list[TokenLogprob] = []
+
+    def json(self, status: Status) -> str:
+        """The item as it is now; one in progress is shown without what is in it.
+
+        A reasoning has no status: clients that gather a stream keep the first one they see.
+        """
+        text = "" if status == "in_progress" else self.block.text
+        head = f'{{"id":"{self.id}"'
+        if self.block.kind is not Kind.REASONING:
+            head += f',"status":"{status}"'
+        match self.block.kind:
+            case Kind.REASONING:
+                parts = "" if status == "in_progress" else summary_part(text)
+                return f'{head},"type":"reasoning","summary":[{parts}]}}'
+            case Kind.CONTENT:
+                parts = "" if status == "in_progress" else text_part(text, self.logprobs)
+                return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
+            case Kind.CALL:
+                return (
+                    f'{head},"type":"function_call","call_id":{quote(self.block.call_id)}'
+                    f',"name":{quote(self.block.name)},"arguments":{quote(text)}}}'
+                )
+
+
+def summary_part(text: str) -> str:
+    """The part that a reasoning consists of."""
+    return f'{{"type":"summary_text","text":{quote(text)}}}'
+
+
+def text_part(text: str, logprobs: Sequence[TokenLogprob] = ()) -> str:
+    """The part that a message consists of."""
+    return (
+        f'{{"type":"output_text","text":{quote(text)},"annotations":[]'
+        f',"logprobs":[{logprob_items_json(logprobs)}]}}'
+    )

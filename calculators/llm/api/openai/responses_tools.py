@@ -1,0 +1,93 @@
+"""The tools of a responses request: written flat, where a chat request nests the function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import Tools, read_tools
+from calculators.requests import fields
+
+
+def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+    """Read ``tools`` and ``tool_choice``; the tools come out nested, as templates know them.
+
+    Both forms are accepted. Tools that are no functions would run at OpenAI, and are refused.
+    """
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        everything = read_tools({**body, "tool_choice": "auto"}, limits)
+        tools = read_tools(_only_allowed(body, choice, everything), limits)
+        left = {_function(tool)["name"] for tool in tools.items}
+        places = zip(everything.items, everything.schema_paths, strict=True)
+        paths = tuple(path for tool, path in places if _function(tool)["name"] in left)
+    else:
+        tools = read_tools(body, limits)
+        paths = tools.schema_paths
+    items = [_nested(tool) for tool in tools.items]
+    return replace(tools, items=items, schema_paths=paths)
+
+
+def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:
+    """The tools as the answer repeats them: flat, with the members that clients look for.
+
+    All that were sent, unless there is nothing to call.
+    """
+    if tools.choice == "none":
+        return []
+    return [_flat(tool) for tool in body["tools"]]
+
+
+def shown_tool_choice(body: Mapping[str, Any]) -> Any:
+    """``tool_choice`` as the answer repeats it; it has been read."""
+    match body.get("tool_choice"):
+        case None:
+            return "auto"
+        case {"function": {"name": name}}:
+            return {"type": "function", "name": name}
+        case choice:
+            return choice
+
+
+def _only_allowed(
+    body: Mapping[str, Any], choice: Mapping[str, Any], everything: Tools
+) -> dict[str, Any]:
+    """The body of the same request with just these tools."""
+    mode = choice.get("mode")
+    if mode not in ("auto", "required"):
+        raise fields.invalid(
+            "tool_choice.mode", f'{fields.describe(mode)} is neither "auto" nor "required"'
+        )
+    allowed = set()
+    for i, tool in enumerate(fields.array(choice, "tools", "tool_choice.tools") or []):
+        match tool:
+            case {"type": "function", "name": str(name)} | {"function": {"name": str(name)}}:
+                allowed.add(name)
+            case _:
+                raise fields.invalid(
+                    f"tool_choice.tools[{i}]", 'expected {"type": "function", "name": ...}'
+                )
+    tools = [tool for tool in everything.items if _function(tool)["name"] in allowed]
+    return {**body, "tools": tools, "tool_choice": mode}
+
+
+def _function(tool: dict[str, Any]) -> dict[str, Any]:
+    """Where the name of a tool stands."""
+    function = tool.get("function")
+    return function if isinstance(function, dict) else tool
+
+
+def _nested(tool: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(tool.get("function"), dict):
+        return tool
+    # As OpenVINO Model Server: a response schema is not for the model.
+    kept = {name: value for name, value in tool.items() if name not in ("type", "response")}
+    return {"type": "function", "function": kept}
+
+
+def _flat(tool: dict[str, Any]) -> dict[str, Any]:
+    function = _function(tool)
+    members = ("name", "description", "parameters", "strict")
+    return {"type": "function", **{name: function.get(name) for name in members}}

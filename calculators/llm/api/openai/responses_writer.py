@@ -1,0 +1,198 @@
+"""Answers of ``/responses``, whole and as events.
+
+The order of events is OpenAI's. Their numbers begin at 0 and go up by one. Reasoning is told as its
+summary, which is where OpenVINO Model Server puts it and clients look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
+from calculators.llm.answers.finish_reason import FinishReason
+from calculators.llm.answers.json_text import quote
+from calculators.llm.answers.response import DONE, AnswerChoice, Verbose
+from calculators.llm.answers.token_logprob import TokenLogprob, logprob_items_json
+from calculators.llm.answers.usage import Usage
+from calculators.llm.api.openai.responses_items import Item, summary_part, text_part
+from calculators.llm.api.openai.responses_object import ResponsesObject
+from calculators.llm.api.openai.responses_request import ResponsesRequest
+from calculators.llm.parsers.events import Content, OutputEvent
+from calculators.requests.http_payload import RequestError
+
+
+class ResponsesAnswerWriter:
+    """An `AnswerWriter` of one response; it has one choice.
+
+    Items come out in the order in which the model wrote them, and stand in that order in the
+    object at the end. An answer without anything has an empty message.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_done",
+        "_item",
+        "_logprobs",
+        "_object",
+        "_reason",
+        "_sequence",
+        "wants_logprobs",
+    )
+
+    def __init__(self, request: ResponsesRequest, verbose: Verbose | None = None) -> None:
+        self.wants_logprobs = request.logprobs
+        self._object = ResponsesObject(request, verbose)
+        self._blocks = Blocks()
+        #: The item that grows, and as JSON those that are complete.
+        self._item: Item | None = None
+        self._done: list[str] = []
+        #: Of tokens whose text is not sent yet.
+        self._logprobs: list[TokenLogprob] = []
+        self._reason = FinishReason.STOP
+        self._sequence = 0
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        choice = choices[0]
+        items = [Item(block) for block in blocks_of(choice)]
+        if not items:
+            [opened, *_] = Blocks().begin_content()
+            items.append(Item(opened.block))
+        for item in items:
+            if item.block.kind is Kind.CONTENT:
+                item.logprobs = choice.logprobs or []
+        is_cut = choice.finish_reason.is_cut
+        written = [item.json("completed") for item in items[:-1]]
+        written.append(items[-1].json("incomplete" if is_cut else "completed"))
+        return self._object.ended(written, choice.finish_reason, usage)
+
+    def start(self, usage: Usage) -> str:
+        response = f'"response":{self._object.started()}'
+        return self._event("response.created", response) + self._event(
+            "response.in_progress", response
+        )
+
+    def begin(self, index: int) -> str:
+        return ""
+
+    def more(
+        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        if logprobs is not None:
+            self._logprobs += logprobs
+        written = [self._write(step) for event in events for step in self._blocks.add(event)]
+        if events and not isinstance(events[-1], Content):
+            self._logprobs.clear()  # only those of text are told
+        return "".join(written)
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        self._reason = reason
+        steps: list[Step] = []
+        if not self._blocks.count:
+            steps += self._blocks.begin_content()
+        steps += self._blocks.finish(is_cut=reason.is_cut)
+        return "".join(map(self._write, steps))
+
+    def end(self, usage: Usage) -> str:
+        kind = "incomplete" if self._reason.is_cut else "completed"
+        response = self._object.ended(self._done, self._reason, usage)
+        return self._event(f"response.{kind}", f'"response":{response}') + DONE
+
+    def failure(self, error: RequestError) -> str:
+        items = self._done
+        if self._item is not None:
+            items = [*items, self._item.json("incomplete")]
+        # Clients take no event before the first two.
+        start = "" if self._sequence else self.start(Usage(0, 0))
+        response = self._object.failed(items, error)
+        return start + self._event("response.failed", f'"response":{response}') + DONE
+
+    def _event(self, kind: str, members: str) -> str:
+        number = self._sequence
+        self._sequence = number + 1
+        return f'event: {kind}\ndata: {{"type":"{kind}","sequence_number":{number},{members}}}\n\n'
+
+    def _write(self, step: Step) -> str:
+        match step:
+            case BlockDelta(block, text):
+                assert self._item is not None
+                return self._grow(self._item, text)
+            case Opened(block):
+                self._item = Item(block)
+                return self._open(self._item)
+            case Closed(_, is_cut):
+                assert self._item is not None
+                item, self._item = self._item, None
+                return self._end_text(item) + self._close(item, is_cut=is_cut)
+
+    def _open(self, item: Item) -> str:
+        added = self._event(
+            "response.output_item.added",
+            f'"output_index":{item.block.index},"item":{item.json("in_progress")}',
+        )
+        place = _place(item)
+        match item.block.kind:
+            case Kind.REASONING:
+                part = f'{place},"summary_index":0,"part":{summary_part("")}'
+                return added + self._event("response.reasoning_summary_part.added", part)
+            case Kind.CONTENT:
+                part = f'{place},"content_index":0,"part":{text_part("")}'
+                return added + self._event("response.content_part.added", part)
+            case Kind.CALL:
+                return added
+
+    def _grow(self, item: Item, text: str) -> str:
+        more = f'{_place(item)},"delta":{quote(text)}'
+        match item.block.kind:
+            case Kind.REASONING:
+                return self._event(
+                    "response.reasoning_summary_text.delta", f'{more},"summary_index":0'
+                )
+            case Kind.CONTENT:
+                fresh, self._logprobs = self._logprobs, []
+                item.logprobs += fresh
+                listed = logprob_items_json(fresh)
+                return self._event(
+                    "response.output_text.delta",
+                    f'{more},"content_index":0,"logprobs":[{listed}]',
+                )
+            case Kind.CALL:
+                return self._event("response.function_call_arguments.delta", more)
+
+    def _end_text(self, item: Item) -> str:
+        text = item.block.text
+        place = _place(item)
+        match item.block.kind:
+            case Kind.REASONING:
+                place += ',"summary_index":0'
+                return self._event(
+                    "response.reasoning_summary_text.done", f'{place},"text":{quote(text)}'
+                ) + self._event(
+                    "response.reasoning_summary_part.done", f'{place},"part":{summary_part(text)}'
+                )
+            case Kind.CONTENT:
+                place += ',"content_index":0'
+                listed = logprob_items_json(item.logprobs)
+                return self._event(
+                    "response.output_text.done",
+                    f'{place},"text":{quote(text)},"logprobs":[{listed}]',
+                ) + self._event(
+                    "response.content_part.done",
+                    f'{place},"part":{text_part(text, item.logprobs)}',
+                )
+            case Kind.CALL:
+                name = quote(item.block.name)
+                return self._event(
+                    "response.function_call_arguments.done",
+                    f'{place},"name":{name},"arguments":{quote(text)}',
+                )
+
+    def _close(self, item: Item, *, is_cut: bool) -> str:
+        done = item.json("incomplete" if is_cut else "completed")
+        self._done.append(done)
+        return self._event(
+            "response.output_item.done", f'"output_index":{item.block.index},"item":{done}'
+        )
+
+
+def _place(item: Item) -> str:
+    return f'"item_id":"{item.id}","output_index":{item.block.index}'

@@ -1,0 +1,108 @@
+"""Requests to ``/tokenize``: OpenVINO Model Server's, not OpenAI's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.generation_request import read_body, read_model
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests import fields
+
+#: Texts of one request.
+MAX_TEXTS: Final = 1024
+#: Characters of all texts of one request.
+MAX_CHARACTERS: Final = 2**20
+#: Tokens that padding may add up to, over all texts.
+MAX_PADDED: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizeRequest:
+    """A checked request.
+
+    Attributes:
+        texts: at least one; each may be empty.
+        add_special_tokens: such as the one that begins a text.
+        max_length: tokens of each text at most, the rest is cut off; None is no limit.
+        pad_to_max_length: fill up shorter ones; false without a ``max_length``.
+        padding_side: where.
+    """
+
+    model: str
+    texts: tuple[str, ...]
+    add_special_tokens: bool = True
+    max_length: int | None = None
+    pad_to_max_length: bool = False
+    padding_side: Literal["left", "right"] = "right"
+
+    @property
+    def is_batch(self) -> bool:
+        """Is the answer a list of lists?"""
+        return len(self.texts) > 1
+
+
+def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequest:
+    """Check a parsed body. Source: OpenVINO Model Server ``tokenize/tokenize_parser.cpp``.
+
+    Raises:
+        RequestError: the first member that is wrong.
+    """
+    body = read_body(value, Endpoint.TOKENIZE)
+    texts = _read_texts(body)
+    max_length = fields.integer(body, "max_length", minimum=1, maximum=fields.INT32_MAX)
+    pads = bool(fields.boolean(body, "pad_to_max_length")) and max_length is not None
+    if pads and (max_length or 0) * len(texts) > MAX_PADDED:
+        raise fields.invalid(
+            "max_length",
+            f"{max_length} tokens for each text are more than the {MAX_PADDED} to pad to in all",
+        )
+    side = fields.one_of(body, "padding_side", "left", "right")
+    return TokenizeRequest(
+        model=read_model(body),
+        texts=texts,
+        add_special_tokens=fields.boolean(body, "add_special_tokens") is not False,
+        max_length=max_length,
+        pad_to_max_length=pads,
+        padding_side="left" if side == "left" else "right",
+    )
+
+
+def tokenize_response(tokens: Sequence[bytes]) -> str:
+    """The body of the answer: one array where there is one text, else an array of them.
+
+    ``tokens``: of each text the array of its token ids, as JSON.
+    """
+    shown = tokens[0] if len(tokens) == 1 else b"[" + b",".join(tokens) + b"]"
+    return (b'{"tokens":' + shown + b"}").decode("ascii")
+
+
+def _read_texts(body: Mapping[str, Any]) -> tuple[str, ...]:
+    value = body.get("text")
+    if value is None:
+        raise fields.missing("text", "a string or an array of strings")
+    if isinstance(value, str):
+        _check_length(len(value))
+        return (value,)
+    if not isinstance(value, list):
+        raise fields.wrong_type("text", "a string or an array of strings", value)
+    if not value:
+        raise fields.invalid("text", "expected at least one string")
+    if len(value) > MAX_TEXTS:
+        raise fields.invalid("text", f"{len(value)} texts are more than the maximum {MAX_TEXTS}")
+    for i, text in enumerate(value):
+        if not isinstance(text, str):
+            raise fields.wrong_type(f"text[{i}]", "a string", text)
+    _check_length(sum(map(len, value)))
+    return tuple(value)
+
+
+def _check_length(characters: int) -> None:
+    if characters > MAX_CHARACTERS:
+        raise fields.invalid(
+            "text",
+            f"{characters} characters are more than the maximum {MAX_CHARACTERS} of one request; "
+            "send them in several",
+        )

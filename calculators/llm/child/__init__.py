@@ -1,1 +1,0 @@
-"""What the child processes of language models share, beyond `calculators.child_process`."""

@@ -1,0 +1,1 @@
+"""The process that compiles grammars before an engine sees them."""

@@ -1,0 +1,254 @@
+"""`GrammarChecker`: the server's side of the grammar processes of one model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from typing import Final, Protocol
+
+from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
+from calculators.llm.grammar_process.worker import GrammarWorker, shut_down, too_complex
+from calculators.llm.grammars.grammar import AnswerForm, Grammar
+from calculators.requests import fields
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+
+#: Of processor time, for one form. What takes longer would also make the engine's other answers
+#: slower.
+SECONDS: Final = 0.9
+#: Of wall time: a process that computes nothing for so long was stopped, or hangs.
+HANG_SECONDS: Final = 5.0
+#: How much a process may grow beyond what it has after loading, in bytes.
+MEMORY: Final = 2 * 1024**3
+#: Forms that may wait in each of the two queues; of more, the dearest is told to come back.
+MAX_WAITING: Final = 64
+#: Processes of one model, started one by one as they are needed.
+MAX_PROCESSES: Final = 4
+#: Without a form, after which a process ends; one stays.
+IDLE_SECONDS: Final = 60.0
+
+#: What a form gets of the first process, one after the other: processor time to make its grammar,
+#: and the length of a grammar that is tried. A schema of ten properties takes 3 ms and has 4,500
+#: characters, and twice that where a model may think first.
+FIRST_STEPS: Final = ((0.012, 6_000), (0.06, 24_000))
+#: Characters of a form that is not even begun there.
+_FIRST_FORM: Final = 64 * 1024
+#: What forms are expected to cost, in seconds: by the character of the form and of its grammar, and
+#: where the grammar is not known.
+_PER_CHARACTER: Final = 1e-5
+_PER_GRAMMAR_CHARACTER: Final = 3e-6
+_UNKNOWN: Final = 0.5
+
+#: What is remembered of earlier checks: how many, and how many characters in all.
+_REMEMBERED: Final = 1000
+_REMEMBERED_SIZE: Final = 32 * 1024**2
+
+
+class Grammars(Protocol):
+    """What proves grammars; see `GrammarChecker`."""
+
+    async def check(self, form: AnswerForm, param: str) -> Grammar: ...
+
+    async def close(self) -> None: ...
+
+
+class _Checking:
+    """A form that is being checked, and how many wait for it.
+
+    Attributes:
+        has_begun: a process is at it; then it comes to its end, and is remembered.
+    """
+
+    __slots__ = ("has_begun", "task", "waiting")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Accepted | Refused] | None = None
+        self.waiting = 0
+        self.has_begun = False
+
+
+class GrammarChecker:
+    """Turns forms into grammars that the engine can be given.
+
+    What came of a form is remembered, unless it is no fault of the form; those who ask for the same
+    one at the same time wait for one check. A form nobody waits for any more is not begun.
+
+    A form first gets a few milliseconds of a process that does nothing else, and some more if it
+    needs them: that is enough for most. The others queue up for the other processes, where a form
+    has `SECONDS`. So whoever asks for a simple form never waits for those who ask for hard ones,
+    whoever they are. In both queues clients take turns, and of one client's forms the cheapest come
+    first.
+    """
+
+    def __init__(
+        self,
+        model_path: str,
+        *,
+        name: str,
+        seconds: float = SECONDS,
+        hang_seconds: float = HANG_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """``name``: of the served model, for messages."""
+        load = Load(model_path, MEMORY)
+
+        def worker(*, stays: bool) -> GrammarWorker:
+            return GrammarWorker(
+                load,
+                name=name,
+                seconds=seconds,
+                hang_seconds=hang_seconds,
+                idle_seconds=idle_seconds,
+                stays=stays,
+            )
+
+        others = min(MAX_PROCESSES, max(2, _cores() // 2)) - 1
+        self._seconds = seconds
+        self._first = worker(stays=True)
+        self._first_turns = FairTurns(1, MAX_WAITING)
+        #: Those without a form; the one that had a form last is the last.
+        self._free = [worker(stays=False) for _ in range(others)]
+        self._long_turns = FairTurns(others, MAX_WAITING)
+        self._workers = (self._first, *self._free)
+        self._known: OrderedDict[AnswerForm, Accepted | Refused] = OrderedDict()
+        self._known_size = 0
+        self._checks: dict[AnswerForm, _Checking] = {}
+        self._is_closed = False
+        #: Forms that a process was asked about.
+        self.asked = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process that forms come to first, while there is one."""
+        return self._first.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """All processes."""
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
+
+    async def check(self, form: AnswerForm, param: str) -> Grammar:
+        """The grammar of a form. ``param``: the member that asks for it, for errors.
+
+        Raises:
+            RequestError: it cannot be honoured; RESOURCE_EXHAUSTED: too many are being checked;
+                UNAVAILABLE: it cannot be checked now.
+        """
+        outcome = self._known.get(form)
+        if outcome is None:
+            outcome = await self._outcome(form)
+        else:
+            self._known.move_to_end(form)
+        if isinstance(outcome, Refused):
+            raise fields.invalid(outcome.path or param, outcome.reason)
+        return outcome.grammar
+
+    async def close(self) -> None:
+        """End the processes; whoever waits gets an error."""
+        self._is_closed = True
+        for checking in list(self._checks.values()):
+            if checking.task is not None:
+                checking.task.cancel()
+        await asyncio.gather(*(worker.close() for worker in self._workers))
+
+    async def _outcome(self, form: AnswerForm) -> Accepted | Refused:
+        if self._is_closed:
+            raise shut_down()
+        checking = self._checks.get(form)
+        if checking is None:
+            checking = self._checks[form] = _Checking()
+            checking.task = asyncio.create_task(self._checked(form, checking))
+            checking.task.add_done_callback(lambda _: self._forget(form, checking))
+        assert checking.task is not None
+        checking.waiting += 1
+        try:
+            return await asyncio.shield(checking.task)
+        except asyncio.CancelledError:
+            if checking.task.cancelled():
+                raise shut_down() from None
+            raise
+        finally:
+            checking.waiting -= 1
+            if not checking.waiting and not checking.has_begun:
+                self._forget(form, checking)
+                checking.task.cancel()
+
+    def _forget(self, form: AnswerForm, checking: _Checking) -> None:
+        if self._checks.get(form) is checking:
+            del self._checks[form]
+
+    async def _checked(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+        try:
+            outcome = await self._answer(form, checking)
+        except TooManyWaiting:
+            raise RequestError(
+                "too many structured outputs are being checked; try again later",
+                code=Code.RESOURCE_EXHAUSTED,
+                retry_after=1.0,
+            ) from None
+        self._remember(form, outcome)
+        return outcome
+
+    async def _answer(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+        expected = len(form.text) * _PER_CHARACTER
+        for seconds, length in FIRST_STEPS if len(form.text) <= _FIRST_FORM else ():
+            async with self._first_turns.turn(expected) as turn:
+                checking.has_begun = True
+                self.asked += 1
+                worker = self._first_worker()
+                answer = await worker.check(Check(form, seconds, length))
+                turn.cost = worker.used
+                if not isinstance(answer, Postponed):
+                    return answer
+                expected = _cost_of(answer)
+                turn.cost += expected
+            if not checking.waiting:
+                raise asyncio.CancelledError
+            checking.has_begun = False
+            if (answer.length or 0) > FIRST_STEPS[-1][1]:
+                break
+        async with self._long_turns.turn(expected) as turn:
+            checking.has_begun = True
+            self.asked += 1
+            worker = self._free.pop()
+            try:
+                answer = await worker.check(Check(form, self._seconds))
+            finally:
+                self._free.append(worker)
+            turn.cost = worker.used
+        if isinstance(answer, Postponed):
+            return too_complex(self._seconds)
+        return answer
+
+    def _first_worker(self) -> GrammarWorker:
+        """The first one; if it has no process, one that has changes places with it."""
+        if self._first.pid is None:
+            for number, other in enumerate(self._free):
+                if other.pid is not None:
+                    self._first, self._free[number] = other, self._first
+                    self._first.stays, self._free[number].stays = True, False
+                    break
+        return self._first
+
+    def _remember(self, form: AnswerForm, outcome: Accepted | Refused) -> None:
+        self._known[form] = outcome
+        self._known_size += _size(form, outcome)
+        while len(self._known) > _REMEMBERED or self._known_size > _REMEMBERED_SIZE:
+            self._known_size -= _size(*self._known.popitem(last=False))
+
+
+def _cost_of(answer: Postponed) -> float:
+    """Of trying the grammar, or of making it if that is not known."""
+    return _UNKNOWN if answer.length is None else answer.length * _PER_GRAMMAR_CHARACTER
+
+
+def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:
+    made = len(outcome.grammar.text) if isinstance(outcome, Accepted) else 0
+    return len(form.text) + made
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

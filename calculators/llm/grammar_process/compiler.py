@@ -1,0 +1,74 @@
+"""`GrammarCompiler`: makes grammars and tries them, on a pipeline that nobody else uses."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from typing import Final
+
+import openvino_genai as genai
+
+from calculators.child_process.library_errors import library_reason
+from calculators.llm.engine.compile_probe import token_count
+from calculators.llm.engine.grammar_cache import GrammarCache
+from calculators.llm.grammar_process.cpu_limit import CutOff, within
+from calculators.llm.grammar_process.messages import Accepted, Check, Postponed, Refused
+from calculators.llm.grammars.form_grammar import FormError, grammar_of
+
+log = logging.getLogger("graphrt.grammar")
+
+_TOO_MUCH_MEMORY: Final = "it needs too much memory"
+_NOISE: Final = re.compile(
+    r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
+)
+
+
+class GrammarCompiler:
+    """Answers one question after the other.
+
+    Raises (on construction):
+        RuntimeError: openvino-genai cannot load the tokenizer, or it tells no vocabulary.
+    """
+
+    def __init__(self, model_path: str) -> None:
+        tokenizer = genai.Tokenizer(model_path)
+        size = token_count(tokenizer)
+        if not size:
+            raise RuntimeError("the tokenizer has no vocabulary that grammars could be made for")
+        self._grammars = GrammarCache(tokenizer, size)
+
+    def check(self, question: Check) -> Accepted | Refused | Postponed:
+        """Can the engine follow it?"""
+        try:
+            grammar = within(question.seconds, lambda: grammar_of(question.form))
+        except CutOff:
+            return Postponed(None)
+        except FormError as error:
+            return Refused(str(error), error.path)
+        except MemoryError:
+            return Refused(_TOO_MUCH_MEMORY)
+        except RecursionError:
+            return Refused("it is nested too deeply")
+        except Exception as error:
+            # Whatever it is, it comes of the form: nothing else is new here.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
+            return Refused("no grammar can be made of it")
+        if question.longest is not None and len(grammar.text) > question.longest:
+            return Postponed(len(grammar.text))
+        try:
+            self._grammars.make_room()
+            self._grammars.compile(grammar)
+        except MemoryError:
+            return Refused(_TOO_MUCH_MEMORY)
+        except Exception as error:
+            return Refused(_reason(error))
+        return Accepted(grammar)
+
+
+def _reason(error: Exception) -> str:
+    reason = library_reason(error)
+    while found := _NOISE.match(reason):
+        reason = reason[found.end() :]
+    return _TOO_MUCH_MEMORY if "bad_alloc" in reason else reason

@@ -1,0 +1,192 @@
+"""`GrammarProcessLife`: one grammar process, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from calculators.child_process.child_process import ChildProcess
+from calculators.child_process.framing import Frame
+from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.work_limit import Overrun, WorkLimit
+from calculators.llm.grammar_process.messages import (
+    Accepted,
+    Check,
+    Load,
+    Postponed,
+    Refused,
+    from_checker_decoder,
+)
+
+#: From the start until a tokenizer is loaded.
+_LOAD_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 2.0
+#: Of processor time: a process that has used less while it should work is stopped, or hangs.
+_PROGRESS: Final = 0.05
+
+
+class ChildExitedError(Exception):
+    """The process ended before it answered, and not by what it was asked."""
+
+
+class Crashed(Exception):
+    """The process ended by what it was asked."""
+
+
+class TooLong(Exception):
+    """The process computed for too long, and has been killed."""
+
+
+class CannotLoad(Exception):
+    """It cannot load the model's tokenizer; the text says why."""
+
+
+class GrammarProcessLife:
+    """Answers questions, one at a time, until it ends."""
+
+    def __init__(self) -> None:
+        self._child = ChildProcess(self._take, self._ended, "the grammar process")
+        self._answer: asyncio.Future[Any] | None = None
+        self._loaded_bytes = 0
+        self._never_began = False
+        #: Seconds of processor time that the last question took.
+        self.used = 0.0
+        #: It will answer no further question.
+        self.is_over = False
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def grown_bytes(self) -> int:
+        """By how much it has grown since it was loaded; 0 where the system does not tell."""
+        return 0 if self.is_over else max(0, _resident_bytes(self.pid) - self._loaded_bytes)
+
+    async def load(self, load: Load) -> None:
+        """Start it.
+
+        Raises:
+            CannotLoad: it will never answer; it is over.
+            Gone: it was ended meanwhile.
+        """
+        try:
+            await self._child.start("calculators.llm.grammar_process.process")
+        except OSError as error:
+            self.is_over = self._never_began = True
+            raise CannotLoad(f"it could not be started: {error.strerror}") from None
+        try:
+            answer = await asyncio.wait_for(self._ask(load), _LOAD_SECONDS)
+        except Crashed as error:
+            raise CannotLoad(str(error)) from None
+        except TimeoutError:
+            await self.end()
+            raise CannotLoad("it takes too long") from None
+        except BaseException:
+            self._kill("it is not needed")
+            raise
+        if isinstance(answer, LoadFailed):
+            await self.end()
+            raise CannotLoad(answer.reason)
+        self._loaded_bytes = _resident_bytes(self.pid)
+
+    async def check(
+        self, question: Check, *, cpu: float, wall: float
+    ) -> Accepted | Refused | Postponed:
+        """What it says of a form.
+
+        ``cpu``: seconds of its processor time that it has; ``wall``: seconds without any of it
+        after which it is taken for hung.
+
+        Raises:
+            TooLong: by its processor time.
+            Crashed: it ended over this form.
+            Gone: it ended for another reason, or hung and has been killed.
+        """
+        if self.is_over:
+            raise ChildExitedError("it was gone before")
+        is_too_long = False
+        used = 0.0
+
+        def overrun(which: Overrun) -> None:
+            nonlocal is_too_long, used
+            lately = limits.pop().stop()
+            if which is Overrun.WALL and lately > _PROGRESS:
+                # It is at work, on a machine that has too much of it.
+                used += lately
+                left = max(cpu - used, _PROGRESS)
+                limits.append(WorkLimit(self.pid, cpu=left, wall=wall, on_overrun=overrun))
+                return
+            used += lately
+            is_too_long = which is Overrun.CPU
+            self._kill("it took too long" if is_too_long else "it hangs")
+
+        limits = [WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)]
+        try:
+            answer: Accepted | Refused | Postponed = await self._ask(question)
+        except ChildExitedError:
+            if is_too_long:
+                raise TooLong from None
+            raise
+        except asyncio.CancelledError:
+            # Its answer would be taken for that to the next question.
+            self._kill("nobody waits for it")
+            raise
+        finally:
+            self.used = min(used + sum(limit.stop() for limit in limits), cpu)
+        return answer
+
+    async def end(self) -> None:
+        """Stop it, and wait until it is gone. A question that it is at may still be answered."""
+        if self._never_began:
+            return
+        self.is_over = True
+        self._child.send(msgspec.msgpack.encode(Stop()))
+        try:
+            await asyncio.wait_for(self._child.wait(), _STOP_SECONDS)
+        except TimeoutError:
+            self._child.kill("it did not stop in time")
+            await self._child.wait()
+
+    def _kill(self, reason: str) -> None:
+        self.is_over = True
+        self._child.kill(reason)
+
+    async def _ask(self, message: Load | Check) -> Any:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._child.send(msgspec.msgpack.encode(message))
+        return await self._answer
+
+    def _take(self, frame: Frame) -> None:
+        try:
+            message = from_checker_decoder.decode(frame)
+        except msgspec.MsgspecError as error:
+            self._kill(f"it sent what is no message: {error}")
+            return
+        if isinstance(message, Log):
+            logging.getLogger(message.logger).log(message.level, "%s", message.text)
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(message)
+
+    def _ended(self, reason: str) -> None:
+        self.is_over = True
+        if self._answer is not None and not self._answer.done():
+            kind = Crashed if self._child.has_crashed else ChildExitedError
+            self._answer.set_exception(kind(reason))
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of a process; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0
+    import resource
+
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0

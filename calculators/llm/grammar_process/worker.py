@@ -1,0 +1,205 @@
+"""`GrammarWorker`: a grammar process for as long as there are forms, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from calculators.llm.grammar_process.grammar_child import (
+    CannotLoad,
+    ChildExitedError,
+    Crashed,
+    GrammarProcessLife,
+    TooLong,
+)
+from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+
+log = logging.getLogger("graphrt.grammar")
+
+#: A process that has grown by more bytes is replaced: libraries give little back.
+MAX_GROWN: Final = 256 * 1024**2
+#: What a form may take of a process's time beyond the budget for making its grammar.
+_MARGIN: Final = 0.1
+#: After a failed load the next one is not tried at once.
+_PAUSE_SECONDS: Final = 10.0
+#: After a process that others ended; a model that is shut down never comes back.
+_RETRY_SECONDS: Final = 1.0
+
+
+class GrammarWorker:
+    """Answers one question at a time, by a process that is started when there is one.
+
+    A process that takes too long, ends or grows large is replaced. Where that is no fault of the
+    form, it is asked once more of the next process.
+
+    Attributes:
+        used: seconds of processor time that the last question took.
+        stays: a process is kept ready.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        name: str,
+        seconds: float,
+        hang_seconds: float,
+        idle_seconds: float,
+        stays: bool = False,
+    ) -> None:
+        """
+        ``seconds``: of processor time for a form. ``hang_seconds``: of wall time; a process that
+        computes nothing for so long was stopped, or hangs. ``idle_seconds``: after which a process
+        without a question ends, unless it ``stays``.
+        """
+        self._load = load
+        self._name = name
+        self._seconds = seconds
+        self._hang_seconds = hang_seconds
+        self._idle_seconds = idle_seconds
+        self.stays = stays
+        self._life: GrammarProcessLife | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._chores: set[asyncio.Task[None]] = set()
+        self._failure = ""
+        self._failed_at = float("-inf")
+        self._is_closed = False
+        self.used = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return None if self._life is None or self._life.is_over else self._life.pid
+
+    async def check(self, question: Check) -> Accepted | Refused | Postponed:
+        """What a process says of a form.
+
+        Raises:
+            RequestError: UNAVAILABLE: processes end over and over, or cannot be loaded.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self.used = 0.0
+        try:
+            return await self._check(question)
+        finally:
+            self._after_question()
+
+    async def close(self) -> None:
+        """End the process for good."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for chore in list(self._chores):
+            chore.cancel()
+        if self._chores:
+            await asyncio.wait(self._chores)
+        if self._life is not None:
+            await self._life.end()
+
+    async def _check(self, question: Check) -> Accepted | Refused | Postponed:
+        for _ in range(2):
+            try:
+                life = await self._living()
+                return await self._ask(life, question)
+            except TooLong:
+                log.warning("%s: a structured output was too complex", self._name)
+                return too_complex(self._seconds)
+            except Crashed as error:
+                log.error("%s: a structured output ended the grammar process: %s",
+                          self._name, error)  # fmt: skip
+                return Refused("it is too complex: a grammar of it cannot be made")
+            except ChildExitedError as error:
+                log.warning("%s: the grammar process is gone: %s", self._name, error)
+        raise RequestError(
+            "the process that makes grammars is gone; try again later",
+            code=Code.UNAVAILABLE,
+            retry_after=_RETRY_SECONDS,
+        )
+
+    async def _ask(
+        self, life: GrammarProcessLife, question: Check
+    ) -> Accepted | Refused | Postponed:
+        try:
+            return await life.check(question, cpu=self._seconds + _MARGIN, wall=self._hang_seconds)
+        finally:
+            self.used += life.used
+
+    async def _living(self) -> GrammarProcessLife:
+        """The process, started if there is none.
+
+        Raises:
+            RequestError: it cannot be.
+            Gone: somebody ended it while it was loading.
+        """
+        if self._is_closed:
+            raise shut_down()
+        if self._life is not None and not self._life.is_over:
+            return self._life
+        loop = asyncio.get_running_loop()
+        left = self._failed_at + _PAUSE_SECONDS - loop.time()
+        if left <= 0:
+            self._life = GrammarProcessLife()
+            try:
+                await self._life.load(self._load)
+            except CannotLoad as error:
+                log.error("%s: no structured output: %s", self._name, error)
+                self._failure, self._failed_at = str(error), loop.time()
+                left = _PAUSE_SECONDS
+            else:
+                return self._life
+        raise RequestError(
+            f"this model cannot give structured output: {self._failure}",
+            code=Code.UNAVAILABLE,
+            retry_after=left,
+        )
+
+    def _after_question(self) -> None:
+        if self._is_closed or self._life is None or self._life.is_over:
+            return
+        if self._life.grown_bytes > MAX_GROWN:
+            if not self._chores:
+                self._begin_chore(self._replace(self._life))
+        elif not self.stays:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._idle_seconds, self._end_idle, self._life)
+
+    def _end_idle(self, life: GrammarProcessLife) -> None:
+        if self._life is life:
+            self._life = None
+        self._begin_chore(life.end())
+
+    async def _replace(self, old: GrammarProcessLife) -> None:
+        """End a process that has grown; the next one is there before."""
+        if self.stays:
+            new = GrammarProcessLife()
+            try:
+                await new.load(self._load)
+            except (CannotLoad, ChildExitedError) as error:
+                log.warning("%s: the grammar process cannot be replaced: %s", self._name, error)
+                return
+            if self._life is not old:  # it ended meanwhile, and there is another
+                old = new
+            else:
+                self._life = new
+        elif self._life is old:
+            self._life = None
+        await old.end()
+
+    def _begin_chore(self, work: Any) -> None:
+        chore = asyncio.get_running_loop().create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+
+def shut_down() -> RequestError:
+    """The error of a request whose model is gone."""
+    return RequestError("the model is shut down", code=Code.UNAVAILABLE)
+
+
+def too_complex(seconds: float) -> Refused:
+    """The refusal of a form that takes longer."""
+    return Refused(f"it is too complex: a grammar of it cannot be made within {seconds:g} s")

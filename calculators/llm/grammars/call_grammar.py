@@ -1,0 +1,49 @@
+"""Formats of calls, from how a tool parser says that they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.formats import Format
+from calculators.llm.parsers.parser import CallForm
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """``path``: where the client wrote the schema of the parameters."""
+
+    name: str
+    schema: dict[str, Any]
+    path: str
+
+
+def calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
+    """One call of one of the tools; then more, if not ``only_one``."""
+    tags = formats.tags(_tags(form, tools), form.separator, only_one=only_one or form.only_one)
+    return formats.tag(form.opening, tags, form.closing) if form.closing else tags
+
+
+def text_with_calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
+    """Any text, with calls in it where the model begins one."""
+    every = _tags(form, tools)
+    if form.closing:
+        inner = formats.tags(every, form.separator, only_one=only_one)
+        every = [formats.tag(form.opening, inner, form.closing)]
+    only_one = only_one or form.only_one or bool(form.closing)
+    return formats.triggered(every, form.trigger, only_one=only_one)
+
+
+def _tags(form: CallForm, tools: Sequence[Tool]) -> list[Format]:
+    return [
+        formats.tag(form.begin.replace("NAME", tool.name), _arguments(form, tool), form.end)
+        for tool in tools
+    ]
+
+
+def _arguments(form: CallForm, tool: Tool) -> Format:
+    if form.parameters is not None:
+        return formats.arguments(asdict(form.parameters), tool.schema, tool.path)
+    return formats.json_schema(tool.schema, tool.path)

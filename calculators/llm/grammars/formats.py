@@ -1,0 +1,85 @@
+"""Formats: the parts that an answer's form is put together from, as JSON.
+
+They are those of the engine's structural tags, with our own rules where that leaves a grammar to
+the engine's library; `choice` and `arguments` are ours. The grammar process makes rules of them.
+Source: xgrammar's documentation of structural tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Format = dict[str, Any]
+
+
+def json_schema(schema: dict[str, Any] | bool, path: str) -> Format:
+    """A JSON value. ``path``: where the client wrote the schema, for errors."""
+    return {"type": "json_schema", "json_schema": schema, "path": path}
+
+
+def regex(pattern: str, path: str = "") -> Format:
+    """A text that matches as a whole."""
+    return {"type": "regex", "pattern": pattern, "path": path}
+
+
+def ebnf(text: str, path: str) -> Format:
+    """A text of a grammar; see `calculators.llm.grammars.ebnf`."""
+    return {"type": "grammar", "grammar": text, "path": path}
+
+
+def choice(texts: Sequence[str], path: str) -> Format:
+    """One of some texts."""
+    return {"type": "choice", "choices": list(texts), "path": path}
+
+
+def arguments(form: Mapping[str, str], schema: Mapping[str, Any], path: str) -> Format:
+    """The parameters of a call, written one by one: ``form`` has the members of `ParameterForm`."""
+    return {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
+
+
+def const(text: str) -> Format:
+    """Exactly this text, which is not empty."""
+    return {"type": "const_string", "value": text}
+
+
+def any_text() -> Format:
+    """Anything, as far as what follows in the tag around it."""
+    return {"type": "any_text"}
+
+
+def sequence(*elements: Format) -> Format:
+    """One after the other."""
+    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": list(elements)}
+
+
+def one_of(*elements: Format) -> Format:
+    """One of them; either all of them may go on for ever, or none."""
+    return elements[0] if len(elements) == 1 else {"type": "or", "elements": list(elements)}
+
+
+def tag(begin: str, content: Format, end: str) -> Format:
+    """Something between two texts."""
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+def tags(elements: Sequence[Format], separator: str, *, only_one: bool = False) -> Format:
+    """One of some tags; then more of them, if not ``only_one``."""
+    return {
+        "type": "tags_with_separator",
+        "tags": list(elements),
+        "separator": separator,
+        "at_least_one": True,
+        "stop_after_first": only_one,
+    }
+
+
+def triggered(elements: Sequence[Format], trigger: str, *, only_one: bool = False) -> Format:
+    """Any text; where it has the trigger one of the tags follows, whose beginning that is."""
+    return {
+        "type": "triggered_tags",
+        "triggers": [trigger],
+        "tags": list(elements),
+        "at_least_one": False,
+        "stop_after_first": only_one,
+    }

@@ -1,0 +1,1 @@
+"""Readers of a model's files: GGUF, safetensors, adapters, vocabularies, configurations."""

@@ -1,0 +1,121 @@
+"""`BlockCallParser`: calls between two tags, each a name with arguments in brackets."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+from calculators.llm.parsers.built_call import Argument, BrokenCall, BuiltCall
+from calculators.llm.parsers.call_scanner import CallScanner
+from calculators.llm.parsers.call_walker import CallWalker
+from calculators.llm.parsers.tag_scanner import Tags
+
+_LONGEST_HEAD: Final = 300
+
+
+class ArgumentsReader(Protocol):
+    """Reads the arguments of one call as they grow.
+
+    Attributes:
+        is_done: the bracket that ends them was read.
+    """
+
+    is_done: bool
+
+    def read(self, scanner: CallScanner) -> Argument | None:
+        """The next argument; None when there is not enough text, or no further one.
+
+        Raises:
+            BrokenCall: these are no arguments.
+        """
+
+
+class BlockCallParser(CallWalker):
+    """Reads ``begin NAME bracket ARGUMENTS bracket [...] end``. Subclasses fill in the rest.
+
+    Attributes:
+        first: a regular expression of what stands between ``begin`` and the bracket of the first
+            call; its group is the name.
+        further: the same of what stands between two calls.
+        last: what may stand between the last call and ``end``.
+    """
+
+    begin: ClassVar[str]
+    end: ClassVar[str]
+    bracket: ClassVar[str]
+    first: ClassVar[re.Pattern[str]]
+    further: ClassVar[re.Pattern[str]]
+    last: ClassVar[re.Pattern[str]]
+    _outside_tags: ClassVar[Tags]
+    _head_tags: ClassVar[Tags]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._outside_tags = Tags(cls.begin, *cls.erased)
+        cls._head_tags = Tags(cls.bracket, cls.end, cls.begin, *cls.erased)
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__(tools)
+        self._is_first = True
+        self._head = ""
+        self._call = BuiltCall("")
+        self._arguments = self.read_arguments()
+
+    @abstractmethod
+    def read_arguments(self) -> ArgumentsReader:
+        """A reader for the arguments of another call."""
+
+    def _outside(self) -> bool:
+        if self._take_content(self._outside_tags) is None:
+            return False
+        self._is_first = True
+        self._state = self._before_call
+        return True
+
+    def _before_call(self) -> bool:
+        """Up to the bracket after the name of a call, or the end of the block."""
+        text, tag = self._scanner.take(self._head_tags)
+        head = self._head = self._head + text
+        if tag is None and len(head) <= _LONGEST_HEAD:
+            return False
+        self._head = ""
+        if len(head) <= _LONGEST_HEAD:
+            if tag == self.bracket:
+                found = (self.first if self._is_first else self.further).fullmatch(head)
+                if found is not None:
+                    self._call = BuiltCall(found[1])
+                    self._arguments = self.read_arguments()
+                    self._state = self._in_arguments
+                    return True
+            elif tag == self.end and not self._is_first and self.last.fullmatch(head):
+                self._scanner.commit()
+                self._state = self._outside
+                return True
+        if tag is not None and tag not in (self.bracket, self.end):
+            self._scanner.put_back(tag)
+        return self._no_call()
+
+    def _no_call(self) -> bool:
+        if self._head and not self._is_first and self.last.fullmatch(self._head):
+            # Only the end of the block was left out.
+            self._scanner.commit()
+        self._head = ""
+        return super()._no_call()
+
+    def _in_arguments(self) -> bool:
+        try:
+            argument = self._arguments.read(self._scanner)
+        except BrokenCall:
+            return self._no_call()
+        if argument is not None:
+            self._events += self._call.add(*argument)
+            self._scanner.commit()
+        if self._arguments.is_done:
+            self._events += self._call.end()
+            self._scanner.commit()
+            self._is_first = False
+            self._state = self._before_call
+            return True
+        return argument is not None

@@ -1,0 +1,55 @@
+"""`CallScanner`: reads the text of a call, and can give back what turned out to be none."""
+
+from __future__ import annotations
+
+from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+
+
+class CallScanner(TagScanner):
+    """Remembers what was taken since the last `commit`, tags included."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: list[str] = []
+
+    def take_one(self, characters: str) -> str | None:
+        """Take the next character if it is one of ``characters``: quicker than to look for tags."""
+        place = self.place
+        character = self.text[place : place + 1]
+        if not character or character not in characters:
+            return None
+        self.place = place + 1
+        self._taken.append(character)
+        return character
+
+    def take(self, tags: Tags) -> tuple[str, str | None]:
+        text, tag = super().take(tags)
+        if text:
+            self._taken.append(text)
+        if tag is not None:
+            self._taken.append(tag)
+        return text, tag
+
+    def take_content(self, tags: Tags) -> tuple[str, str | None]:
+        """As `take`, but the text, which is no part of a call, is not remembered."""
+        text, tag = super().take(tags)
+        if tag is not None:
+            self._taken.append(tag)
+        return text, tag
+
+    def put_back(self, tag: str) -> None:
+        """Undo the taking of ``tag``, which came out of the last `take`."""
+        self.place -= len(tag)
+        self._taken.pop()
+
+    def commit(self) -> None:
+        """What was taken so far has become events."""
+        self._taken.clear()
+
+    def give_back(self) -> str:
+        """All that was taken since the last `commit`."""
+        taken = "".join(self._taken)
+        self._taken.clear()
+        return taken

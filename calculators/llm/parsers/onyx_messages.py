@@ -1,0 +1,107 @@
+"""`OnyxReader`: the messages in text of the Onyx form, read as it grows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from calculators.llm.parsers.partial_match import beginnings
+from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+
+_START: Final = "<|start|>"
+_MESSAGE: Final = "<|message|>"
+_ENDS: Final = ("<|eom|>", "<|eot|>")
+
+ONYX_TOKENS: Final = frozenset((_START, _MESSAGE, *_ENDS))
+#: Who a message is to that is reasoning.
+SELF: Final = "self"
+
+_TAGS: Final = Tags(*ONYX_TOKENS)
+_BLANK: Final = r"\s{0,20}+"
+_ROLE: Final = re.escape(_START + "assistant")
+_HEADER: Final = re.compile(
+    rf"{_BLANK}(?:{_ROLE})?{_BLANK}(?:to=([^\s<]{{1,128}}))?{_BLANK}{re.escape(_MESSAGE)}"
+)
+_HEADER_SO_FAR: Final = re.compile(
+    rf"{_BLANK}(?:{beginnings(_START + 'assistant')}"
+    rf"|(?:{_ROLE})?{_BLANK}(?:{beginnings('to=')}|to=[^\s<]{{1,128}}"
+    rf"|(?:to=[^\s<]{{1,128}})?{_BLANK}{beginnings(_MESSAGE)}))"
+)
+_NO_HEADER: Final = re.compile(rf"{re.escape(_START)}(?:assistant\s?)?")
+
+
+class OnyxPart(NamedTuple):
+    """A piece of a message.
+
+    Attributes:
+        recipient: who it is to; "" when that is not said.
+        place: the header comes whole, and so does the end, which may be missing.
+    """
+
+    recipient: str
+    text: str
+    place: Literal["header", "text", "end"] = "text"
+
+
+class OnyxReader:
+    """Splits text into parts of messages.
+
+    A message is ``[<|start|>assistant] [to=NAME]<|message|>text``, up to ``<|eom|>``, ``<|eot|>``
+    or the next ``<|start|>``. Text that no header stands before is a message, too; the tags of a
+    header that is incomplete are left out of it. ``recipient``: of a message that has begun before
+    the text.
+    """
+
+    def __init__(self, recipient: str | None = None) -> None:
+        self._scanner = TagScanner()
+        self._parts: list[OnyxPart] = []
+        self._recipient = recipient or ""
+        self._state: Callable[[], bool] = self._header if recipient is None else self._message
+
+    def feed(self, text: str) -> list[OnyxPart]:
+        """The parts that this text makes certain."""
+        self._scanner.feed(text)
+        return self._read()
+
+    def finish(self) -> list[OnyxPart]:
+        """The parts of what was held back."""
+        self._scanner.finish()
+        return self._read()
+
+    def _read(self) -> list[OnyxPart]:
+        while self._state():
+            pass
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _header(self) -> bool:
+        scanner = self._scanner
+        found = _HEADER.match(scanner.text, scanner.place)
+        if found is not None:
+            self._recipient = found[1] or ""
+            self._parts.append(OnyxPart(self._recipient, found[0], "header"))
+            scanner.place = found.end()
+        elif scanner.more and _HEADER_SO_FAR.fullmatch(scanner.text, scanner.place):
+            return False
+        else:
+            self._recipient = ""
+            no_header = _NO_HEADER.match(scanner.text, scanner.place)
+            if no_header is not None:
+                scanner.place = no_header.end()
+        self._state = self._message
+        return True
+
+    def _message(self) -> bool:
+        scanner = self._scanner
+        text, tag = scanner.take(_TAGS)
+        if text:
+            self._parts.append(OnyxPart(self._recipient, text))
+        if tag is not None and tag in _ENDS:
+            self._parts.append(OnyxPart(self._recipient, tag, "end"))
+            self._recipient = ""
+            self._state = self._header
+        elif tag is not None and tag == _START:
+            scanner.place -= len(tag)
+            self._state = self._header
+        return tag is not None

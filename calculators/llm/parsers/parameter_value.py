@@ -1,0 +1,72 @@
+"""What the text of an argument becomes, by the schema of its parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+from typing import Any, Final, NamedTuple
+
+from calculators.llm.parsers.json_value import compact_json, json_or_string
+
+_BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+
+
+class ParameterType(NamedTuple):
+    """What a value may be.
+
+    Attributes:
+        is_string: nothing else, but for null.
+        is_nullable: null is allowed.
+        is_boolean: true and false are allowed.
+    """
+
+    is_string: bool = False
+    is_nullable: bool = False
+    is_boolean: bool = False
+
+    def grows(self, first: str) -> bool:
+        """May a value that begins with the character ``first`` be written before it is complete?"""
+        return self.is_string and not self.is_nullable and first != '"'
+
+    def to_json(self, text: str) -> str:
+        """The JSON of a value that is complete. What is no JSON is a string.
+
+        A string is kept as it is, whatever it looks like: but one in quotes, as a JSON string,
+        means what is between them.
+        """
+        if self.is_string:
+            if text == "null" and self.is_nullable:
+                return text
+            quoted = compact_json(text) if text.startswith('"') else None
+            return encode_basestring(text) if quoted is None else quoted
+        if self.is_boolean and text in _BOOLEANS:
+            return _BOOLEANS[text]
+        return json_or_string(text)
+
+
+def parameter_type(schema: object, parameter: str) -> ParameterType:
+    """The type of a parameter by the schema of all; where none is to be had, anything is allowed.
+
+    Reads ``type``, and that of the alternatives in ``anyOf`` and ``oneOf``: a string that may be
+    absent is written so.
+    """
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    of_this = properties.get(parameter) if isinstance(properties, Mapping) else None
+    if not isinstance(of_this, Mapping):
+        return ParameterType()
+    types = _types(of_this)
+    for keyword in ("anyOf", "oneOf"):
+        alternatives = of_this.get(keyword)
+        if isinstance(alternatives, list):
+            for each in alternatives:
+                types |= (_types(each) if isinstance(each, Mapping) else set()) or {"any"}
+    return ParameterType(types - {"null"} == {"string"}, "null" in types, "boolean" in types)
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return {declared}
+    if isinstance(declared, list):
+        return {each for each in declared if isinstance(each, str)}
+    return set()

@@ -1,0 +1,18 @@
+"""Reasoning as Gemma 4 writes it: ``<|channel>thought ...<channel|>``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.parsers.reasoning.between_tags import ReasoningBetweenTags
+
+
+class Gemma4ReasoningParser(ReasoningBetweenTags):
+    """The line end after the name of the channel belongs to the tag."""
+
+    start_tags = ("<|channel>thought\n", "<|channel>thought")
+    end_tag = "<channel|>"
+    special_tokens = frozenset(("<|channel>", "<channel|>"))
+
+
+PARSER: Final = Gemma4ReasoningParser

@@ -1,0 +1,71 @@
+"""gpt-oss: messages to ``functions.NAME``, in the harmony form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, ToolCall
+from calculators.llm.parsers.harmony import (
+    HARMONY_TOKENS,
+    HarmonyPart,
+    HarmonyReader,
+    MessageKind,
+)
+from calculators.llm.parsers.message_joiner import MessageJoiner
+from calculators.llm.parsers.parser import CallForm, ToolParser
+
+
+class GptOssToolParser(ToolParser):
+    """The text of a message to a function is the arguments of a call, as it stands.
+
+    Final answers and preambles are content, without headers and joined by a space, unless the
+    reasoning parser did that already; all other messages are content as they stand.
+    """
+
+    special_tokens = HARMONY_TOKENS
+    # A call ends with <|call|>, which ends the answer as well.
+    call_form = CallForm(
+        trigger="<|channel|>commentary to=",
+        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
+        end="",
+        only_one=True,
+    )
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__(tools)
+        self._reader = HarmonyReader()
+        self._answer = MessageJoiner(" ")
+        self._has_arguments = False
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            match part.kind, part.place:
+                case MessageKind.CALL, "header":
+                    events.append(ToolCall(part.function))
+                    self._has_arguments = False
+                case MessageKind.CALL, "text":
+                    events.append(Arguments(part.text))
+                    self._has_arguments = True
+                case MessageKind.CALL, "end":
+                    if not self._has_arguments:
+                        events.append(Arguments("{}"))
+                case MessageKind.ANSWER, "header":
+                    self._answer.begin()
+                case MessageKind.ANSWER, "text":
+                    events.append(Content(self._answer.add(part.text)))
+                case (MessageKind.ANALYSIS | MessageKind.OTHER, _):
+                    events.append(Content(part.text))
+                case _:
+                    pass  # the ends of the others
+        return events
+
+
+PARSER: Final = GptOssToolParser

@@ -1,0 +1,34 @@
+"""MiniCPM 5: ``<function name="NAME"><param name="NAME">VALUE</param></function>``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.parsers.parser import CallForm, ParameterForm
+from calculators.llm.parsers.xml_call import XmlCallParser
+from calculators.llm.parsers.xml_form import XmlForm
+
+
+class MiniCpm5ToolParser(XmlCallParser):
+    """Reads the calls that MiniCPM 5 writes; values are as the schema of the tool says."""
+
+    form = XmlForm(
+        call_begin='<function name="',
+        call_end="</function>",
+        parameter_begin='<param name="',
+        parameter_end="</param>",
+        name_end='">',
+        trims_newlines=True,
+        allows_single_quotes=True,
+    )
+    erased = ("<s>", "<|im_end|>")
+    special_tokens = form.tags | {"<function", "<param"}
+    call_form = CallForm(
+        trigger="<function",
+        begin='<function name="NAME">',
+        end="</function>",
+        parameters=ParameterForm(begin='<param name="NAME">', end="</param>", text_end="</param>"),
+    )
+
+
+PARSER: Final = MiniCpm5ToolParser

@@ -1,0 +1,25 @@
+"""Calls as Phi-4 models write them: ``functools[{"name", "arguments"}, ...]``."""
+
+from __future__ import annotations
+
+from calculators.llm.parsers.parser import CallForm
+from calculators.llm.parsers.tool.json_calls import JsonToolParser
+
+
+class Phi4ToolParser(JsonToolParser):
+    """The bracket at the end may be missing."""
+
+    start = "functools"
+    opening = "["
+    separator = ","
+    call_form = CallForm(
+        trigger=start,
+        opening="functools[",
+        begin='{"name": "NAME", "arguments": ',
+        end="}",
+        separator=", ",
+        closing="]",
+    )
+
+
+PARSER = Phi4ToolParser

@@ -1,0 +1,53 @@
+"""`XmlForm`: how a family of models writes calls as elements with a child for every argument."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from calculators.llm.parsers.tag_scanner import Tags
+
+
+class XmlForm(NamedTuple):
+    """The tags, and what a value is.
+
+    ``[block_begin] (call_begin NAME name_end (parameter_begin NAME name_end VALUE parameter_end)*
+    call_end)* [block_end]``, white space between tags not counting. A value goes on to the first
+    ``parameter_end``.
+
+    Attributes:
+        block_begin: may be missing before a call; "" where the form has no blocks.
+        trims_newlines: one newline at either end of a value does not belong to it.
+        allows_single_quotes: objects and lists may be written as in Python.
+    """
+
+    call_begin: str
+    call_end: str
+    parameter_begin: str
+    parameter_end: str
+    name_end: str
+    block_begin: str = ""
+    block_end: str = ""
+    trims_newlines: bool = False
+    allows_single_quotes: bool = False
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """All tags that are whole, without those that a name follows."""
+        every = {self.call_end, self.parameter_end, self.block_begin, self.block_end}
+        return frozenset(every - {""})
+
+
+class FormTags:
+    """What to look for, state by state. Where text breaks off a call, every tag counts."""
+
+    def __init__(self, form: XmlForm, erased: tuple[str, ...]) -> None:
+        begins = [form.call_begin, *erased]
+        if form.block_begin:
+            begins.append(form.block_begin)
+        inner = [form.call_end, form.parameter_begin]
+        if form.block_end:
+            inner.append(form.block_end)
+        self.outside: Final = Tags(*begins)
+        self.between: Final = Tags(*begins, *inner)
+        self.name: Final = Tags(form.name_end, "<", "\n")
+        self.value: Final = Tags(form.parameter_end)

@@ -1,0 +1,268 @@
+"""`PromptBuilder`: a model's tokenizer and chat template. Runs in the prompt process."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import openvino_genai as genai
+
+from calculators.child_process.library_errors import library_reason
+from calculators.llm.prompt.chat_template import (
+    ChatTemplate,
+    ChatTemplateError,
+    TemplateAnalysis,
+    UnseenParts,
+    analyze,
+    prepare_history,
+)
+from calculators.llm.prompt.chat_template.limits import RenderLimits
+from calculators.llm.prompt.messages import (
+    Chat,
+    Decode,
+    Encode,
+    Prompt,
+    Question,
+    Ready,
+    Refused,
+    Text,
+    Tokenize,
+    Tokens,
+)
+from calculators.llm.prompt.text_encoder import TextEncoder
+from calculators.llm.text.token_table import TokenTable, make_token_table
+from calculators.media.encoded_image import EncodedImage
+from calculators.media.image import Image
+from calculators.media.tags import check_tags, check_tokens, media_tokens, without_tags
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+#: Texts whose tokens the token table is compared on, beside random tokens.
+_TEXTS: Final = (
+    "The quick brown fox; 3.14 (x != y), it's  two  spaces.\n\n\tEnd .",
+    " leading space, don't , do n't",
+    "Grüße, žluťoučký kůň, 你好，世界, こんにちは, 안녕, שלום, مرحبا",  # noqa: RUF001
+    "emoji 👩‍👩‍👧‍👦 🏳️‍🌈 \u0000 \u200b \ufeff",
+    "",
+)
+_RANDOM_SAMPLES: Final = 200
+#: One thread for each of two streams: the threads of one stream wake each other for every text,
+#: and wait for more at full speed. A single thread hides failures (`TextEncoder`).
+_THREADS: Final = {"NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
+_TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
+
+
+class PromptBuilder:
+    """Answers requests one after the other.
+
+    Raises (on construction):
+        RuntimeError: openvino-genai cannot load the tokenizer.
+        ChatTemplateError: a file of the template is broken.
+    """
+
+    def __init__(
+        self,
+        model_path: str,
+        max_tokens: int | None = None,
+        *,
+        sees_images: bool = False,
+        limits: RenderLimits | None = None,
+    ) -> None:
+        """``limits``: what one rendering may take."""
+        self._limits = limits
+        self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
+        self._encoder = TextEncoder(self._tokenizer)
+        self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
+        self._max_tokens = max_tokens
+        self._sees_images = sees_images
+        self._media_tokens: dict[int, str] = {}
+        if sees_images:
+            self._media_tokens = media_tokens(_read_config(Path(model_path)), self._vocabulary)
+        self._max_bytes: int | None = None
+        if max_tokens is not None:
+            # No token stands for more text than the longest piece has bytes.
+            self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
+        self._problem = ""
+        self._template: ChatTemplate | None = None
+        self._analysis: TemplateAnalysis | None = None
+        try:
+            self._template = self._load_template(Path(model_path))
+            self._unseen = UnseenParts(self._template)
+            self._analysis = analyze(self._template)
+        except ChatTemplateError as error:
+            # Completions need no template; chat says what is wrong with it.
+            self._problem = str(error)
+
+    def _load_template(self, path: Path) -> ChatTemplate:
+        if path.is_dir():
+            template = ChatTemplate.load(path, self._limits)
+            if not template.files.is_default:
+                return template
+        else:
+            template = None
+        source = self._tokenizer.chat_template
+        if source:
+            return ChatTemplate.of_source(
+                source,
+                bos_token=self._tokenizer.get_bos_token(),
+                eos_token=self._tokenizer.get_eos_token(),
+                limits=self._limits,
+            )
+        return template or ChatTemplate.load(path.parent, self._limits)
+
+    def ready(self) -> Ready:
+        """What to tell the server."""
+        analysis = self._analysis
+        return Ready(
+            tokens=self._token_table(),
+            template_problem=self._problem,
+            tool_parser=(analysis.tool_parser or "") if analysis else "",
+            reasoning_parser=(analysis.reasoning_parser or "") if analysis else "",
+        )
+
+    def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
+        """What comes of one request. Errors of the request are `Refused`."""
+        try:
+            match message:
+                case Chat():
+                    return self._chat(message)
+                case Encode():
+                    ids = self.encode(message.text, special=message.add_special_tokens)
+                    return Prompt(ids, message.text)
+                case Tokenize():
+                    return Tokens([self.tokenize(text, message) for text in message.texts])
+                case Decode():
+                    return Text(self.decode(message.ids, message.skip_special_tokens))
+        except RequestError as error:
+            return Refused(str(error), error.param or "messages")
+        except ChatTemplateError as error:
+            is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
+            code = error.code if is_clients else Code.INTERNAL
+            param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
+            return Refused(str(error), param, code.name)
+        except MemoryError:
+            return Refused(_TOO_MUCH_MEMORY)
+        except RuntimeError as error:
+            # The tokenizer's; it goes on working.
+            if "bad_alloc" in str(error):
+                return Refused(_TOO_MUCH_MEMORY)
+            reason = f"the tokenizer failed: {library_reason(error)}"
+            return Refused(reason, code=Code.INTERNAL.name)
+
+    def _chat(self, chat: Chat) -> Prompt:
+        text = self.render(chat)
+        if not self._sees_images:
+            return Prompt(self.encode(text, special=False), text)
+        check_tags(text, len(chat.images))
+        ids = self.encode(without_tags(text), special=False)
+        check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
+        return Prompt(ids, text, _decoded(chat.images))
+
+    def render(self, chat: Chat) -> str:
+        """The prompt of a chat.
+
+        Raises:
+            ChatTemplateError: there is no usable template, or it refuses.
+        """
+        if self._template is None:
+            raise ChatTemplateError(
+                f"the model has no usable chat template: {self._problem}",
+                code=Code.FAILED_PRECONDITION,
+            )
+        assert self._analysis is not None
+        self._unseen.check_documents(chat.template_kwargs)
+        render = partial(
+            self._template.render, tools=chat.tools, template_kwargs=chat.template_kwargs
+        )
+        messages = prepare_history(chat.messages, self._analysis)
+        known = self._unseen.with_known_roles(messages, render, has_tools=bool(chat.tools))
+        text = render(known)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            # A template can read JSON in a text, or cut what it has.
+            raise ChatTemplateError(
+                "the chat template makes a text with half of a surrogate pair"
+            ) from None
+        return text
+
+    def encode(self, text: str, *, special: bool) -> bytes:
+        """Token ids, int64 in native byte order.
+
+        Raises:
+            ChatTemplateError: OUT_OF_RANGE, so long that it cannot fit the model.
+        """
+        if self._max_bytes is not None and len(text) > self._max_bytes:
+            raise ChatTemplateError(
+                f"the prompt of {len(text)} characters is longer than the {self._max_tokens} "
+                "tokens that the model can hold",
+                code=Code.OUT_OF_RANGE,
+            )
+        return self._encoder.encode(text, special=special).tobytes()
+
+    def tokenize(self, text: str, message: Tokenize) -> bytes:
+        """Token ids as an array of JSON, cut and padded.
+
+        Here, since what the library does with a length depends on how the tokenizer was converted
+        (openvino-genai 2026.4: many do not cut).
+        """
+        ids = self._encoder.encode(text, special=message.add_special_tokens)
+        length = message.max_length
+        if length is not None:
+            ids = ids[:length]
+            if message.pads:
+                missing = length - len(ids)
+                sides = (missing, 0) if message.padding_side == "left" else (0, missing)
+                padding = max(0, self._tokenizer.get_pad_token_id())
+                ids = np.pad(ids, sides, constant_values=padding)
+        return msgspec.json.encode(ids.tolist())
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        return text
+
+    # The token table ------------------------------------------------------------------------------
+
+    def _token_table(self) -> TokenTable:
+        size = max(self._vocabulary.values(), default=-1) + 1
+        return make_token_table(
+            self._vocabulary, self._special(size), self.decode, self._samples(size)
+        )
+
+    def _special(self, size: int) -> Iterator[int]:
+        each: list[Any] = [[token_id] for token_id in range(size)]
+        shown = self._tokenizer.decode(each, skip_special_tokens=False)
+        hidden = self._tokenizer.decode(each, skip_special_tokens=True)
+        for token_id in range(size):
+            if shown[token_id] and not hidden[token_id]:
+                yield token_id
+
+    def _samples(self, size: int) -> Iterator[list[int]]:
+        for text in _TEXTS:
+            ids = np.frombuffer(self.encode(text, special=True), dtype=np.int64)
+            if len(ids):
+                yield ids.tolist()
+        chance = random.Random(0)
+        for _ in range(_RANDOM_SAMPLES if size else 0):
+            yield [chance.randrange(size) for _ in range(chance.randint(1, 24))]
+
+
+def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:
+    if not images:
+        return ()
+    # Imported here: only models that see need it.
+    from calculators.media.decoding import decode_images
+
+    return decode_images(images)
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
+    return config if isinstance(config, dict) else {}

@@ -1,0 +1,31 @@
+"""Chat templates: from the messages of a request to the exact prompt.
+
+::
+
+    template = ChatTemplate.load(model_directory)       # once; compiles
+    analysis = analyze(template)                        # once; parsers, what messages must be like
+    prompt = template.render(prepare_history(messages, analysis), tools=tools)
+
+Imports Jinja and the standard library, nothing of the model.
+"""
+
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate, check_template_kwargs
+from calculators.llm.prompt.chat_template.errors import ChatTemplateError
+from calculators.llm.prompt.chat_template.history import prepare_history
+from calculators.llm.prompt.chat_template.limits import RenderLimits
+from calculators.llm.prompt.chat_template.template_files import TemplateFiles
+from calculators.llm.prompt.chat_template.unseen import UnseenParts
+
+__all__ = [
+    "ChatTemplate",
+    "ChatTemplateError",
+    "RenderLimits",
+    "TemplateAnalysis",
+    "TemplateFiles",
+    "UnseenParts",
+    "analyze",
+    "analyze_source",
+    "check_template_kwargs",
+    "prepare_history",
+]

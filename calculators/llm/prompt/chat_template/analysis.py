@@ -1,0 +1,157 @@
+"""`TemplateAnalysis`: what a chat template tells of its model.
+
+The markers and their order are those of OpenVINO Model Server
+(``llm/io_processing/chat_template/analyzer.cpp``): whoever moves over gets the same parsers. What
+messages have to look like is probed for every template that knows tool calls or reasoning, not
+only for those of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.probe import Probe
+
+Marker = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateAnalysis:
+    """Parsers that fit the template, and what messages have to look like.
+
+    Attributes:
+        tool_parser: name of the tool parser; None where the template shows no known one.
+        reasoning_parser: name of the reasoning parser, or None.
+        supports_tool_calls: the template renders tool calls of earlier turns.
+        requires_object_arguments: it does so right only when their arguments are objects, not
+            the JSON text that OpenAI's clients send.
+        misnamed_reasoning_field: the member in which the template looks for the reasoning of
+            earlier turns where that is not ``reasoning_content``; else empty.
+        reasoning_excludes_content: it refuses a tool call with both a text and such reasoning.
+    """
+
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
+    supports_tool_calls: bool = False
+    requires_object_arguments: bool = False
+    misnamed_reasoning_field: str = ""
+    reasoning_excludes_content: bool = False
+
+
+def _all(*words: str) -> Marker:
+    return lambda source: all(word in source for word in words)
+
+
+def _any(*words: str) -> Marker:
+    return lambda source: any(word in source for word in words)
+
+
+_never: Marker = _any()
+_always: Marker = _all()
+_splits_thoughts = _any("<think>", "content.split('</think>')")
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """A row of the table: the marker, the tool parser, the reasoning parser and its condition."""
+
+    marker: Marker
+    tool_parser: str | None
+    reasoning_parser: str | None = None
+    reasons: Marker = _always
+    reasoning_field: str = ""
+
+
+#: What reasoning is called by those who do not call it ``reasoning_content``.
+_OTHER_REASONING = "thinking"
+
+#: The first row whose marker is in the template counts.
+_FAMILIES = (
+    _Family(_all("<|channel|>"), "gptoss", "gptoss"),
+    _Family(_all("<|start|>", "<|message|>", "<|eom|>", "<|eot|>"), "onyx", "onyx"),
+    _Family(_all("<|tool_call>call:"), "gemma4", "gemma4"),
+    _Family(
+        _all("<parameter=", "</parameter>", "<function="),
+        "qwen3coder",
+        "qwen3",
+        _any("<think>", "</think>"),
+    ),
+    _Family(_all('<param name="'), "minicpm5", "minicpm5"),
+    _Family(
+        _any("<|assistant_tool_call|>", "<|tool_call_start|>", "keep_past_thinking"),
+        "lfm2",
+        "lfm2",
+        _all("message.thinking"),
+        "thinking",
+    ),
+    _Family(_all("functools"), "phi4"),
+    _Family(_all("[TOOL_CALLS]", "[ARGS]"), "devstral"),
+    _Family(_all("[TOOL_CALLS]"), "mistral"),
+    _Family(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
+    _Family(_all("<|python_tag|>"), "llama3"),
+    _Family(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
+    _Family(_splits_thoughts, None, "qwen3"),
+)
+
+
+def analyze_source(source: str) -> TemplateAnalysis:
+    """What the text of a template tells by its markers alone."""
+    for family in _FAMILIES:
+        if family.marker(source):
+            reasons = family.reasons(source)
+            return TemplateAnalysis(
+                tool_parser=family.tool_parser,
+                reasoning_parser=family.reasoning_parser if reasons else None,
+                supports_tool_calls=family.tool_parser is not None,
+                misnamed_reasoning_field=family.reasoning_field if reasons else "",
+            )
+    return TemplateAnalysis()
+
+
+def analyze(template: ChatTemplate) -> TemplateAnalysis:
+    """What a template tells by its markers, and by how it renders a tool call.
+
+    A model with a template of its own for chats with tools is judged by that one where its main
+    template shows no tool parser.
+    """
+    found = analyze_source(template.files.main.text)
+    tool_use = template.files.tool_use
+    if found.tool_parser is None and tool_use is not None:
+        with_tools = analyze_source(tool_use.text)
+        if with_tools.tool_parser is not None:
+            found = TemplateAnalysis(
+                with_tools.tool_parser,
+                found.reasoning_parser or with_tools.reasoning_parser,
+                supports_tool_calls=True,
+                misnamed_reasoning_field=with_tools.misnamed_reasoning_field,
+            )
+    source = template.files.main.text + (tool_use.text if tool_use else "")
+    if "tool_calls" in source or _OTHER_REASONING in source or found.supports_tool_calls:
+        found = _probed(Probe(template), found, source)
+    return found
+
+
+def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnalysis:
+    if found.supports_tool_calls:
+        # A template that takes both gets objects: they leave no doubt about quotes.
+        found = replace(
+            found,
+            supports_tool_calls=not probe.dumps_messages,
+            requires_object_arguments=probe.takes_objects,
+        )
+    else:
+        # OpenVINO Model Server leaves text to templates that it does not know.
+        takes_objects = probe.takes_objects and not probe.takes_text
+        found = replace(found, requires_object_arguments=takes_objects)
+    field = found.misnamed_reasoning_field or _OTHER_REASONING
+    if field not in source or probe.shows_reasoning("reasoning_content"):
+        return replace(found, misnamed_reasoning_field="")
+    if not found.misnamed_reasoning_field and not probe.shows_reasoning(field):
+        return found
+    return replace(
+        found,
+        misnamed_reasoning_field=field,
+        reasoning_excludes_content=probe.refuses_reasoning_with_content(field),
+    )

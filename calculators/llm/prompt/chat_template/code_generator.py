@@ -1,0 +1,103 @@
+"""`GuardedCodeGenerator`: templates compiled so that each loop and macro asks the budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame, MacroRef, optimizeconst
+
+if TYPE_CHECKING:
+    from calculators.llm.prompt.chat_template.environment import TemplateEnvironment
+
+#: The attribute of the environment whose mention in a template's code is a call of it.
+TICK = "tick"
+
+
+class GuardedCodeGenerator(CodeGenerator):
+    """Jinja's own, with a tick in each loop and macro; ``~``, slices and what compares or hashes
+    values go through the environment.
+
+    Stops when the budget of the compilation is used up.
+    """
+
+    environment: TemplateEnvironment
+
+    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
+        self.environment.look_at_clock()
+        return super().visit(node, *args, **kwargs)
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
+        node.body.insert(0, _tick(node.lineno))
+        if node.test is not None:
+            # A tick is nothing, so that the test decides.
+            tick = nodes.EnvironmentAttribute(TICK, lineno=node.lineno)
+            node.test = nodes.Or(tick, node.test, lineno=node.lineno)
+        super().visit_For(node, frame)
+
+    def macro_body(
+        self, node: nodes.Macro | nodes.CallBlock, frame: Frame
+    ) -> tuple[Frame, MacroRef]:
+        node.body.insert(0, _tick(node.lineno))
+        return super().macro_body(node, frame)
+
+    def visit_EnvironmentAttribute(  # noqa: N802
+        self, node: nodes.EnvironmentAttribute, frame: Frame
+    ) -> None:
+        super().visit_EnvironmentAttribute(node, frame)
+        if node.name == TICK:
+            self.write("()")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
+        # Slices copy, and do not pass through the environment.
+        if isinstance(node.arg, nodes.Slice):
+            self.write("environment.made(")
+            super().visit_Getitem(node, frame)
+            self.write(")")
+        else:
+            super().visit_Getitem(node, frame)
+
+    @optimizeconst
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
+        if _is_quick(node):
+            super().visit_Compare(node, frame)
+            return
+        self.write("environment.compared(")
+        self.visit(node.expr, frame)
+        for operand in node.ops:
+            self.write(f", ({operand.op!r}, ")
+            self.visit(operand.expr, frame)
+            self.write(")")
+        self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
+        self.write("{")
+        for pair in node.items:
+            if isinstance(pair.key, nodes.Const):
+                self.visit(pair.key, frame)
+            else:
+                self.write("environment.key(")
+                self.visit(pair.key, frame)
+                self.write(")")
+            self.write(": ")
+            self.visit(pair.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
+        self.write("environment.joined((")
+        for operand in node.nodes:
+            self.visit(operand, frame)
+            self.write(", ")
+        self.write("))")
+
+
+def _is_quick(node: nodes.Compare) -> bool:
+    """``role == 'user'``: a single comparison with a constant that is no list."""
+    if len(node.ops) != 1 or node.ops[0].op in ("in", "notin"):
+        return False
+    return isinstance(node.expr, nodes.Const) or isinstance(node.ops[0].expr, nodes.Const)
+
+
+def _tick(lineno: int) -> nodes.ExprStmt:
+    return nodes.ExprStmt(nodes.EnvironmentAttribute(TICK, lineno=lineno), lineno=lineno)

@@ -1,0 +1,91 @@
+"""The way of messages to the template: what OpenAI's clients send, as templates know it.
+
+Each step takes messages as `normalise_messages` makes them and returns new ones; nothing that came
+in is changed. Order and meaning are OpenVINO Model Server's input processors.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from itertools import dropwhile
+from typing import Any
+
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis
+
+Message = Mapping[str, Any]
+
+
+def prepare_history(
+    messages: Sequence[Message], analysis: TemplateAnalysis | None = None
+) -> list[dict[str, Any]]:
+    """The messages for `ChatTemplate.render`. Media parts are not touched: they come before."""
+    prepared = []
+    for message in messages:
+        message = empty_content_to_none(message)
+        message = without_empty_tool_calls(message)
+        message = with_joined_text(message)
+        if analysis is not None:
+            message = adapted(message, analysis)
+        prepared.append(dict(message))
+    return prepared
+
+
+def empty_content_to_none(message: Message) -> Message:
+    """A list of no parts is no content."""
+    return {**message, "content": None} if message.get("content") == [] else message
+
+
+def without_empty_tool_calls(message: Message) -> Message:
+    """Templates that look at the first call would fail on an empty list."""
+    if message.get("tool_calls") != []:
+        return message
+    return {name: value for name, value in message.items() if name != "tool_calls"}
+
+
+def with_joined_text(message: Message) -> Message:
+    """A list of nothing but text parts becomes one text, a line for each part.
+
+    Empty parts at the beginning leave no line.
+    """
+    parts = message.get("content")
+    if not isinstance(parts, list) or not all(map(_is_text, parts)):
+        return message
+    texts = dropwhile(operator.not_, (part["text"] for part in parts))
+    return {**message, "content": "\n".join(texts)}
+
+
+def _is_text(part: Any) -> bool:
+    return (
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    )
+
+
+def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
+    """The message with the arguments and the reasoning where this template looks for them."""
+    calls = message.get("tool_calls")
+    if analysis.requires_object_arguments and isinstance(calls, list):
+        message = {**message, "tool_calls": [_with_object_arguments(call) for call in calls]}
+    field = analysis.misnamed_reasoning_field
+    if field and "reasoning_content" in message and not _excludes(analysis, message):
+        message = {**message, field: message["reasoning_content"]}
+    return message
+
+
+def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
+    """The template would refuse the reasoning because of the text beside it."""
+    has_both = bool(message.get("content")) and bool(message.get("tool_calls"))
+    return analysis.reasoning_excludes_content and has_both
+
+
+def _with_object_arguments(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    arguments = function.get("arguments") if isinstance(function, dict) else None
+    if not isinstance(function, dict) or not isinstance(arguments, str):
+        return call
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return call  # some models write bad JSON, and then see it again
+    return {**call, "function": {**function, "arguments": parsed}}

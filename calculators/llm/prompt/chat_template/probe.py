@@ -1,0 +1,114 @@
+"""`Probe`: how a template renders tool calls and reasoning, found out by giving it some.
+
+The first chat of each question is the one that OpenVINO Model Server asks with
+(``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse
+it or show nothing of it, because they want tools, or the result of a call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.errors import ChatTemplateError
+
+_NEEDLE: Final = "probe_needle_xK9m"
+_ARGUMENTS: Final = {_NEEDLE: "value"}
+#: How a template that understands arguments writes one of this name.
+_NATIVE: Final = (
+    f'"{_NEEDLE}": "',
+    f'"{_NEEDLE}":"',
+    f"<parameter={_NEEDLE}>",
+    f'<atem:parameter name="{_NEEDLE}">',
+    f'<param name="{_NEEDLE}">',
+    f"{_NEEDLE}:<|",
+    f"{_NEEDLE}=",
+)
+_RAW_DUMP: Final = '"tool_calls": ['
+_USER: Final = {"role": "user", "content": "Hello"}
+_CALL_ID: Final = "probe0000"  # nine letters and digits, as Mistral's templates demand
+_RESULT: Final = {"role": "tool", "tool_call_id": _CALL_ID, "name": "probe", "content": "1"}
+_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": "probe",
+        "description": "probe",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+    },
+}
+
+
+class Probe:
+    """Asks one template."""
+
+    def __init__(self, template: ChatTemplate) -> None:
+        self._template = template
+        self._with_text = self._call(json.dumps(_ARGUMENTS))
+        self._with_object = self._call(_ARGUMENTS)
+
+    @property
+    def dumps_messages(self) -> bool:
+        """Tool calls come out as the JSON of the whole message."""
+        return _RAW_DUMP in self._with_text or _RAW_DUMP in self._with_object
+
+    @property
+    def takes_text(self) -> bool:
+        """Arguments that are the text of a JSON object come out as they should."""
+        return any(sign in self._with_text for sign in _NATIVE)
+
+    @property
+    def takes_objects(self) -> bool:
+        """Arguments that are objects do; or they come out somehow, and text does not at all."""
+        if any(sign in self._with_object for sign in _NATIVE):
+            return True
+        return _NEEDLE in self._with_object and _NEEDLE not in self._with_text
+
+    def shows_reasoning(self, field: str) -> bool:
+        """The member ``field`` of an assistant's message comes out, with or without a call."""
+        members = {field: _NEEDLE}
+        return _NEEDLE in self._render([_USER, _assistant(**members)]) or _NEEDLE in self._call(
+            {}, **members
+        )
+
+    def refuses_reasoning_with_content(self, field: str) -> bool:
+        """A call with a text and reasoning is refused, one with the text alone is not."""
+        with_text = self._call({}, content=_NEEDLE)
+        return bool(with_text) and not self._call({}, content=_NEEDLE, **{field: "reason"})
+
+    def _call(self, arguments: Any, **members: Any) -> str:
+        """A chat with one tool call: the first that shows the needle, else the first at all."""
+        first = ""
+        for chat, tools in self._chats(_assistant(**members, tool_calls=[_tool_call(arguments)])):
+            prompt = self._render(chat, tools)
+            if _NEEDLE in prompt:
+                return prompt
+            first = first or prompt
+        return first
+
+    def _chats(self, call: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any] | None]]:
+        if self._template.files.tool_use is None:
+            yield [_USER, call], None
+        yield [_USER, call], [_TOOL]
+        yield [_USER, call, _RESULT], [_TOOL]
+        yield [{"role": "system", "content": "Hello"}, _USER, call, _RESULT, _USER], [_TOOL]
+
+    def _render(self, chat: list[Any], tools: list[Any] | None = None) -> str:
+        """Empty where the template refuses."""
+        try:
+            return self._template.render(chat, tools=tools)
+        except ChatTemplateError:
+            return ""
+
+
+def _assistant(**members: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": "", **members}
+
+
+def _tool_call(arguments: Any) -> dict[str, Any]:
+    return {
+        "id": _CALL_ID,
+        "type": "function",
+        "function": {"name": "probe", "arguments": arguments},
+    }

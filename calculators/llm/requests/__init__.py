@@ -1,0 +1,1 @@
+"""Requests for text, checked and resolved, whichever API they came through."""

@@ -1,0 +1,112 @@
+"""``num_assistant_tokens`` and what belongs to it: how many tokens are proposed at a time.
+
+They change how fast a model with a draft model or prompt look-up answers, and not what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from calculators.llm.engine.engine_settings import DecodingMode
+from calculators.llm.engine.generation_settings import MAX_ASSISTANT_TOKENS
+from calculators.requests import fields
+
+#: Source: OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
+DEFAULT_ASSISTANT_TOKENS: Final = 5
+DEFAULT_NGRAM_SIZE: Final = 3
+#: Longer matches are as good as none, and looking for them takes time.
+MAX_NGRAM_SIZE: Final = 32
+
+
+class AssistedDecoding(NamedTuple):
+    """In `GenerationSettings`' terms; all 0 where nothing is proposed."""
+
+    num_assistant_tokens: int = 0
+    assistant_confidence_threshold: float = 0.0
+    max_ngram_size: int = 0
+
+
+def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> AssistedDecoding:
+    """Read the three members; 0 asks for nothing.
+
+    Raises:
+        RequestError: one is wrong, or cannot be honoured by this model.
+    """
+    tokens = fields.integer(body, "num_assistant_tokens")
+    threshold = fields.number(body, "assistant_confidence_threshold", minimum=0, maximum=1)
+    ngram = fields.integer(body, "max_ngram_size")
+    if tokens and threshold:
+        raise fields.invalid(
+            "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
+        )
+    if mode == "standard":
+        _refuse_any(
+            "this model is served without a draft model and without prompt look-up; leave it out",
+            num_assistant_tokens=tokens,
+            assistant_confidence_threshold=threshold,
+            max_ngram_size=ngram,
+        )
+        return AssistedDecoding()
+    if tokens and tokens > MAX_ASSISTANT_TOKENS:
+        raise fields.invalid(
+            "num_assistant_tokens", f"{tokens} is above the maximum {MAX_ASSISTANT_TOKENS}"
+        )
+    if mode == "prompt_lookup":
+        if threshold:
+            raise fields.invalid(
+                "assistant_confidence_threshold",
+                "this model has no draft model but looks up its prompt; use num_assistant_tokens",
+            )
+        if ngram and ngram > MAX_NGRAM_SIZE:
+            raise fields.invalid("max_ngram_size", f"{ngram} is above the maximum {MAX_NGRAM_SIZE}")
+        return AssistedDecoding(
+            tokens or DEFAULT_ASSISTANT_TOKENS, max_ngram_size=ngram or DEFAULT_NGRAM_SIZE
+        )
+    _refuse_any("it is for prompt look-up; this model has a draft model", max_ngram_size=ngram)
+    if threshold:
+        return AssistedDecoding(assistant_confidence_threshold=threshold)
+    return AssistedDecoding(tokens or DEFAULT_ASSISTANT_TOKENS)
+
+
+def _refuse_any(why: str, **values: float | None) -> None:
+    for name, value in values.items():
+        if value:
+            raise fields.invalid(name, why)
+
+
+def refuse_unassisted(
+    mode: DecodingMode,
+    assisted: AssistedDecoding,
+    *,
+    min_tokens: int | None,
+    do_sample: bool,
+) -> None:
+    """Refuse what the engine's library does not keep to when tokens are proposed.
+
+    ``min_tokens`` is the request's own; ``do_sample``: it samples.
+
+    Raises:
+        RequestError: with the member's name.
+    """
+    if mode == "standard":
+        return
+    if min_tokens:
+        raise fields.invalid(
+            "min_tokens",
+            f"{min_tokens} cannot be kept to with {_WORDS[mode]}, which this model is served with",
+        )
+    if assisted.assistant_confidence_threshold and do_sample:
+        raise fields.invalid(
+            "assistant_confidence_threshold",
+            "it cannot be combined with sampling; set temperature to 0, or use "
+            "num_assistant_tokens",
+        )
+
+
+_WORDS: Final[dict[DecodingMode, str]] = {
+    "standard": "",
+    "speculative": "a draft model",
+    "eagle3": "a draft model",
+    "prompt_lookup": "prompt look-up",
+}

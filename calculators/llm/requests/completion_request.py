@@ -1,0 +1,105 @@
+"""The body of a request to ``/completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.generation_request import (
+    GenerationRequest,
+    read_body,
+    read_generation,
+)
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.sampling import read_completion_logprobs
+from calculators.llm.requests.stop_conditions import check_token_id
+from calculators.requests import fields
+
+#: Text, or the ids of its tokens. None is empty.
+Prompt = str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest(GenerationRequest):
+    """A checked completion request; beside what `GenerationRequest` has:
+
+    Attributes:
+        prompts: each has ``n`` answers; the choices are numbered prompt by prompt. Token ids are
+            not negative, but may still be beyond the vocabulary.
+        logprobs: None is without, 0 with the log-probability of each token, 1 repeats it under
+            ``top_logprobs``.
+        add_special_tokens: put the tokens before a text that its model expects there.
+    """
+
+    prompts: tuple[Prompt, ...]
+    logprobs: int | None = None
+    add_special_tokens: bool = True
+
+    @property
+    def echo(self) -> bool:
+        """Each answer begins with its prompt."""
+        return self.settings.echo
+
+
+def parse_completion_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> CompletionRequest:
+    """Check a parsed body.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    if isinstance(value, dict) and "messages" in value and value.get("prompt") is None:
+        raise fields.missing("prompt", "messages are for /v3/chat/completions")
+    body = read_body(value, Endpoint.COMPLETIONS)
+    return CompletionRequest(
+        **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
+        prompts=_read_prompts(body, limits),
+        logprobs=read_completion_logprobs(body),
+        add_special_tokens=fields.boolean(body, "add_special_tokens") is not False,
+    )
+
+
+def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Prompt, ...]:
+    """A string, an array of strings, an array of ids, or an array of arrays of ids."""
+    value = body.get("prompt")
+    if value is None:
+        raise fields.missing("prompt")
+    if isinstance(value, str):
+        return (_check_text("prompt", value),)
+    if not isinstance(value, list):
+        raise fields.wrong_type("prompt", "a string or an array", value)
+    if not value:
+        raise fields.invalid("prompt", "an empty array holds no prompt")
+    if type(value[0]) in (int, float, bool):
+        return (_check_ids("prompt", value),)
+    if len(value) > limits.max_prompts:
+        raise fields.invalid(
+            "prompt", f"{len(value)} prompts are more than the maximum {limits.max_prompts}"
+        )
+    if isinstance(value[0], str):
+        return tuple(_check_text(f"prompt[{i}]", text) for i, text in enumerate(value))
+    return tuple(_check_ids(f"prompt[{i}]", ids) for i, ids in enumerate(value))
+
+
+def _check_text(path: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise fields.wrong_type(path, "a string", text)
+    if not text:
+        raise fields.invalid(path, "the prompt is empty")
+    return text
+
+
+def _check_ids(path: str, ids: object) -> tuple[int, ...]:
+    if not isinstance(ids, list):
+        raise fields.wrong_type(path, "an array of token ids", ids)
+    if not ids:
+        raise fields.invalid(path, "the prompt is empty")
+    # A prompt may have a hundred thousand ids: look at them one by one only to name the bad one.
+    if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > fields.INT32_MAX:
+        for i, token in enumerate(ids):
+            check_token_id(f"{path}[{i}]", token)
+    return tuple(ids)

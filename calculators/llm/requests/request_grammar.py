@@ -1,0 +1,101 @@
+"""What form the answer to a request has to have."""
+
+from __future__ import annotations
+
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.call_grammar import Tool, calls, text_with_calls
+from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.grammar import AnswerForm
+from calculators.llm.parsers.parser import ReasoningParser, ToolParser
+from calculators.llm.requests.json_value import json_text
+from calculators.llm.requests.structured_output import StructuredOutput
+from calculators.llm.requests.tools import Tools
+from calculators.requests import fields
+
+
+def request_grammar(
+    structured: StructuredOutput | None,
+    tools: Tools,
+    *,
+    tool_parser: type[ToolParser] | None,
+    reasoning_parser: type[ReasoningParser] | None,
+    reasoning_is_open: bool,
+    guides_tools: bool,
+    parallel: bool,
+) -> AnswerForm | None:
+    """The form; None when the model may write what it likes.
+
+    The form is that of the answer: reasoning may come before it. Where tools may be called, the
+    answer is calls or what ``structured`` says.
+
+    Args:
+        reasoning_is_open: the prompt has begun the reasoning.
+        guides_tools: calls have to be by the schemas even where the model is free to call; the
+            option ``enable_tool_guided_generation``.
+        parallel: several tools may be called.
+
+    Raises:
+        RequestError: a tool has to be called, and this model's calls have no known form.
+    """
+    must_call = tools.choice in ("required", "named")
+    is_guided = must_call or (tools.choice == "auto" and (guides_tools or structured is not None))
+    form = tool_parser.call_form if tool_parser is not None and is_guided else None
+    if must_call and form is None:
+        raise fields.invalid(
+            "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
+        )
+    only_one = not parallel or tools.choice == "named"
+    if form is None:
+        if structured is None:
+            return None
+        rest = _answer(structured, reasoning_parser)
+    elif must_call:
+        rest = calls(form, _tools(tools), only_one=only_one)
+    elif structured is None:
+        # Free text, so reasoning needs no mention.
+        return _form(text_with_calls(form, _tools(tools), only_one=only_one))
+    else:
+        rest = _calls_or_answer(
+            calls(form, _tools(tools), only_one=only_one), _answer(structured, reasoning_parser)
+        )
+    return _form(_after_reasoning(rest, reasoning_parser, is_open=reasoning_is_open))
+
+
+def _form(part: Format) -> AnswerForm:
+    # What clients wrote of it has been checked for size.
+    return AnswerForm(json_text(part, "tools").decode())
+
+
+def _tools(tools: Tools) -> list[Tool]:
+    return [
+        Tool(name, schema or {"type": "object", "properties": {}}, path)
+        for (name, schema), path in zip(tools.schemas.items(), tools.schema_paths, strict=True)
+    ]
+
+
+def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) -> Format:
+    if parser is None or not parser.answer_start:
+        return structured.format
+    return formats.sequence(formats.const(parser.answer_start), structured.format)
+
+
+def _calls_or_answer(called: Format, answer: Format) -> Format:
+    # Alternatives have to be alike for the library: lists of tags, which could go on.
+    alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
+    if called["type"] == "tag":
+        called = formats.tags([called], "", only_one=True)
+    return formats.one_of(called, alone)
+
+
+def _after_reasoning(
+    rest: Format, parser: type[ReasoningParser] | None, *, is_open: bool
+) -> Format:
+    if parser is None or not parser.end_tag or not parser.start_tags:
+        return rest
+    turn = formats.regex("[ \\n]{0,4}") if parser.turn is None else formats.const(parser.turn)
+    behind = (turn, rest)
+    if is_open:
+        ending = formats.tag("", formats.any_text(), parser.end_tag)
+        return formats.sequence(ending, *behind)
+    thoughts = formats.tag(parser.start_tags[0], formats.any_text(), parser.end_tag)
+    return formats.one_of(formats.sequence(thoughts, *behind), rest)

@@ -1,0 +1,74 @@
+"""What ends a generation before its length does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests import fields
+
+
+def read_stop_strings(
+    body: Mapping[str, Any],
+    defaults: ModelDefaults,
+    limits: RequestLimits,
+    *,
+    name: str = "stop",
+) -> tuple[str, ...]:
+    """``stop``, a string or an array of them, each once; an empty array is as good as none.
+
+    The request's strings replace those of the model. ``name`` is what the member is called.
+    """
+    value = body.get(name)
+    if value is None:
+        return defaults.stop_strings
+    if isinstance(value, str):
+        _check_stop_string(name, value, limits)
+        return (value,)
+    if not isinstance(value, list):
+        raise fields.wrong_type(name, "a string or an array of strings", value)
+    if len(value) > limits.max_stop_strings:
+        raise fields.invalid(
+            name, f"{len(value)} strings are more than the maximum {limits.max_stop_strings}"
+        )
+    for i, text in enumerate(value):
+        _check_stop_string(f"{name}[{i}]", text, limits)
+    return tuple(dict.fromkeys(value)) or defaults.stop_strings
+
+
+def _check_stop_string(path: str, text: object, limits: RequestLimits) -> None:
+    if not isinstance(text, str):
+        raise fields.wrong_type(path, "a string", text)
+    if not text:
+        raise fields.invalid(path, "an empty string would end every answer before it starts")
+    if len(text) > limits.max_stop_length:
+        raise fields.invalid(
+            path, f"{len(text)} characters are more than the maximum {limits.max_stop_length}"
+        )
+
+
+def read_stop_token_ids(
+    body: Mapping[str, Any], defaults: ModelDefaults, limits: RequestLimits
+) -> tuple[int, ...] | None:
+    """``stop_token_ids``: these end the generation beside the model's own; None is only those."""
+    ids = fields.array(body, "stop_token_ids")
+    if not ids:
+        return None
+    if len(ids) > limits.max_stop_token_ids:
+        raise fields.invalid(
+            "stop_token_ids",
+            f"{len(ids)} ids are more than the maximum {limits.max_stop_token_ids}",
+        )
+    for i, token in enumerate(ids):
+        check_token_id(f"stop_token_ids[{i}]", token)
+    return tuple(dict.fromkeys((*defaults.eos_token_ids, *ids)))
+
+
+def check_token_id(path: str, token: object) -> None:
+    """Refuse what cannot be the id of a token in any vocabulary."""
+    if type(token) is not int:
+        raise fields.wrong_type(path, "a token id", token)
+    if not 0 <= token <= fields.INT32_MAX:
+        raise fields.invalid(path, f"{fields.describe(token)} is no token id")

@@ -1,0 +1,39 @@
+"""Whether an answer is streamed, and whether the stream ends with the usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.requests import fields
+
+_KNOWN: Final = ("include_usage", "include_obfuscation")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingOptions:
+    """``include_usage`` only when ``stream``."""
+
+    stream: bool = False
+    include_usage: bool = False
+
+
+def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
+    """Read ``stream`` and ``stream_options``."""
+    stream = bool(fields.boolean(body, "stream"))
+    options = fields.json_object(body, "stream_options")
+    if options is None:
+        return StreamingOptions(stream)
+    if not stream:
+        raise fields.invalid("stream_options", "only allowed when stream is true")
+    for name in options:
+        if name not in _KNOWN:
+            raise fields.invalid(
+                "stream_options", f'{fields.describe(name)} is not known; "include_usage" is'
+            )
+    # Padding against those who count bytes on the way; none is sent.
+    fields.boolean(options, "include_obfuscation", "stream_options.include_obfuscation")
+    return StreamingOptions(
+        stream, bool(fields.boolean(options, "include_usage", "stream_options.include_usage"))
+    )

@@ -1,0 +1,252 @@
+"""Structured output: ``response_format``, and what vLLM's clients send for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.formats import Format
+from calculators.llm.requests.json_value import check_size, value_of
+from calculators.llm.requests.members import check_object
+from calculators.llm.requests.structural_tag import FORMATS, read_format
+from calculators.requests import fields
+
+#: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
+#: have a few thousand.
+MAX_SIZE: Final = 64 * 1024
+MAX_REGEX: Final = 4096
+MAX_CHOICES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredOutput:
+    """What an answer has to be.
+
+    Attributes:
+        format: see `calculators.llm.grammars.formats`.
+        param: the member that asks for it.
+    """
+
+    format: Format
+    param: str
+
+
+def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
+    """Read ``response_format`` and what vLLM has for it; None: any text will do.
+
+    Sizes and shapes are checked here, on the event loop. What a schema, an expression or a grammar
+    says is read in the grammar process: how long that takes is up to the client.
+
+    Source: OpenAI's API reference; vLLM's documentation of structured outputs; OpenVINO Model
+    Server, which also takes formats of structural tags as ``response_format``.
+
+    Raises:
+        RequestError: it is malformed, or asked for in two ways.
+    """
+    found = [
+        output
+        for name, read in _MEMBERS.items()
+        if (value := body.get(name)) is not None and (output := read(value, name)) is not None
+    ]
+    return only_one(*found)
+
+
+def read_text_format(value: object, path: str) -> StructuredOutput | None:
+    """Read ``text.format`` of OpenAI's responses API, where the schema is not nested."""
+    return _response_format(value, path, is_flat=True)
+
+
+def refuse_settings(settings: GenerationSettings, output_param: str) -> None:
+    """Refuse settings under which the engine would not keep to a grammar.
+
+    Raises:
+        RequestError: with the name of the setting. ``output_param``: what asks for the grammar.
+    """
+    beside = f"it cannot be combined with {output_param}"
+    if settings.num_beams > 1:
+        raise fields.invalid("best_of", beside)
+    if settings.ignore_eos:
+        raise fields.invalid("ignore_eos", beside)
+    if settings.min_new_tokens:
+        raise fields.invalid("min_tokens", beside)
+
+
+def only_one(*outputs: StructuredOutput | None) -> StructuredOutput | None:
+    """The one that is asked for, if any.
+
+    Raises:
+        RequestError: there are two.
+    """
+    found = [output for output in outputs if output is not None]
+    if len(found) > 1:
+        raise fields.invalid(
+            found[1].param, f"structured output is already asked for by {found[0].param}"
+        )
+    return found[0] if found else None
+
+
+#: What stands beside a schema.
+_NESTED_SCHEMA: Final = ("name", "description", "schema", "strict")
+_FLAT_SCHEMA: Final = ("type", *_NESTED_SCHEMA)
+#: By type what else a format has; others are read as structural tags.
+_RESPONSE_FORMATS: Final[Mapping[str | None, tuple[str, ...]]] = {
+    "text": ("type",),
+    "json_object": ("type",),
+    "json_schema": ("type", "json_schema"),
+}
+
+
+def _response_format(value: object, path: str, *, is_flat: bool = False) -> StructuredOutput | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object", value)
+    kind = fields.string(value, "type", f"{path}.type")
+    members = _FLAT_SCHEMA if is_flat and kind == "json_schema" else _RESPONSE_FORMATS.get(kind)
+    if members is not None:
+        check_object(value, path, members)
+    match kind:
+        case None:
+            raise fields.missing(f"{path}.type", '"text", "json_object" or "json_schema"')
+        case "text":
+            return None
+        case "json_object":
+            return StructuredOutput(formats.json_schema({"type": "object"}, path), path)
+        case "json_schema":
+            return _openai_schema(value, path, is_flat=is_flat)
+        case "regex":
+            return _regex(value.get("pattern"), f"{path}.pattern")
+        case "grammar":
+            return _grammar(value.get("grammar"), f"{path}.grammar")
+        case "structural_tag":
+            return _structural_tag(value, path)
+        case _ if kind in FORMATS:
+            check_size(value, MAX_SIZE, path)
+            return StructuredOutput(read_format(value, path), path)
+        case _:
+            raise fields.invalid(
+                f"{path}.type",
+                f'{fields.describe(kind)} is none of "text", "json_object", "json_schema"',
+            )
+
+
+def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> StructuredOutput:
+    """``{"json_schema": {"name", "schema", "strict"}}``, or the schema in place of that object."""
+    if is_flat:
+        inner: Mapping[str, Any] = value
+    else:
+        given = fields.json_object(value, "json_schema", f"{path}.json_schema")
+        if given is None:
+            raise fields.missing(f"{path}.json_schema", 'an object with the "schema"')
+        inner, path = given, f"{path}.json_schema"
+    fields.string(inner, "name", f"{path}.name")
+    fields.boolean(inner, "strict", f"{path}.strict")
+    if "schema" in inner:
+        check_object(inner, path, _FLAT_SCHEMA if is_flat else _NESTED_SCHEMA)
+        return _schema(inner["schema"], f"{path}.schema")
+    if is_flat or not any(name in inner for name in _SCHEMA_WORDS):
+        raise fields.missing(f"{path}.schema", "a JSON schema (an object)")
+    return _schema({k: v for k, v in inner.items() if k not in ("name", "strict")}, path)
+
+
+_SCHEMA_WORDS: Final = ("type", "properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const")
+
+
+def _schema(value: object, path: str) -> StructuredOutput:
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "a JSON schema (an object)", value)
+    check_size(value, MAX_SIZE, path)
+    return StructuredOutput(formats.json_schema(value, path), path)
+
+
+def _check_length(size: int, most: int, path: str) -> None:
+    if size > most:
+        raise fields.invalid(path, f"its {size} characters are more than the maximum {most}")
+
+
+def _guided_json(value: object, path: str) -> StructuredOutput:
+    return _schema(_from_text(value, path) if isinstance(value, str) else value, path)
+
+
+def _from_text(text: str, path: str) -> object:
+    _check_length(len(text), MAX_SIZE, path)
+    return value_of(text, path)
+
+
+def _regex(value: object, path: str) -> StructuredOutput:
+    if not isinstance(value, str):
+        raise fields.wrong_type(path, "a regular expression", value)
+    _check_length(len(value), MAX_REGEX, path)
+    return StructuredOutput(formats.regex(value, path), path)
+
+
+def _choice(value: object, path: str) -> StructuredOutput:
+    if not isinstance(value, list) or not value:
+        raise fields.wrong_type(path, "an array of strings", value)
+    if len(value) > MAX_CHOICES:
+        raise fields.invalid(path, f"{len(value)} choices are more than the maximum {MAX_CHOICES}")
+    for i, each in enumerate(value):
+        if not isinstance(each, str):
+            raise fields.wrong_type(f"{path}[{i}]", "a string", each)
+    check_size(value, MAX_SIZE, path)
+    return StructuredOutput(formats.choice(value, path), path)
+
+
+def _grammar(value: object, path: str) -> StructuredOutput:
+    if not isinstance(value, str):
+        raise fields.wrong_type(path, "a grammar (EBNF)", value)
+    _check_length(len(value), MAX_SIZE, path)
+    return StructuredOutput(formats.ebnf(value, path), path)
+
+
+def _structural_tag(value: object, path: str) -> StructuredOutput:
+    if isinstance(value, str):
+        value = _from_text(value, path)
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object", value)
+    check_size(value, MAX_SIZE, path)
+    if "format" in value:
+        return StructuredOutput(read_format(value["format"], f"{path}.format"), path)
+    raise fields.missing(f"{path}.format", "the format of the answer")
+
+
+def _structured_outputs(value: object, path: str) -> StructuredOutput | None:
+    """vLLM's object with one of several members."""
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object", value)
+    found: list[StructuredOutput] = []
+    for name, inner in value.items():
+        where = f"{path}.{name[:40]}"
+        if inner is None or inner is False:
+            continue
+        if name == "json_object":
+            fields.boolean(value, name, where)
+            found.append(StructuredOutput(formats.json_schema({"type": "object"}, where), where))
+        elif name in _KINDS:
+            found.append(_KINDS[name](inner, where))
+        elif name not in _IGNORED:
+            raise fields.invalid(where, "the member is not supported")
+    return only_one(*found)
+
+
+_KINDS: Final[dict[str, Callable[[object, str], StructuredOutput]]] = {
+    "json": _guided_json,
+    "regex": _regex,
+    "choice": _choice,
+    "grammar": _grammar,
+    "structural_tag": _structural_tag,
+}
+#: Wishes about how, not what: an answer is by its schema in any case.
+_IGNORED: Final = frozenset({"disable_fallback", "disable_additional_properties"})
+_MEMBERS: Final[dict[str, Callable[[object, str], StructuredOutput | None]]] = {
+    "response_format": _response_format,
+    "guided_json": _guided_json,
+    "guided_regex": _regex,
+    "guided_choice": _choice,
+    "guided_grammar": _grammar,
+    "structural_tag": _structural_tag,
+    "structured_outputs": _structured_outputs,
+}

@@ -1,0 +1,78 @@
+"""What a chat request gives to the chat template beside messages and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from calculators.requests import fields
+
+#: What a request may not set through ``chat_template_kwargs``: the variables that the server
+#: itself gives to templates, and arguments of Hugging Face's ``apply_chat_template`` that change
+#: what is done with the template instead of what it sees.
+RESERVED: Final = frozenset(
+    {"messages", "tools", "bos_token", "eos_token"}
+    | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
+)
+
+VERBOSITIES: Final = ("low", "medium", "high")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+_THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateArguments:
+    """``values`` by name, without ``add_generation_prompt``, which stands beside them."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    add_generation_prompt: bool = True
+
+    @property
+    def all_values(self) -> dict[str, Any]:
+        """Everything, for the template."""
+        return {**self.values, "add_generation_prompt": self.add_generation_prompt}
+
+
+def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
+    """Read ``chat_template_kwargs``, and the members that are names for some of them.
+
+    These are ``add_generation_prompt``, ``enable_thinking``, ``reasoning_effort``, ``verbosity``
+    and ``documents``. What ``chat_template_kwargs`` says wins over them. An effort also sets
+    ``enable_thinking``, which is what the templates of many models ask for.
+    """
+    values = dict(fields.json_object(body, "chat_template_kwargs") or {})
+    for name in values:
+        if name in RESERVED:
+            raise fields.invalid(f"chat_template_kwargs.{name}", "the name is reserved")
+    add_generation_prompt = fields.boolean(
+        values, "add_generation_prompt", "chat_template_kwargs.add_generation_prompt"
+    )
+    values.pop("add_generation_prompt", None)
+    at_the_top = fields.boolean(body, "add_generation_prompt")
+    if add_generation_prompt is None:
+        add_generation_prompt = at_the_top
+    thinking = fields.boolean(body, "enable_thinking")
+    effort = fields.one_of(body, "reasoning_effort", *EFFORTS)
+    if thinking is not None:
+        values.setdefault("enable_thinking", thinking)
+    if effort is not None:
+        values.setdefault("reasoning_effort", effort)
+        if effort in _THINKS:
+            values.setdefault("enable_thinking", _THINKS[effort])
+    verbosity = fields.one_of(body, "verbosity", *VERBOSITIES)
+    if verbosity is not None:
+        values.setdefault("verbosity", verbosity)
+    documents = _read_documents(body)
+    if documents:
+        values.setdefault("documents", documents)
+    return TemplateArguments(values, add_generation_prompt is not False)
+
+
+def _read_documents(body: Mapping[str, Any]) -> list[Any]:
+    """What the answer is to be found in, for templates that know such a list."""
+    documents = fields.array(body, "documents") or []
+    for i, document in enumerate(documents):
+        if not isinstance(document, dict):
+            raise fields.wrong_type(f"documents[{i}]", "an object", document)
+    return documents

@@ -1,0 +1,156 @@
+"""The tools a chat request offers, and which of them the model may call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from calculators.llm.requests.json_value import check_size
+from calculators.llm.requests.members import check_spelling
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests import fields
+
+_MEMBERS: Final = ("name", "description", "parameters", "strict")
+TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+#: Bytes of JSON: of the parameters of one tool, and of all tools. Those that people write have a
+#: thousand or two each.
+MAX_SCHEMA: Final = 64 * 1024
+MAX_TOGETHER: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools that are left after ``tool_choice``, as the client wrote them.
+
+    Attributes:
+        items: for the template; empty when there is nothing to call.
+        choice: "none" always when there are no items; "named" when the client chose one tool,
+            which then is all there is.
+        schema_paths: where the client wrote the schema of each item's parameters.
+    """
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+    choice: Literal["none", "auto", "required", "named"] = "none"
+    schema_paths: tuple[str, ...] = ()
+
+    @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """The JSON schema of the parameters by name; an empty one where a tool has none.
+
+        Whether it is a JSON schema is known only when a grammar is made of it.
+        """
+        functions = [tool.get("function") or tool for tool in self.items]
+        return {each["name"]: each.get("parameters") or {} for each in functions}
+
+
+def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+    """Read ``tools`` and ``tool_choice``.
+
+    A tool is ``{"type": "function", "function": {"name", ...}}``, or flat as in OpenAI's responses
+    API. With the choice "none" the tools are not even looked at. Source: OpenVINO Model Server
+    ``llm/apis/openai_api_handler.cpp``.
+    """
+    choice, chosen = _read_choice(body)
+    if choice == "none":
+        return Tools()
+    items = fields.array(body, "tools") or []
+    if len(items) > limits.max_tools:
+        raise fields.invalid(
+            "tools", f"{len(items)} tools are more than the maximum {limits.max_tools}"
+        )
+    check_size(items, MAX_TOGETHER, "tools")
+    read = [_check_tool(f"tools[{i}]", tool) for i, tool in enumerate(items)]
+    _check_names(read)
+    if chosen is not None:
+        places = [i for i, tool in enumerate(read) if tool.name == chosen]
+        items, read = [items[i] for i in places], [read[i] for i in places]
+        if not items:
+            raise fields.invalid(
+                "tool_choice", f"{fields.describe(chosen)} names none of the tools"
+            )
+    if items:
+        return Tools(items, choice, tuple(f"{tool.path}.parameters" for tool in read))
+    if choice == "required":
+        raise fields.invalid("tool_choice", '"required" needs tools')
+    return Tools()
+
+
+_Choice = Literal["none", "auto", "required", "named"]
+
+
+def _read_choice(body: Mapping[str, Any]) -> tuple[_Choice, str | None]:
+    """The choice, and the name with "named"."""
+    value = body.get("tool_choice")
+    match value:
+        case None:
+            return "auto", None
+        case "none" | "auto" | "required":
+            return value, None
+        case {"function": {"name": str(name)}}:
+            return "named", name
+        case {"function": {}}:
+            raise fields.invalid("tool_choice.function.name", "expected the name of a tool")
+        case {"type": "function", "name": str(name)}:
+            return "named", name
+        case {"type": "function"}:
+            raise fields.invalid("tool_choice.name", "expected the name of a tool")
+        case str():
+            raise fields.invalid(
+                "tool_choice", f'{fields.describe(value)} is none of "none", "auto", "required"'
+            )
+        case _:
+            raise fields.wrong_type(
+                "tool_choice", 'a string or {"type": "function", "function": {"name": ...}}', value
+            )
+
+
+class _Tool(NamedTuple):
+    """``path``: of the object with the name."""
+
+    name: str
+    path: str
+
+
+def _check_names(tools: Sequence[_Tool]) -> None:
+    """Refuse two tools of one name: which of them is called could not be told."""
+    known: dict[str, str] = {}
+    for name, path in tools:
+        if name in known:
+            raise fields.invalid(
+                f"{path}.name", f'the name "{name}" is already that of {known[name]}'
+            )
+        known[name] = path
+
+
+def _check_tool(path: str, tool: object) -> _Tool:
+    """The name and place of a tool that is well formed."""
+    if not isinstance(tool, dict):
+        raise fields.wrong_type(path, "an object", tool)
+    kind = fields.string(tool, "type", f"{path}.type")
+    if kind not in (None, "function"):
+        raise fields.invalid(f"{path}.type", f'{fields.describe(kind)} is not "function"')
+    function = fields.json_object(tool, "function", f"{path}.function")
+    if function is None:
+        if kind is None:
+            raise fields.missing(f"{path}.function")
+        function = tool
+    else:
+        path = f"{path}.function"
+    name = fields.string(function, "name", f"{path}.name")
+    if name is None:
+        raise fields.missing(f"{path}.name")
+    if not TOOL_NAME.fullmatch(name):
+        raise fields.invalid(
+            f"{path}.name",
+            f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
+        )
+    # Templates show a tool as it is, so it may have any members, but none that is a slip.
+    check_spelling(function, path, _MEMBERS)
+    fields.string(function, "description", f"{path}.description")
+    fields.boolean(function, "strict", f"{path}.strict")
+    parameters = fields.json_object(function, "parameters", f"{path}.parameters")
+    if parameters is not None:
+        check_size(parameters, MAX_SCHEMA, f"{path}.parameters")
+    return _Tool(name, path)

@@ -1,0 +1,123 @@
+"""From the bytes of an image file to pixels, by Pillow. Runs in the prompt process only."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image as Pillow
+from PIL import ImageOps
+
+from calculators.media.data_uri import decoded
+from calculators.media.encoded_image import EncodedImage, image_error
+from calculators.media.image import Image
+from calculators.media.limits import (
+    MAX_IMAGE_BYTES,
+    MAX_PIXELS,
+    MAX_RATIO,
+    MAX_REQUEST_PIXELS,
+)
+
+#: Only these decoders see what clients send.
+FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+_NAMES: Final = "PNG, JPEG, WebP, GIF or BMP"
+_WHITE: Final = (255, 255, 255)
+_SIXTEEN_BITS: Final = frozenset({"I;16", "I;16L", "I;16B", "I;16N", "I"})
+
+# The limits here are lower, and a warning from the child would say nothing to anybody.
+Pillow.MAX_IMAGE_PIXELS = None
+
+
+def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
+    """The images of a request, RGB.
+
+    Raises:
+        RequestError: one cannot be read, or is too large; ``param`` is its place.
+        MemoryError: there is not enough for them.
+    """
+    made: list[Image] = []
+    pixels = 0
+    for each in images:
+        try:
+            data = decoded(each.data) if each.is_base64 else each.data
+            image = decode_image(data)
+        except ValueError as error:
+            raise image_error(each.param, str(error)) from None
+        pixels += image.width * image.height
+        if pixels > MAX_REQUEST_PIXELS:
+            raise image_error(
+                each.param,
+                f"with this one the images have {pixels} pixels; {MAX_REQUEST_PIXELS} are the "
+                "maximum of a request",
+            )
+        made.append(image)
+    return tuple(made)
+
+
+def decode_image(data: bytes) -> Image:
+    """The first picture of a file, upright as its EXIF data says, on white where transparent.
+
+    Raises:
+        ValueError: it is no image that is read here, broken, or too large; without a word of the
+            decoder's, which may tell of memory.
+    """
+    if not data:
+        raise ValueError("there is no data")
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ValueError(f"the image is larger than {MAX_IMAGE_BYTES} bytes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _decode(data)
+
+
+def _decode(data: bytes) -> Image:
+    try:
+        image: Any = Pillow.open(io.BytesIO(data), formats=FORMATS)
+    except MemoryError:
+        raise
+    except Exception:
+        raise ValueError(_what_it_is(data)) from None
+    _check_size(*image.size)
+    try:
+        image.load()
+        image = ImageOps.exif_transpose(image)
+        image = _rgb(image)
+    except MemoryError:
+        raise
+    except Exception:
+        raise ValueError("the image is broken, or a part of it is missing") from None
+    return Image(image.height, image.width, image.tobytes())
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"the image has {width} x {height} pixels; {MAX_PIXELS} in all are the maximum"
+        )
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise ValueError(
+            f"the image of {width} x {height} pixels is too narrow: one side may be "
+            f"{MAX_RATIO} times the other at most"
+        )
+
+
+def _rgb(image: Any) -> Any:
+    if image.mode in _SIXTEEN_BITS:
+        # Pillow would cut off at 255.
+        grey = np.asarray(image).astype(np.int64) >> 8
+        return Pillow.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        page = Pillow.new("RGB", image.size, _WHITE)
+        page.paste(image, mask=image.getchannel("A"))
+        return page
+    return image.convert("RGB")
+
+
+def _what_it_is(data: bytes) -> str:
+    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<") and b"<svg" in start:
+        return f"SVG is not read; send the picture as {_NAMES}"
+    return f"the data is no {_NAMES} image"

@@ -1,0 +1,1 @@
+"""The vocabulary of requests that every task reads: payload, record, readers of fields."""

@@ -1,0 +1,1 @@
+"""The author's side: calculators, contracts, ports, packet types, services, executors."""

@@ -1,0 +1,159 @@
+"""Metrics of nodes: counters, gauges and histograms that whoever runs the graph may publish.
+
+A calculator asks for the service and for what it counts, once, in ``open``::
+
+    class WordCounter(Calculator):
+        @classmethod
+        def update_contract(cls, contract: CalculatorContract) -> None:
+            contract.use_service(METRICS)
+
+        def open(self, cc: CalculatorContext) -> None:
+            metrics = metrics_of(cc)
+            self.words = metrics.counter("words", "Words that went by.")
+
+        def process(self, cc: CalculatorContext) -> None:
+            self.words.add(len(cc.inputs[0].value.split()))
+
+A server publishes them with the labels ``graph`` and ``node``. Where nobody does, they do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from graph_runtime.authoring.service import GraphService
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+#: Upper bounds of a histogram's buckets in seconds, from a millisecond to ten minutes.
+SECONDS: Final[Sequence[float]] = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
+)
+
+
+class MetricCounter(Protocol):
+    """Only grows. Any thread may call it."""
+
+    def add(self, amount: float = 1) -> None: ...
+
+    def follow(self, read: Callable[[], float]) -> Callable[[], None]:
+        """From now on, add what ``read`` returns, which starts at 0 and only grows.
+
+        It is called when somebody looks, beside others that are followed. What this returns ends
+        that, and keeps what was counted.
+        """
+
+
+class MetricGauge(Protocol):
+    """Goes up and down. Any thread may call it."""
+
+    def set(self, value: float) -> None: ...
+
+    def add(self, amount: float) -> None: ...
+
+    def follow(self, read: Callable[[], float]) -> Callable[[], None]:
+        """From now on, be what ``read`` returns, which is called when somebody looks.
+
+        What this returns ends that, unless another has come since; the gauge is 0 then.
+        """
+
+
+class MetricHistogram(Protocol):
+    """Values in buckets. Any thread may call it."""
+
+    def observe(self, value: float) -> None: ...
+
+
+class NodeMetrics(Protocol):
+    """The metrics of one node. Asking twice for the same returns the same.
+
+    Names are Prometheus's, ``[a-zA-Z_][a-zA-Z0-9_]*``, with the unit at the end; a counter's is
+    shown with ``_total`` behind it. ``help`` is a sentence for people. The values of ``labels``
+    should be few: after a thousand series of a name, what is new is not counted.
+
+    Each raises `ValueError`: the name or a label is none, is kept for the server, or is already
+    that of another kind.
+    """
+
+    def counter(
+        self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS
+    ) -> MetricCounter: ...
+
+    def gauge(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricGauge: ...
+
+    def histogram(
+        self,
+        name: str,
+        help: str,
+        labels: Mapping[str, str] = NO_LABELS,
+        *,
+        bounds: Sequence[float] = SECONDS,
+    ) -> MetricHistogram:
+        """``bounds``: upper bounds of the buckets, rising; one above all is added."""
+
+
+class GraphMetrics(Protocol):
+    """Those of one graph: the service."""
+
+    def of_node(self, name: str) -> NodeMetrics: ...
+
+
+class _Nothing:
+    """Every metric that nobody publishes."""
+
+    def add(self, amount: float = 1) -> None:
+        return
+
+    def set(self, value: float) -> None:
+        return
+
+    def observe(self, value: float) -> None:
+        return
+
+    def follow(self, read: Callable[[], float]) -> Callable[[], None]:
+        return _ignore
+
+
+def _ignore() -> None:
+    return
+
+
+_NOTHING: Final = _Nothing()
+
+
+class NoMetrics:
+    """`GraphMetrics` and `NodeMetrics` that publish nothing."""
+
+    def of_node(self, name: str) -> NodeMetrics:
+        return self
+
+    def counter(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricCounter:
+        return _NOTHING
+
+    def gauge(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricGauge:
+        return _NOTHING
+
+    def histogram(
+        self,
+        name: str,
+        help: str,
+        labels: Mapping[str, str] = NO_LABELS,
+        *,
+        bounds: Sequence[float] = SECONDS,
+    ) -> MetricHistogram:
+        return _NOTHING
+
+
+NO_METRICS: Final = NoMetrics()
+
+METRICS: Final = GraphService[GraphMetrics]("graphrt::Metrics", lambda: NO_METRICS)
+
+
+def metrics_of(cc: CalculatorContext) -> NodeMetrics:
+    """The metrics of this node; its contract must ask for `METRICS`."""
+    return (cc.service(METRICS) or NO_METRICS).of_node(cc.node_name)

@@ -1,0 +1,146 @@
+"""Typed ports: how a calculator class declares its streams and side packets.
+
+::
+
+    class Redact(Calculator):
+        text = In[str]("TEXT")
+        clean = Out[str]("TEXT")
+        hits = Out[int]("HITS", optional=True)
+
+        def process(self, cc: CalculatorContext) -> None:
+            cc.emit(self.clean, cc.get(self.text).replace("secret", "***"))
+
+``cc.get(self.text)`` is a ``str`` for mypy and pyright, and ``cc.emit(self.clean, 3)`` an error.
+A port without a tag is untagged; several untagged ports take indexes in the order they are
+declared. ``multiple=True`` stands for all indexes of the tag that the graph connects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+
+from graph_runtime.authoring.packet_type import PacketType
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.contract import CalculatorContract, PacketTypeSet
+
+T = TypeVar("T")
+
+
+class Port(Generic[T]):
+    """One declared port."""
+
+    #: Attribute of the contract that holds ports of this kind.
+    kind = ""
+
+    def __init__(
+        self,
+        tag: str = "",
+        *,
+        index: int | None = None,
+        optional: bool = False,
+        multiple: bool = False,
+        same_as: Port[Any] | None = None,
+        doc: str = "",
+    ) -> None:
+        self.tag = tag
+        self.given_index = index
+        self.index = 0
+        #: How the contract and the context address it: a tag, (tag, index), or an untagged index.
+        self.key: str | int | tuple[str, int] = 0
+        self.stand_at(index or 0)
+        self.is_optional = optional
+        self.is_multiple = multiple
+        self.same_as = same_as
+        self.doc = doc
+        self.name = ""
+        self.packet_spec: Any = Any
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def stand_at(self, index: int) -> None:
+        """Take a place among the ports of the tag."""
+        self.index = index
+        if not self.tag:
+            self.key = index
+        else:
+            self.key = self.tag if index == 0 else (self.tag, index)
+
+    @property
+    def spec(self) -> Any:
+        """The packet type: ``str`` of ``In[str]("TEXT")``, ``Any`` where none was given."""
+        # Generic sets __orig_class__ only after __init__, so it cannot be read there.
+        args = get_args(getattr(self, "__orig_class__", None))
+        if not args or isinstance(args[0], TypeVar):
+            return self.packet_spec
+        return args[0]
+
+    def declare(self, contract: CalculatorContract) -> None:
+        """Enter this port into a node's contract."""
+        types: PacketTypeSet = getattr(contract, self.kind)
+        if self.is_multiple:
+            keys = [(self.tag, i) for i in range(types.num_entries(self.tag))]
+            if not keys and not self.is_optional:
+                keys = [(self.tag, 0)]
+        else:
+            keys = [(self.tag, self.index)]
+        for key in keys:
+            self._declare_one(types[key], contract)
+
+    def _declare_one(self, packet_type: PacketType, contract: CalculatorContract) -> None:
+        if self.same_as is not None:
+            source: PacketTypeSet = getattr(contract, self.same_as.kind)
+            packet_type.set_same_as(source[self.same_as.tag, self.same_as.index])
+        else:
+            packet_type.set(self.spec)
+        if self.is_optional:
+            packet_type.optional()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name or self.key!r}>"
+
+
+class In(Port[T]):
+    """An input stream."""
+
+    kind = "inputs"
+
+
+class Out(Port[T]):
+    """An output stream. ``same_as`` another port: the type is whatever that one carries."""
+
+    kind = "outputs"
+
+
+class SideIn(Port[T]):
+    """An input side packet."""
+
+    kind = "input_side_packets"
+
+
+class SideOut(Port[T]):
+    """An output side packet."""
+
+    kind = "output_side_packets"
+
+
+def ports_of(cls: type) -> list[Port[Any]]:
+    """The ports that a class declares, base classes first, in order of declaration.
+
+    Untagged ports without an index get their numbers here.
+    """
+    found: dict[str, Port[Any]] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, Port):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    ports = list(found.values())
+    counters: dict[str, int] = {}
+    for port in ports:
+        if not port.tag and port.given_index is None and not port.is_multiple:
+            port.stand_at(counters.get(port.kind, 0))
+            counters[port.kind] = port.index + 1
+    return ports

@@ -1,0 +1,300 @@
+"""Making a run: nodes, streams and queues from the plan, side packets handed out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graph_runtime.authoring.context import Counter, OutputSidePacket
+from graph_runtime.authoring.executor import (
+    ApplicationThreadExecutor,
+    Executor,
+    ThreadPoolExecutor,
+    automatic_num_threads,
+)
+from graph_runtime.engine.constant_outputs import ConstantOutputs
+from graph_runtime.engine.drivers.on_asyncio import AsyncioDriver
+from graph_runtime.engine.drivers.sync import SyncDriver
+from graph_runtime.engine.node import Node
+from graph_runtime.engine.ready_queue import ReadyQueue
+from graph_runtime.engine.run import Run
+from graph_runtime.engine.scheduler import Scheduler
+from graph_runtime.errors import (
+    CalculatorError,
+    Code,
+    GraphError,
+    PacketTypeError,
+    RunError,
+    reason_of,
+)
+from graph_runtime.packet import Packet
+from graph_runtime.plan.executor_plan import APPLICATION_THREAD, THREAD_POOL
+from graph_runtime.plan.registry import REGISTRY, Registry
+from graph_runtime.streams.input_stream import InputStream
+from graph_runtime.streams.output_stream import OutputStream, StreamObserver
+
+if TYPE_CHECKING:
+    from graph_runtime.engine.poller import OutputStreamPoller
+    from graph_runtime.plan.plan import ExecutorPlan, NodePlan, ValidatedGraph
+
+
+def make_run(
+    plan: ValidatedGraph,
+    *,
+    lock: threading.Lock,
+    is_async: bool,
+    executors: Mapping[str, Executor],
+    registry: Registry | None,
+    side_packets: Mapping[str, Any],
+    headers: Mapping[str, Any],
+    services: Mapping[str, Any],
+    allows_default_services: bool,
+    observers: list[StreamObserver],
+    pollers: list[tuple[str, OutputStreamPoller]],
+    stream_limits: Mapping[str, int],
+    constants: Mapping[int, ConstantOutputs],
+    counters: dict[str, Counter],
+    on_error: Callable[[GraphError], object] | None,
+) -> Run:
+    """Make the nodes and streams of a run, and hand out the side packets.
+
+    Raises:
+        RunError: side packets or services are missing or wrong.
+    """
+    registry = registry or REGISTRY
+    given = {}
+    for name, value in side_packets.items():
+        given[name] = value if isinstance(value, Packet) else Packet(value)
+    if given or plan.side_packet_types:
+        _check_side_packets(plan, given)
+    services = _complete_services(plan, services, allows_default_services)
+
+    driver, queues, pools = _make_queues(plan, lock, is_async, executors, registry)
+    streams = _make_streams(plan)
+    side_outputs: dict[str, OutputSidePacket] = {}
+    consumers: dict[str, list[tuple[Node, int]]] = {}
+
+    def on_side_packet(side: OutputSidePacket) -> None:
+        waiting = consumers.get(side.name)
+        if waiting:
+            with lock:
+                scheduler.output_side_packet_set(side, waiting)
+
+    nodes: list[Node] = []
+    for node_plan in plan.nodes:
+        sides = []
+        if node_plan.side_output_checkers:
+            sides = _make_side_outputs(node_plan, on_side_packet)
+            for side in sides:
+                side_outputs[side.name] = side
+        queue = queues[node_plan.executor]
+        inputs = _make_inputs(node_plan, streams, stream_limits, plan.max_queue_size)
+        outputs = [streams[output.stream] for output in node_plan.output_plans]
+        try:
+            node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
+        except Exception as error:
+            failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
+            raise RunError([failure]) from error
+        queue.nodes[node.key] = node
+        nodes.append(node)
+    for name, poller in pollers:
+        producer = plan.producers[name]
+        throttles = (producer,) if producer >= len(plan.nodes) else _throttles_of(plan, producer)
+        streams[name].mirrors.append(poller.prepare_run(streams[name], throttles))
+    for observer in observers:
+        observer.reset()
+        streams[observer.stream_name].observers.append(observer)
+    for name, header in headers.items():
+        if name in streams:
+            streams[name].header = header if isinstance(header, Packet) else Packet(header)
+
+    graph_inputs = [streams[graph_input.name] for graph_input in plan.graph_inputs]
+    # The driver's own queue is always there, also when every node is in a pool.
+    all_queues = [driver.queue, *[queue for queue, _ in pools.values()]]
+    scheduler = Scheduler(plan, nodes, all_queues, graph_inputs, constants, on_error)
+    for node in nodes:
+        if not node.missing_side_packets:
+            continue
+        for place, side_plan in enumerate(node.plan.side_input_plans):
+            if side_plan.producer is not None:
+                consumers.setdefault(side_plan.name, []).append((node, place))
+            elif side_plan.name in given:
+                scheduler.side_packet_arrived(node, place, given[side_plan.name])
+            else:
+                node.missing_side_packets -= 1  # optional and left out
+    driver.attach(scheduler, pools)
+    run = Run(plan, lock, scheduler, driver, graph_inputs, streams, side_outputs, given, registry)
+    for _, poller in pollers:
+        poller.start_run(run)
+    run.call_status_handlers("PRE_RUN", None)
+    if scheduler.errors:
+        raise RunError(scheduler.errors)
+    return run
+
+
+def _make_streams(plan: ValidatedGraph) -> dict[str, OutputStream]:
+    """All streams by name: those of the graph's inputs, then those of the nodes."""
+    streams = {}
+    for graph_input in plan.graph_inputs:
+        streams[graph_input.name] = OutputStream(graph_input.name, graph_input.checker, None)
+    for node in plan.nodes:
+        for output in node.output_plans:
+            streams[output.stream] = OutputStream(
+                output.stream, output.checker, node.timestamp_offset
+            )
+    return streams
+
+
+def _make_inputs(
+    node: NodePlan, streams: Mapping[str, OutputStream], limits: Mapping[str, int], limit: int
+) -> list[InputStream]:
+    """The receiving ends of a node. ``limit``: of queues for which ``limits`` has none."""
+    inputs = []
+    for place, plan in enumerate(node.input_plans):
+        source = streams[plan.stream]
+        stream = InputStream(
+            source,
+            None,
+            place,
+            plan.checker,
+            plan.is_back_edge,
+            limits.get(plan.stream, limit),
+            plan.throttles,
+        )
+        inputs.append(stream)
+        source.mirrors.append(stream)
+    return inputs
+
+
+def _make_side_outputs(
+    node: NodePlan, on_set: Callable[[OutputSidePacket], None]
+) -> list[OutputSidePacket]:
+    names, checkers = node.output_side_packets.names, node.side_output_checkers
+    return [
+        OutputSidePacket(name, checker, on_set)
+        for name, checker in zip(names, checkers, strict=True)
+    ]
+
+
+def _throttles_of(plan: ValidatedGraph, producer: int) -> tuple[int, ...]:
+    node = plan.nodes[producer]
+    if node.is_source:
+        return (producer,)
+    found: set[int] = set()
+    for input_plan in node.input_plans:
+        if not input_plan.is_back_edge:
+            found.update(input_plan.throttles)
+    return tuple(sorted(found))
+
+
+def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> None:
+    errors: list[GraphError] = []
+    missing = [
+        f'Side packet "{name}" is required but was not provided.'
+        for name, (_, optional) in plan.side_packet_types.items()
+        if not optional and name not in given
+    ]
+    if missing:
+        errors.append(
+            GraphError(
+                "ValidateRequiredSidePackets failed to validate: \n" + "\n".join(missing),
+                code=Code.INVALID_ARGUMENT,
+            )
+        )
+    for name, packet in given.items():
+        if name in plan.side_producers:
+            errors.append(
+                GraphError(
+                    f'Side packet "{name}" is both provided and generated by a PacketGenerator.'
+                )
+            )
+        elif name in plan.side_packet_types:
+            try:
+                plan.side_packet_types[name][0].validate(packet.payload)
+            except PacketTypeError as error:
+                errors.append(PacketTypeError(f'Side packet "{name}" failed validation: {error}'))
+    if errors:
+        raise RunError(errors)
+
+
+def _complete_services(
+    plan: ValidatedGraph, services: Mapping[str, Any], allows_defaults: bool
+) -> Mapping[str, Any]:
+    complete: dict[str, Any] | None = None
+    for node in plan.nodes:
+        for key, request in node.service_requests.items():
+            if complete is None:
+                complete = dict(services)
+            if key in complete:
+                continue
+            factory = request.service.factory
+            if not allows_defaults:
+                reason = "Service default initialization is disallowed."
+            elif factory is None:
+                reason = "the service has no default."
+            else:
+                try:
+                    complete[key] = factory()
+                    continue
+                except Exception as error:
+                    reason = reason_of(error)
+            if not request.is_optional:
+                raise RunError(
+                    [
+                        GraphError(
+                            f'Service "{key}", required by node {node.name}, was not provided and '
+                            f"cannot be created: {reason}",
+                            code=Code.INTERNAL,
+                        )
+                    ]
+                )
+    return services if complete is None else complete
+
+
+def _make_queues(
+    plan: ValidatedGraph,
+    lock: threading.Lock,
+    is_async: bool,
+    executors: Mapping[str, Executor],
+    registry: Registry,
+) -> tuple[
+    SyncDriver | AsyncioDriver,
+    dict[str, ReadyQueue],
+    dict[str, tuple[ReadyQueue, Executor]],
+]:
+    """The queue of each executor; one is the driver's own, the others belong to pools."""
+    own = ReadyQueue("", is_pumped=True)
+    queues: dict[str, ReadyQueue] = {}
+    pools: dict[str, tuple[ReadyQueue, Executor]] = {}
+    is_eager = True
+    for name in {**plan.executors, **executors}:
+        executor = executors.get(name) or _make_executor(plan, plan.executors[name], registry)
+        if executor is None:
+            queues[name] = own
+        elif isinstance(executor, ApplicationThreadExecutor):
+            queues[name] = own
+            if not name:
+                is_eager = False
+        else:
+            queues[name] = ReadyQueue(name, is_pumped=False)
+            pools[name] = (queues[name], executor)
+    driver = AsyncioDriver(lock, own) if is_async else SyncDriver(lock, own, eager=is_eager)
+    return driver, queues, pools
+
+
+def _make_executor(
+    plan: ValidatedGraph, executor: ExecutorPlan, registry: Registry
+) -> Executor | None:
+    if executor.type == APPLICATION_THREAD:
+        return ApplicationThreadExecutor()
+    if executor.type == THREAD_POOL:
+        threads = executor.num_threads
+        if threads < 1:
+            threads = automatic_num_threads(len(plan.nodes))
+        return ThreadPoolExecutor(threads, executor.thread_name_prefix)
+    if executor.type:
+        factory = registry.find_executor(executor.type, plan.config.package)
+        assert factory is not None, "checked at validation"
+        return factory(executor.options)
+    return None

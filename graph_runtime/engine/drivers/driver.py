@@ -1,0 +1,405 @@
+"""What all drivers do: make calls, report their ends, deliver to observers, wake thread pools."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from time import perf_counter_ns
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime.authoring.executor import Executor
+from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+    from graph_runtime.engine.ready_queue import ReadyQueue
+    from graph_runtime.engine.scheduler import Scheduler
+    from graph_runtime.observe.tracing import CallObserver
+    from graph_runtime.packet import Packet
+    from graph_runtime.streams.output_stream import StreamObserver
+
+
+#: Calls that one task makes one after the other, before others get their turn.
+CHAIN: Final = 64
+
+
+class Pool:
+    """A thread pool's share in one graph: how many of its threads work for the graph now."""
+
+    __slots__ = ("active", "executor", "queue")
+
+    def __init__(self, queue: ReadyQueue, executor: Executor) -> None:
+        self.queue = queue
+        self.executor = executor
+        self.active = 0
+
+
+class Driver(ABC):
+    """Runs one graph. ``lock`` guards the scheduler; it is never held during a call.
+
+    Attributes:
+        queue: the calls that this driver makes itself, in its thread or event loop.
+        is_pumping: a thread is in `pump`. guarded by: lock
+        pumping_thread: its identity.
+        working_threads: threads of pools that work for this graph now. guarded by: lock
+        tasks: calls that are awaited, as tasks of an event loop.
+        is_delivering: a thread calls observers. guarded by: lock
+        waiters: how many calls wait for something to change. guarded by: lock
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
+        self.lock = lock
+        self.queue = queue
+        self.scheduler: Scheduler = _NO_SCHEDULER
+        self.pools: dict[str, Pool] = {}
+        self.tracer: CallObserver | None = None
+        self.is_pumping = False
+        self.pumping_thread = 0
+        self.working_threads: set[int] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._is_cancelled = False
+        self.waiters = 0
+        self.is_delivering = False
+        self.on_step: Callable[[], None] | None = None
+        #: An observer has been called since somebody last asked. guarded by: lock
+        self.has_observed = False
+
+    def attach(
+        self, scheduler: Scheduler, pools: Mapping[str, tuple[ReadyQueue, Executor]]
+    ) -> None:
+        """Take up a run."""
+        self.scheduler = scheduler
+        self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
+
+    @property
+    def is_abandoned(self) -> bool:
+        """What should make the calls is gone for good."""
+        return False
+
+    # For subclasses -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """A call is a coroutine: see it through, then report. Lock held."""
+
+    @abstractmethod
+    def schedule_pump(self) -> None:
+        """There may be work in ``queue`` or news for waiters. Lock held; any thread."""
+
+    @abstractmethod
+    def tell_waiting(self) -> None:
+        """There are news for waiters, and no work. Lock held; any thread."""
+
+    # Calls from inside ----------------------------------------------------------------------------
+
+    @property
+    def is_inside_call(self) -> bool:
+        """Is whoever asks a calculator or an observer of this graph?"""
+        thread = threading.get_ident()
+        return (
+            thread == self.pumping_thread
+            or thread in self.working_threads
+            or (bool(self.tasks) and _current_task() in self.tasks)
+        )
+
+    def check_may_wait(self, call: str) -> None:
+        """Refuse to wait inside a calculator or observer, where it would never end."""
+        if self.is_inside_call:
+            raise StateError(
+                f"{call}() was called from a calculator or an observer of the same graph, where it "
+                f"would wait for itself"
+            )
+
+    # The loop -------------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing runs, nothing can run, everything is delivered."""
+        return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.flow.deliveries
+
+    @property
+    def has_deliveries(self) -> bool:
+        """Packets wait for observers, and no thread is there to deliver them."""
+        return bool(self.scheduler.flow.deliveries) and not self.is_delivering
+
+    def pump(
+        self,
+        *,
+        until: Callable[[], bool] | None = None,
+        sources: bool = True,
+        budget: int = -1,
+    ) -> bool:
+        """Make calls until none is ready. Lock held at entry and exit, not during calls.
+
+        Returns False when it stopped early: ``until`` holds, or ``budget`` calls were made.
+        """
+        scheduler, queue, lock = self.scheduler, self.queue, self.lock
+        flow = scheduler.flow
+        acquire, release = lock.acquire, lock.release
+        self.is_pumping = True
+        self.pumping_thread = threading.get_ident()
+        try:
+            if flow.deliveries or flow.woken or self.on_step is not None:
+                self._after_step()
+            while True:
+                # Not with `handle_idle` still to come: who waits would take that for the end.
+                if until is not None and until() and not scheduler.is_idle:
+                    return False
+                if budget == 0 and queue.has_work(sources=sources):
+                    return False
+                context = scheduler.take(queue, sources=sources)
+                if context is None:
+                    scheduler.handle_idle()
+                    if queue.has_work(sources=sources):
+                        continue
+                    if (flow.deliveries or flow.woken) and self._after_step():
+                        continue
+                    return True
+                budget -= 1
+                while context is not None:
+                    release()
+                    error: BaseException | None = None
+                    result = None
+                    started = perf_counter_ns()
+                    try:
+                        result = context.call(context)
+                    except BaseException as raised:
+                        error = raised
+                    ended = perf_counter_ns()
+                    acquire()
+                    node = context._node
+                    node.time_ns += ended - started
+                    if result is not None:
+                        if inspect.isawaitable(result):
+                            scheduler.running += 1
+                            self.await_call(context, result)
+                            break
+                        error = _not_a_result(context, result)
+                    if self.tracer is not None:
+                        self.tracer.record_call(context, started, ended)
+                    if error is None and node.is_fast:
+                        node.calls += 1
+                        flow.finished_simple(node, context)
+                        context = None
+                    else:
+                        context = scheduler.finished(context, error)
+                    if flow.deliveries or flow.woken or self.on_step is not None:
+                        self._after_step()
+                    if error is not None and not isinstance(error, Exception):
+                        raise error
+        finally:
+            self.is_pumping = False
+            self.pumping_thread = 0
+
+    def _after_step(self) -> bool:
+        """Deliver to observers and wake pools; True when observers were called."""
+        flow = self.scheduler.flow
+        delivers = bool(flow.deliveries) and not self.is_delivering
+        if delivers:
+            self._deliver()
+        if flow.woken:
+            self._wake_pools()
+        if self.on_step is not None:
+            self.on_step()
+        return delivers
+
+    def _deliver(self) -> None:
+        """Call observers outside the lock, one call at a time, in the order of events.
+
+        One thread delivers for all: what others add meanwhile, it takes along.
+        """
+        scheduler = self.scheduler
+        deliveries = scheduler.flow.deliveries
+        self.is_delivering = self.has_observed = True
+        scheduler.running += 1
+        try:
+            while deliveries:
+                observer, packet = deliveries.popleft()
+                if observer.failed:
+                    continue
+                self.lock.release()
+                error = None
+                try:
+                    observer.callback(observer.stream_name, packet)
+                except Exception as raised:
+                    error = raised
+                finally:
+                    self.lock.acquire()
+                if error is not None:
+                    observer.failed = True
+                    scheduler.log.record(_observer_error(observer, packet, error))
+        finally:
+            self.is_delivering = False
+            scheduler.running -= 1
+
+    # Thread pools ---------------------------------------------------------------------------------
+
+    def _wake_pools(self) -> None:
+        woken, self.scheduler.flow.woken = self.scheduler.flow.woken, []
+        for queue in woken:
+            pool = self.pools[queue.executor]
+            if pool.active < pool.executor.num_threads and len(queue) and not queue.paused:
+                pool.active += 1
+                try:
+                    pool.executor.submit(partial(self._work, pool))
+                except Exception as error:
+                    pool.active -= 1
+                    self._give_up(queue, error)
+
+    def _give_up(self, queue: ReadyQueue, error: Exception) -> None:
+        """An executor takes no work: the run fails, and what waits in its queue will not run."""
+        failure = GraphError(
+            f'The executor "{queue.executor}" failed to take work: {reason_of(error)}'
+        )
+        failure.__cause__ = error
+        self.scheduler.log.record(failure)
+        queue.clear()
+        if not self.is_pumping:
+            self.scheduler.handle_idle()
+
+    def _work(self, pool: Pool) -> None:
+        """One thread of a pool: make calls until none is ready."""
+        thread = threading.get_ident()
+        with self.lock:
+            scheduler = self.scheduler
+            self.working_threads.add(thread)
+            while True:
+                context = scheduler.take(pool.queue)
+                if context is None:
+                    break
+                scheduler.running += 1
+                if self._call_through(context):
+                    scheduler.running -= 1
+                self._after_step()
+                self._settle()
+            self.working_threads.discard(thread)
+            pool.active -= 1
+            self._settle()
+
+    def _call_through(self, context: CalculatorContext | None) -> bool:
+        """Make a call and what follows from it. Lock held at entry and exit.
+
+        Returns False when a coroutine was handed over, which will report later.
+        """
+        while context is not None:
+            self.lock.release()
+            error: BaseException | None = None
+            result = None
+            started = perf_counter_ns()
+            try:
+                result = context.call(context)
+            except BaseException as raised:
+                error = raised
+            finally:
+                ended = perf_counter_ns()
+                self.lock.acquire()
+            context._node.time_ns += ended - started
+            if result is not None:
+                if inspect.isawaitable(result):
+                    self.await_call(context, result)
+                    return False
+                error = _not_a_result(context, result)
+            if self.tracer is not None:
+                self.tracer.record_call(context, started, ended)
+            context = self.scheduler.finished(context, error)
+        return True
+
+    def _settle(self) -> None:
+        """After a call elsewhere: the graph may be idle now, or the pump may have work."""
+        if self.scheduler.is_idle and not self.is_pumping:
+            self.scheduler.handle_idle()
+            if self.scheduler.flow.woken:
+                self._wake_pools()
+        self.schedule_pump()
+
+    def start_task(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """See an awaited call through in a task of the running event loop."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self.drive_awaitable(context, awaitable))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        if self._is_cancelled:
+            # Not at once: a task that is cancelled before its first step would report nothing.
+            loop.call_soon(task.cancel)
+
+    def take_next_inline(self) -> CalculatorContext | None:
+        """A call that the task of an awaited call may make next, in place of a new task."""
+        return None
+
+    def cancel_calls(self) -> None:
+        """Interrupt the calls that are awaited. Any thread."""
+        self._is_cancelled = True
+        for task in list(self.tasks):
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+    async def drive_awaitable(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        """Await a call, make what follows from it, report. Entered without the lock."""
+        following: CalculatorContext | None = context
+        waits_for: Any = awaitable
+        chained = 0
+        while following is not None:
+            error: BaseException | None = None
+            started = perf_counter_ns()
+            try:
+                result = waits_for if waits_for is not None else following.call(following)
+                if type(result) is CoroutineType or inspect.isawaitable(result):
+                    result = await result
+                if result is not None:
+                    error = _not_a_result(following, result)
+            except asyncio.CancelledError as raised:
+                error = Cancelled() if self._is_cancelled else raised
+            except BaseException as raised:
+                error = raised
+            ended = perf_counter_ns()
+            waits_for = None
+            with self.lock:
+                following._node.time_ns += ended - started
+                if self.tracer is not None:
+                    self.tracer.record_call(following, started, ended)
+                following = self.scheduler.finished(following, error)
+                self._after_step()
+                if following is None and chained < CHAIN and not self._is_cancelled:
+                    chained += 1
+                    following = self.take_next_inline()
+                if following is None:
+                    self.scheduler.running -= 1
+                    self._settle()
+                    return
+                if self.scheduler.throttling.has_released_input:
+                    # The chain may go on for long; who waits to add a packet can do so now.
+                    self.scheduler.throttling.has_released_input = False
+                    self.schedule_pump()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs in this thread
+        return None
+
+
+def _not_a_result(context: CalculatorContext, result: object) -> GraphError:
+    return GraphError(
+        f"returned {type(result).__name__}; a calculator's methods return None and send packets "
+        f"through their context",
+        code=Code.INTERNAL,
+    )
+
+
+def _observer_error(observer: StreamObserver, packet: Packet, error: Exception) -> GraphError:
+    if isinstance(error, GraphError):
+        return error
+    failure = GraphError(
+        f'The observer of stream "{observer.stream_name}" failed at timestamp '
+        f"{packet.timestamp}: {reason_of(error)}"
+    )
+    failure.__cause__ = error
+    return failure
+
+
+_NO_SCHEDULER: Any = None

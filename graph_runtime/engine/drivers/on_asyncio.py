@@ -1,0 +1,123 @@
+"""The driver for applications with an event loop: many graphs on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime.engine.drivers.driver import Driver
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+    from graph_runtime.engine.ready_queue import ReadyQueue
+
+#: Calls made before other users of the loop get their turn.
+SLICE: Final = 200
+
+
+class AsyncioDriver(Driver):
+    """Makes the calls on the event loop that was running when the run started.
+
+    Coroutines become tasks of that loop. The graph's blocking and asynchronous calls may be used
+    from it; other threads may add packets.
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
+        super().__init__(lock, queue)
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        #: The slice that the loop will run. guarded by: lock
+        self._scheduled: asyncio.Handle | None = None
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Is this the thread of the event loop?"""
+        return threading.get_ident() == self._thread
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.loop.is_closed()
+
+    async def wait(self, done: Callable[[], bool]) -> None:
+        """Return when ``done`` holds. Entered without the lock."""
+        future: asyncio.Future[None] | None = None
+        with self.lock:
+            if done():
+                return
+            # What is ready runs here and now: most runs end with it, and cost one turn of the loop.
+            self._forget_slice()
+            self._run_slice()
+            if not done():
+                future = self.loop.create_future()
+                self._waiting.append((done, future))
+        # Others get their turn in any case, also beside one who waits for run after run.
+        await (asyncio.sleep(0) if future is None else future)
+
+    def wait_in_thread(self, done: Callable[[], bool]) -> None:
+        """`wait` for other threads than the event loop's. Lock held at entry and exit."""
+        self.lock.release()
+        try:
+            asyncio.run_coroutine_threadsafe(self.wait(done), self.loop).result()
+        finally:
+            self.lock.acquire()
+
+    def events_added(self) -> None:
+        """The application changed something. Lock held."""
+        self.schedule_pump()
+
+    def schedule_pump(self) -> None:
+        if self._scheduled is not None or self.loop.is_closed():
+            return
+        if self.is_on_loop:
+            self._scheduled = self.loop.call_soon(self._take_turn)
+        else:
+            self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
+
+    def tell_waiting(self) -> None:
+        if self._waiting:
+            self.schedule_pump()
+
+    def _forget_slice(self) -> None:
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+
+    def _take_turn(self) -> None:
+        with self.lock:
+            self._scheduled = None
+            self._run_slice()
+
+    def _run_slice(self) -> None:
+        if self.is_pumping:
+            return
+        if not self.pump(budget=SLICE):
+            self.schedule_pump()
+        if self._waiting:
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        still = []
+        for done, future in self._waiting:
+            if future.done():
+                continue
+            if done():
+                future.set_result(None)
+            else:
+                still.append((done, future))
+        self._waiting = still
+
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        if self.is_on_loop:
+            self.start_task(context, awaitable)
+        else:
+            self.loop.call_soon_threadsafe(self.start_task, context, awaitable)
+
+    def take_next_inline(self) -> CalculatorContext | None:
+        # A loop through one awaiting node, the usual case, stays in one task. Where more is ready
+        # the pump makes the calls, so that they overlap.
+        if self.is_pumping or not self.queue.is_single:
+            return None
+        return self.scheduler.take(self.queue)

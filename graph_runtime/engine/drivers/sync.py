@@ -1,0 +1,132 @@
+"""The driver for applications without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from graph_runtime.authoring.executor import THREADS
+from graph_runtime.engine.drivers.driver import Driver
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+    from graph_runtime.engine.ready_queue import ReadyQueue
+
+
+class SyncDriver(Driver):
+    """Makes the calls in the application's thread.
+
+    ``eager``: in every call of the application (``add_packet_to_input_stream`` returns when all
+    that the packet caused is done), and in a thread of the cache when nobody else is there to do
+    it: for sources, and for what follows from thread pools and coroutines. Not eager: only inside
+    the calls that wait, in one repeatable order (MediaPipe's ApplicationThreadExecutor).
+    """
+
+    def __init__(self, lock: threading.Lock, queue: ReadyQueue, *, eager: bool) -> None:
+        super().__init__(lock, queue)
+        self.eager = eager
+        #: Made when somebody has to wait: most graphs come and go without.
+        self._changed: threading.Condition | None = None
+        self._has_helper = False  # guarded by: lock
+
+    def wait(self, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
+        """Make calls until ``done`` holds. Lock held at entry and exit.
+
+        ``ask_each_call``: ``done`` can become true before the graph is idle.
+        """
+        self.waiters += 1
+        try:
+            while not done():
+                if not self.is_pumping:
+                    try:
+                        self.pump(until=done if ask_each_call else None)
+                    finally:
+                        self.tell_waiting()
+                    if done() or self._has_work():
+                        continue
+                if self._changed is None:
+                    self._changed = threading.Condition(self.lock)
+                self._changed.wait()
+        finally:
+            self.waiters -= 1
+
+    def tell_waiting(self) -> None:
+        if self._changed is not None:
+            self._changed.notify_all()
+
+    def _has_work(self) -> bool:
+        return self.queue.has_work(sources=True) or self.has_deliveries
+
+    def events_added(self) -> None:
+        """The application changed something. Lock held."""
+        if self.eager and not self.is_pumping:
+            self.pump(sources=False)
+            if self.waiters or self.queue.has_work(sources=True):
+                self.schedule_pump()
+        elif not self.is_pumping:
+            if self.has_deliveries:
+                # Observers of graph inputs hear of a packet at once, and before the run can end.
+                self.pump(until=lambda: True)
+            if self.scheduler.is_idle:
+                self.scheduler.handle_idle()
+            if self.scheduler.flow.woken:
+                self._wake_pools()
+            self.tell_waiting()
+
+    def schedule_pump(self) -> None:
+        self.tell_waiting()
+        if (
+            self.eager
+            and not self.is_pumping
+            and not self.waiters
+            and not self._has_helper
+            and self._has_work()
+        ):
+            self._has_helper = True
+            THREADS.start(self._help, "graphrt")
+
+    def _help(self) -> None:
+        """Pump when no application thread does."""
+        with self.lock:
+            try:
+                while not self.is_pumping and not self.waiters and self._has_work():
+                    # In slices, so that a waiting application takes over.
+                    self.pump(until=lambda: self.waiters > 0)
+                    self.tell_waiting()
+            except (KeyboardInterrupt, SystemExit):
+                # From a calculator, and recorded. This thread is nobody's to interrupt.
+                return
+            finally:
+                self._has_helper = False
+                self.tell_waiting()
+
+    def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+        coroutine_loop().call_soon_threadsafe(self.start_task, context, awaitable)
+
+
+_loop: asyncio.AbstractEventLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def coroutine_loop() -> asyncio.AbstractEventLoop:
+    """One event loop in a thread of its own, for the coroutines of graphs that have none."""
+    global _loop
+    with _loop_lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=_loop.run_forever, name="graphrt-coroutines", daemon=True
+            ).start()
+        return _loop
+
+
+def _forget_loop() -> None:
+    global _loop
+    _loop = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)

@@ -1,0 +1,115 @@
+"""Reading an output stream by asking, instead of being called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from graph_runtime import timestamp as ts
+from graph_runtime.packet import EMPTY, Packet, packet_at
+from graph_runtime.streams.input_stream import InputStream
+
+if TYPE_CHECKING:
+    from graph_runtime.engine.run import Run
+    from graph_runtime.streams.output_stream import OutputStream
+
+
+class OutputStreamPoller:
+    """Packets of one stream, in order: ``for packet in poller``, or ``async for``.
+
+    Ends when the stream is done, or after an error in the graph when nothing is left to read
+    (``graph.wait_until_done()`` then raises it). With ``set_max_queue_size`` the reader holds the
+    graph back; without, what is not read is kept.
+    Source: MediaPipe ``framework/output_stream_poller.h``.
+    """
+
+    def __init__(self, name: str, observe_timestamp_bounds: bool) -> None:
+        self._name = name
+        self._run: Run | None = None
+        self._observe_bounds = observe_timestamp_bounds
+        self._max_queue_size = -1
+        self._last = ts.UNSTARTED
+        self.stream: InputStream | None = None
+        self.is_notified = False
+
+    def start_run(self, run: Run) -> None:
+        """The graph has started. Lock held."""
+        self._run = run
+
+    def prepare_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
+        """The receiving end for a new run."""
+        self._last = ts.UNSTARTED
+        self.stream = InputStream(
+            source, None, 0, None, False, self._max_queue_size, throttles, self
+        )
+        return self.stream
+
+    def set_max_queue_size(self, size: int) -> None:
+        """At this many unread packets the sources of the stream are held back; -1: never."""
+        if size < -1:
+            raise ValueError("the max queue size must be -1 (no limit) or at least 0")
+        self._max_queue_size = size
+        if self._run is not None and self.stream is not None:
+            self._run.set_limit(self.stream, size)
+
+    @property
+    def queue_size(self) -> int:
+        """How many packets wait to be read."""
+        return 0 if self.stream is None else len(self.stream.queue)
+
+    def next(self) -> Packet | None:
+        """The next packet, waiting for it; None at the end. Bounds are empty packets."""
+        run = self._run
+        if run is None:
+            return None
+        run.wait("OutputStreamPoller.next", self._is_decided, ask_each_call=True)
+        return self._take(run)
+
+    async def next_async(self) -> Packet | None:
+        """`next` for event loops."""
+        run = self._run
+        if run is None:
+            return None
+        await run.wait_async("OutputStreamPoller.next_async", self._is_decided)
+        return self._take(run)
+
+    def _settled(self) -> int:
+        stream = self.stream
+        if stream is None or stream.bound == ts.DONE:
+            return ts.UNSTARTED
+        return ts.previous_allowed_in_stream(stream.bound)
+
+    def _is_decided(self) -> bool:
+        stream = self.stream
+        return (
+            stream is None
+            or bool(stream.queue)
+            or stream.bound == ts.DONE
+            or self._run is None
+            or self._run.is_over
+            or (self._observe_bounds and self._settled() > self._last)
+        )
+
+    def _take(self, run: Run) -> Packet | None:
+        stream = self.stream
+        if stream is None:
+            return None
+        with run.lock:
+            if stream.queue:
+                packet = stream.queue.popleft()
+                self._last = packet.time
+                if stream.was_full:
+                    run.stream_was_read(stream)
+                return packet
+            if self._observe_bounds and self._settled() > self._last:
+                self._last = self._settled()
+                return packet_at(EMPTY, self._last)
+            return None
+
+    def __iter__(self) -> Iterator[Packet]:
+        while (packet := self.next()) is not None:
+            yield packet
+
+    async def __aiter__(self) -> AsyncIterator[Packet]:
+        while (packet := await self.next_async()) is not None:
+            yield packet

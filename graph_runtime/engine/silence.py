@@ -1,0 +1,137 @@
+"""Why a run that ended without an error sent nothing on a stream.
+
+A node that waits for an input which nothing settles is no error, as in MediaPipe: when no source is
+left the run ends, and what waits in queues is dropped. Whoever misses an answer asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from graph_runtime.engine.states import NodeState
+
+if TYPE_CHECKING:
+    from graph_runtime.engine.node import Node
+    from graph_runtime.plan.plan import ValidatedGraph
+    from graph_runtime.streams.input_stream import InputStream
+    from graph_runtime.streams.output_stream import OutputStream
+
+#: More sentences would hide the first ones, which are nearest to the stream.
+_MAX_REASONS = 6
+
+
+class Silence:
+    """What a run left behind, as far as it explains streams without packets.
+
+    To be made when nothing runs any more and the queues are still there.
+    """
+
+    def __init__(
+        self, plan: ValidatedGraph, nodes: list[Node], streams: Mapping[str, OutputStream]
+    ) -> None:
+        self._plan = plan
+        self._packets = {name: stream.num_packets for name, stream in streams.items()}
+        self._processed = [
+            node.calls - node.was_opened - (node.state is NodeState.CLOSED) for node in nodes
+        ]
+        self._held = {
+            node.plan.node_id: (held[0].name, _awaited(node, held))
+            for node in nodes
+            if node.state is not NodeState.CLOSED
+            and (held := [stream for stream in node.inputs if stream.queue])
+        }
+        self._unopened = {
+            node.plan.node_id: [
+                side.name
+                for place, side in enumerate(node.plan.side_input_plans)
+                if place not in node.side_inputs
+            ]
+            for node in nodes
+            if not node.was_opened
+        }
+
+    def reason(self, stream: str) -> str:
+        """Which nodes stand between the graph's inputs and ``stream``, and what each waits for.
+
+        Names of nodes and streams only. "" when packets were sent on the stream.
+        """
+        if self._packets.get(stream):
+            return ""
+        reasons: list[str] = []
+        seen: set[int] = set()
+        waiting = [stream]
+        while waiting and len(reasons) < _MAX_REASONS:
+            name = waiting.pop(0)
+            producer = self._plan.producers.get(name)
+            if producer is None:
+                reasons.append(f'no node makes "{name}"')
+            elif producer >= len(self._plan.nodes):
+                reasons.append(f'no packet was added to the input stream "{name}" of the graph')
+            elif producer not in seen:
+                seen.add(producer)
+                text, upstream = self._reason_of(producer, name)
+                reasons.append(text)
+                waiting += upstream
+        return "; ".join(reasons)
+
+    def held(self) -> list[str]:
+        """The nodes that held packets when the run ended, and what each waited for."""
+        return [self._held_text(node_id) for node_id in self._held]
+
+    def _held_text(self, node_id: int) -> str:
+        held, awaited = self._held[node_id]
+        whom = " and ".join(f'"{name}", {self._settler(name, node_id)}' for name in awaited)
+        text = f'node "{self._plan.nodes[node_id].name}" holds "{held}"'
+        return text + (f" and waits for {whom}" if whom else "")
+
+    def _reason_of(self, node_id: int, stream: str) -> tuple[str, list[str]]:
+        """Of one node that sent nothing on ``stream``; and the streams that explain it further."""
+        plan = self._plan.nodes[node_id]
+        node = f'node "{plan.name}"'
+        if node_id in self._held:
+            makers = self._plan.producers
+            upstream = [name for name in self._held[node_id][1] if makers[name] != node_id]
+            return self._held_text(node_id), upstream
+        if node_id in self._unopened:
+            if missing := self._unopened[node_id]:
+                names = ", ".join(f'"{name}"' for name in missing)
+                return f"{node} did not start: it waits for the side packet {names}", []
+            return f"{node} did not start: a node that makes its inputs did not", []
+        if count := self._processed[node_id]:
+            times = "once" if count == 1 else f"{count} times"
+            return f'{node} ran {times} and sent nothing on "{stream}"', []
+        empty = [name for name in plan.inputs.names if not self._packets.get(name)]
+        forward = [
+            name
+            for name, each in zip(plan.inputs.names, plan.input_plans, strict=True)
+            if not each.is_back_edge and name in empty
+        ]
+        names = " or ".join(f'"{name}"' for name in forward or empty)
+        return f"{node} did not run" + (f": nothing came on {names}" if names else ""), forward
+
+    def _settler(self, stream: str, node_id: int) -> str:
+        producer = self._plan.producers[stream]
+        if producer == node_id:
+            return "which it sends itself"
+        if producer >= len(self._plan.nodes):
+            return "an input stream of the graph"
+        return f'which node "{self._plan.nodes[producer].name}" has not settled'
+
+
+def _awaited(node: Node, held: list[InputStream]) -> list[str]:
+    """The streams whose bounds keep a node from what is in its queues."""
+    plan = node.plan
+    count = len(node.inputs)
+    groups = plan.handler_class.sync_groups(count, plan.handler_settings) or [list(range(count))]
+    names: list[str] = []
+    for group in groups:
+        members = [node.inputs[place] for place in group]
+        heads = [stream.queue[0].time for stream in members if stream.queue]
+        if heads:
+            names += [
+                stream.name
+                for stream in members
+                if not stream.queue and stream.bound <= min(heads) and stream.name not in names
+            ]
+    return names

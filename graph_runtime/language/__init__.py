@@ -1,0 +1,1 @@
+"""The text of a graph: lexer, parser, source positions, names and tags."""

@@ -1,0 +1,1 @@
+"""Views of a graph at work: statistics, traces, totals, times of calls."""

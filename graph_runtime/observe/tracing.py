@@ -1,0 +1,196 @@
+"""Traces for Perfetto and chrome://tracing: a lane per node, arrows along packets.
+
+Format: the Trace Event Format's JSON object form, with complete events (``X``) for calls and flow
+events (``s``/``f``) from the call that sent a packet to the call that received it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import deque
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graph_runtime import timestamp as ts
+from graph_runtime.packet import EMPTY
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+    from graph_runtime.engine.run import Run
+
+DEFAULT_CAPACITY = 100_000
+
+
+class CallObserver(Protocol):
+    """What is told of every call of a run; nothing is measured for it that is not measured anyway.
+
+    Both methods are called with the graph's lock held, so they must be quick.
+    """
+
+    def start(self, run: Run) -> None:
+        """A run begins."""
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """A call has returned and is not reported yet: its inputs and outputs are in the context.
+
+        Times are of ``time.perf_counter_ns``.
+        """
+
+
+class Tracer:
+    """Records the calls of one graph's runs, the newest ``capacity`` of them.
+
+    ::
+
+        tracer = Tracer()
+        graph.trace(tracer)
+        ... run ...
+        tracer.save("run.json")
+    """
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        #: (node id, phase, input time, start ns, end ns, thread, received, sent); the last two are
+        #: (stream, time) pairs.
+        self._calls: deque[
+            tuple[int, str, int, int, int, int, list[tuple[str, int]], list[tuple[str, int]]]
+        ] = deque(maxlen=capacity)
+        self._names: list[tuple[str, str]] = []
+        self._inputs: list[str] = []
+        self._started = perf_counter_ns()
+
+    def start(self, run: Run) -> None:
+        """Take up a run. Lock held."""
+        self._names = [(node.name, node.calculator_type) for node in run.plan.nodes]
+        self._inputs = [each.name for each in run.plan.graph_inputs]
+        if not self._calls:
+            self._started = perf_counter_ns()
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """A call has returned and is not reported yet: its inputs and outputs are in the context.
+
+        Lock held.
+        """
+        node = context._node
+        self._calls.append(
+            (
+                node.plan.node_id,
+                _phase(context),
+                context.time,
+                started,
+                ended,
+                threading.get_ident(),
+                [
+                    (shard.name, shard.packet.time)
+                    for shard in context.input_list
+                    if shard.packet.payload is not EMPTY
+                ],
+                [
+                    (shard.stream.name, packet.time)
+                    for shard in context.output_list
+                    for packet in shard.packets
+                ],
+            )
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as the object that is written."""
+        pid = os.getpid()
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "graphrt"}}
+        ]
+        lanes = _Lanes(pid, self._names)
+        #: Where a packet was sent: lane and time of the end of the call.
+        sent_at: dict[tuple[str, int], tuple[int, float]] = {}
+        flows = 0
+        for node_id, phase, time, started, ended, thread, received, sent in sorted(
+            self._calls, key=lambda call: call[3]
+        ):
+            begin, end = (started - self._started) / 1000, (ended - self._started) / 1000
+            lane = lanes.take(node_id, begin, end)
+            events.append(
+                {
+                    "ph": "X",
+                    "name": f"{self._names[node_id][0]}.{phase}",
+                    "cat": phase,
+                    "pid": pid,
+                    "tid": lane,
+                    "ts": begin,
+                    "dur": end - begin,
+                    "args": {
+                        "timestamp": _label(time),
+                        "received": [f"{stream} @ {_label(at)}" for stream, at in received],
+                        "sent": [f"{stream} @ {_label(at)}" for stream, at in sent],
+                        "thread": thread,
+                    },
+                }
+            )
+            for packet in received:
+                if packet not in sent_at:
+                    continue
+                # A flow of its own for each receiver: one flow has one end.
+                flows += 1
+                sender, sending_ended = sent_at[packet]
+                flow = {"name": packet[0], "cat": "packet", "id": flows, "pid": pid}
+                # Inside the sender's slice, so that the arrow starts at it.
+                events.append({"ph": "s", "tid": sender, "ts": sending_ended - 0.001, **flow})
+                events.append({"ph": "f", "bp": "e", "tid": lane, "ts": begin, **flow})
+            for packet in sent:
+                sent_at[packet] = (lane, end)
+        return {"traceEvents": events + lanes.names(), "displayTimeUnit": "ms"}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to a file that https://ui.perfetto.dev opens."""
+        Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
+
+
+class _Lanes:
+    """Thread ids of the trace: one per node, and more where its calls overlap."""
+
+    def __init__(self, pid: int, nodes: list[tuple[str, str]]) -> None:
+        self._pid = pid
+        self._nodes = nodes
+        #: Per node, (lane, end of the last call in it).
+        self._ends: list[list[tuple[int, float]]] = [
+            [(node_id + 1, 0.0)] for node_id in range(len(nodes))
+        ]
+        self._count = len(nodes)
+
+    def take(self, node_id: int, begin: float, end: float) -> int:
+        """A lane of the node in which nothing runs at ``begin``. Calls come by their begin."""
+        ends = self._ends[node_id]
+        for place, (lane, last_end) in enumerate(ends):
+            if last_end <= begin:
+                ends[place] = (lane, end)
+                return lane
+        self._count += 1
+        ends.append((self._count, end))
+        return self._count
+
+    def names(self) -> list[dict[str, Any]]:
+        """Metadata events: lanes are called after their nodes and stand in their order."""
+        events: list[dict[str, Any]] = []
+        for (name, calculator), ends in zip(self._nodes, self._ends, strict=True):
+            label = name if name == calculator else f"{name} ({calculator})"
+            for number, (lane, _) in enumerate(ends):
+                place = {"ph": "M", "pid": self._pid, "tid": lane}
+                shown = label if not number else f"{label} #{number + 1}"
+                events.append({"name": "thread_name", "args": {"name": shown}, **place})
+                events.append(
+                    {
+                        "name": "thread_sort_index",
+                        "args": {"sort_index": len(events) // 2},
+                        **place,
+                    }
+                )
+        return events
+
+
+def _phase(context: CalculatorContext) -> str:
+    return getattr(context.call, "__name__", "process")
+
+
+def _label(time: int) -> str | int:
+    return ts.SPECIAL_NAMES.get(time, time)

@@ -1,0 +1,1 @@
+"""Options of calculators and handlers: their schemas, their text form, their values."""

@@ -1,0 +1,338 @@
+"""Names to calculators, subgraphs, input stream handlers and executors.
+
+Registration is explicit: the decorator `calculator`, a `Registry` method, or an entry point of the
+group ``graphrt.calculators``, which names a function that takes the registry, or a module whose
+import registers. Entry points are loaded when a name is not found without them.
+
+A name may have a namespace (``acme.Redact``; ``::`` is the same as ``.``) and is found by exactly
+the name it was registered under, or relative to the ``package`` of the graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final, TypeVar, overload
+
+from graph_runtime.authoring.calculator import Calculator, function_calculator
+from graph_runtime.authoring.executor import Executor
+from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
+from graph_runtime.options.isolated_modules import own_name, owner_of
+from graph_runtime.plan.resources import ResourceInitializer
+from graph_runtime.plan.subgraph import Subgraph
+from graph_runtime.streams.input_handlers.barrier import BarrierInputStreamHandler
+from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler
+from graph_runtime.streams.input_handlers.early_close import EarlyCloseInputStreamHandler
+from graph_runtime.streams.input_handlers.fixed_size import FixedSizeInputStreamHandler
+from graph_runtime.streams.input_handlers.handler import InputStreamHandler
+from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamHandler
+from graph_runtime.streams.input_handlers.mux import MuxInputStreamHandler
+from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler
+from graph_runtime.streams.input_handlers.timestamp_align import TimestampAlignInputStreamHandler
+
+ENTRY_POINT_GROUP: Final = "graphrt.calculators"
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Calculator])
+
+#: Makes an executor from its ``ExecutorConfig.options`` (a MediaPipeOptions message).
+ExecutorFactory = Callable[[Any], Executor]
+
+
+def _key(name: str) -> str:
+    return name.replace("::", ".").lstrip(".")
+
+
+class _Table(dict[str, T]):
+    """One kind of registered things. The same thing may be registered again, another may not."""
+
+    def __init__(self, kind: str, items: Mapping[str, T] | None = None) -> None:
+        super().__init__(items or {})
+        self.kind = kind
+
+    def add(self, name: str, thing: T) -> None:
+        key = _key(name)
+        present = self.get(key)
+        if present is not None and present is not thing and not _is_reload(present, thing):
+            raise _taken(self.kind, name, present, thing)
+        self[key] = thing
+
+    def find(self, name: str, package: str) -> T | None:
+        if name.startswith((".", "::")):
+            return self.get(_key(name))
+        prefix = _key(package)
+        while prefix:
+            found = self.get(f"{prefix}.{_key(name)}")
+            if found is not None:
+                return found
+            prefix = prefix.rpartition(".")[0]
+        return self.get(_key(name))
+
+
+def _place(thing: object) -> str:
+    module = own_name(getattr(thing, "__module__", "?"))
+    return f"{module}.{getattr(thing, '__qualname__', thing)}"
+
+
+def _is_reload(old: object, new: object) -> bool:
+    """The same definition, imported again (a module that is reloaded while developing)."""
+    return isinstance(old, type) and _place(old) == _place(new)
+
+
+def _taken(kind: str, name: str, present: object, thing: object) -> GraphError:
+    return GraphError(
+        f'{kind} "{name}" is already registered as {_place(present)}; '
+        f"{_place(thing)} needs another name",
+        code=Code.ALREADY_EXISTS,
+    )
+
+
+class Registry:
+    """What graphs can name. ``Registry(parent)`` adds to another one without changing it.
+
+    Attributes:
+        failed_entry_points: why those that are not there could not be loaded, by name.
+        failed_modules: the same of modules that were to register here, by file.
+    """
+
+    def __init__(self, parent: Registry | None = None, *, hides_parent: bool = True) -> None:
+        """``hides_parent``: a calculator may have a name that means another one in ``parent``."""
+        self._parent = parent
+        self._hides_parent = hides_parent
+        self._calculators: _Table[type[Calculator]] = _Table("calculator")
+        self._subgraphs: _Table[Subgraph] = _Table("subgraph")
+        self._handlers: _Table[type[InputStreamHandler]] = _Table("input stream handler")
+        self._executors: _Table[ExecutorFactory] = _Table("executor")
+        self._status_handlers: _Table[Callable[..., None]] = _Table("status handler")
+        self._resource_initializers: list[ResourceInitializer] = []
+        self._loads_entry_points = False
+        self.failed_entry_points: dict[str, str] = {}
+        self.failed_modules: dict[str, str] = {}
+
+    # Registering ----------------------------------------------------------------------------------
+
+    def register_calculator(
+        self, calculator: type[Calculator] | Callable[..., Any], *names: str
+    ) -> type[Calculator]:
+        """A class, or a plain function (see `function_calculator`), under its own or given names.
+
+        Raises:
+            GraphError: the name is taken (ALREADY_EXISTS), or it is no calculator.
+        """
+        if not isinstance(calculator, type):
+            if not callable(calculator):
+                raise GraphError(
+                    f"{calculator!r} is no calculator: a class or a function is needed",
+                    code=Code.INVALID_ARGUMENT,
+                )
+            cls = function_calculator(calculator)
+        elif issubclass(calculator, Calculator):
+            cls = calculator
+        else:
+            raise GraphError(
+                f"{calculator.__qualname__} is no calculator: it must inherit from "
+                f"graph_runtime.Calculator",
+                code=Code.INVALID_ARGUMENT,
+            )
+        for name in names or (cls.__name__,):
+            self._refuse_hiding(name, cls)
+            self._calculators.add(name, cls)
+        return cls
+
+    def register_subgraph(self, graph: Any, name: str | None = None) -> None:
+        """A graph as a node type: a config message, text, or a function that makes one of them.
+
+        The function is called with the `SubgraphContext` of the node. The name is the config's
+        ``type`` unless it is given.
+        """
+        subgraph = Subgraph.of(graph, name)
+        self._subgraphs[_key(subgraph.name)] = subgraph
+
+    def register_input_stream_handler(
+        self, handler: type[InputStreamHandler], name: str | None = None
+    ) -> None:
+        self._handlers.add(name or handler.__name__, handler)
+
+    def register_executor(self, name: str, factory: ExecutorFactory) -> None:
+        """An executor type for ``executor { type: name }``."""
+        self._executors.add(name, factory)
+
+    def register_status_handler(self, name: str, handler: Callable[..., None]) -> None:
+        """Called as ``handler(phase, error, side_packets, options)``, ``phase`` "PRE_RUN" or
+        "POST_RUN", ``error`` the run's error or None."""
+        self._status_handlers.add(name, handler)
+
+    def register_resource_initializer(self, initializer: ResourceInitializer) -> None:
+        """What makes the resources of a family's nodes (see `graph_runtime.plan.resources`)."""
+        if all(type(initializer) is not type(each) for each in self._resource_initializers):
+            self._resource_initializers.append(initializer)
+
+    # Finding --------------------------------------------------------------------------------------
+
+    def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
+        found: type[Calculator] | None = self._find("_calculators", name, package)
+        return found
+
+    def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
+        found: Subgraph | None = self._find("_subgraphs", name, package)
+        return found
+
+    def find_input_stream_handler(
+        self, name: str, package: str = ""
+    ) -> type[InputStreamHandler] | None:
+        found: type[InputStreamHandler] | None = self._find("_handlers", name, package)
+        return found
+
+    def find_executor(self, name: str, package: str = "") -> ExecutorFactory | None:
+        found: ExecutorFactory | None = self._find("_executors", name, package)
+        return found
+
+    def find_status_handler(self, name: str, package: str = "") -> Callable[..., None] | None:
+        found: Callable[..., None] | None = self._find("_status_handlers", name, package)
+        return found
+
+    def calculators(self) -> dict[str, type[Calculator]]:
+        """All registered calculators by name, those of entry points included, sorted."""
+        self.load_entry_points()
+        inherited = self._parent.calculators() if self._parent is not None else {}
+        return dict(sorted({**inherited, **self._calculators}.items()))
+
+    def subgraphs(self) -> dict[str, Subgraph]:
+        """All registered subgraphs by name."""
+        self.load_entry_points()
+        inherited = self._parent.subgraphs() if self._parent is not None else {}
+        return dict(sorted({**inherited, **self._subgraphs}.items()))
+
+    def resource_initializers(self) -> list[ResourceInitializer]:
+        """All resource initializers, in order of registration; of each type the first."""
+        self.load_entry_points()
+        inherited = self._parent.resource_initializers() if self._parent is not None else []
+        types = {type(each) for each in inherited}
+        return [
+            *inherited,
+            *(each for each in self._resource_initializers if type(each) not in types),
+        ]
+
+    def names_like(self, name: str) -> str:
+        """A did-you-mean over calculators and subgraphs, or a hint at what failed to import."""
+        names = [*self.calculators(), *self.subgraphs()]
+        # Nearly all names end in "Calculator": with it they look alike, or too long for a slip.
+        hint = did_you_mean(name, names, key=lambda each: each.removesuffix("Calculator"))
+        points, modules = self._failures()
+        if points:
+            hint += f" (entry points that failed to load: {_listed(points)})"
+        if modules:
+            hint += f" (modules that failed to import: {_listed(modules)})"
+        return hint
+
+    def input_stream_handlers(self) -> list[str]:
+        inherited = self._parent.input_stream_handlers() if self._parent is not None else []
+        return sorted({*inherited, *self._handlers})
+
+    def _failures(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Of entry points, and of modules."""
+        points, modules = self._parent._failures() if self._parent is not None else ({}, {})
+        return {**points, **self.failed_entry_points}, {**modules, **self.failed_modules}
+
+    def _refuse_hiding(self, name: str, cls: type[Calculator]) -> None:
+        if self._parent is None or self._hides_parent:
+            return
+        present = self._parent.find_calculator(f".{_key(name)}")
+        if present is not None and present is not cls:
+            raise _taken("calculator", name, present, cls)
+
+    def _find(self, table: str, name: str, package: str) -> Any:
+        registry: Registry | None = self
+        while registry is not None:
+            found = getattr(registry, table).find(name, package)
+            if found is not None:
+                return found
+            registry = registry._parent
+        if self.load_entry_points():
+            return self._find(table, name, package)
+        return None
+
+    # Entry points ---------------------------------------------------------------------------------
+
+    def enable_entry_points(self) -> None:
+        """Let names that are not found be looked for in installed packages."""
+        self._loads_entry_points = True
+
+    def load_entry_points(self) -> bool:
+        """Load the entry points once; True when this call did."""
+        if self._parent is not None:
+            return self._parent.load_entry_points()
+        if not self._loads_entry_points:
+            return False
+        self._loads_entry_points = False
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            try:
+                loaded = point.load()
+                if not inspect.ismodule(loaded):
+                    loaded(self)
+            except Exception as error:
+                # One broken package must not take the others with it; the error of a graph that
+                # misses its calculators tells.
+                self.failed_entry_points[point.name] = reason_of(error)
+        return True
+
+
+def _listed(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in failures.items())
+
+
+def _core_registry() -> Registry:
+    registry = Registry()
+    for handler in (
+        DefaultInputStreamHandler,
+        SyncSetInputStreamHandler,
+        ImmediateInputStreamHandler,
+        BarrierInputStreamHandler,
+        EarlyCloseInputStreamHandler,
+        FixedSizeInputStreamHandler,
+        MuxInputStreamHandler,
+        TimestampAlignInputStreamHandler,
+    ):
+        registry.register_input_stream_handler(handler)
+    registry.enable_entry_points()
+    return registry
+
+
+#: What graphs use unless they are given another registry.
+REGISTRY: Final = _core_registry()
+
+
+@overload
+def calculator(target: C, /) -> C: ...
+@overload
+def calculator(target: Callable[..., Any], /) -> type[Calculator]: ...
+@overload
+def calculator(*names: str, registry: Registry | None = None) -> Callable[[T], T]: ...
+def calculator(*args: Any, registry: Registry | None = None) -> Any:
+    """Register a class or function: ``@calculator`` or ``@calculator("acme.Redact")``.
+
+    A function stays what it is, so it can still be called and tested. Without ``registry`` it is
+    `REGISTRY`, but for modules that belong to one of their own (`isolated_modules`).
+    """
+
+    def where(target: Any) -> Registry:
+        return registry or owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+
+    if len(args) == 1 and not isinstance(args[0], str):
+        where(args[0]).register_calculator(args[0])
+        return args[0]
+
+    def register(target: Any) -> Any:
+        where(target).register_calculator(target, *args)
+        return target
+
+    return register
+
+
+def unknown_calculator(name: str, registry: Registry) -> NotFoundError:
+    """The error of a node whose type nobody registered."""
+    return NotFoundError(
+        f"No registered object with name: {name.replace('.', '::')}; Unable to find Calculator "
+        f'"{name}".{registry.names_like(name)}'
+    )

@@ -1,0 +1,226 @@
+"""Resources of nodes: what outlives graphs, made once per served graph and given to every run.
+
+A family of calculators registers a `ResourceInitializer` for a side packet tag, for example
+``LLM_NODE_RESOURCES``. Who serves a graph calls `make_resources` with its plan; the result holds
+the side packets that the graph needs: per tag a mapping of node name to resource. The idea and the
+rules for names are OpenVINO Model Server's (``mediapipe_internal/node_initializer.hpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
+from graph_runtime.errors import Code, GraphError
+
+if TYPE_CHECKING:
+    from graph_runtime.plan.plan import NodePlan, ValidatedGraph
+    from graph_runtime.plan.registry import Registry
+
+
+class ResourceError(GraphError):
+    """A node's resource cannot be made; the text says which node, what, and what would be right."""
+
+    code = Code.FAILED_PRECONDITION
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """What the one who serves says about all resources.
+
+    Attributes:
+        directory: of the graph; relative paths in options start here.
+        cache_dir: where compiled models may be kept; "" is nowhere.
+        model_name: under which the graph is served, for messages and logs.
+        request_queue_limit: how many requests a resource may have at a time, waiting ones included.
+        verbose_response: answers show what a model was given, and the raw text it wrote.
+        metrics: of the graph; what is counted there outlives the resource.
+        allowed_media_domains: hosts that images in requests may come from; "all" alone is all.
+        allowed_local_media_path: the directory of files that requests may name; "" is none.
+    """
+
+    directory: Path
+    cache_dir: str = ""
+    model_name: str = ""
+    request_queue_limit: int = 2048
+    verbose_response: bool = False
+    metrics: GraphMetrics = NO_METRICS
+    allowed_media_domains: tuple[str, ...] = ()
+    allowed_local_media_path: str = ""
+
+
+@runtime_checkable
+class NodeResource(Protocol):
+    """What an initializer makes."""
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why the node cannot work now, in plain words; "" while it can."""
+
+    async def close(self) -> None:
+        """Give everything back. Called once, when no graph uses it any more."""
+
+
+class ResourceInitializer(Protocol):
+    """Makes the resources of one family's nodes.
+
+    Attributes:
+        tag: the input side packet tag that the nodes take their resource from.
+        context_tags: further tags whose side packets are supplied, empty, because graphs written
+            for other servers name them.
+    """
+
+    tag: str
+    context_tags: Sequence[str]
+
+    def matches(self, calculator: str) -> bool:
+        """Does a node of this calculator type take its resource from ``tag``?"""
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
+        """The resource, ready to be used.
+
+        Raises:
+            ResourceError: it cannot be made.
+        """
+
+
+@runtime_checkable
+class CheckingInitializer(Protocol):
+    """A `ResourceInitializer` that can say what is wrong with a node without making anything."""
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        """Look at the node's options and at the files that they name; warnings.
+
+        Raises:
+            ResourceError: `ResourceInitializer.make` would fail.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedResources:
+    """What is known of a graph's resources before they are made.
+
+    Attributes:
+        errors: why one could not be made, in the order of the nodes.
+        warnings: node name and text of each.
+        side_packets: names of those that would be supplied.
+    """
+
+    errors: tuple[ResourceError, ...]
+    warnings: tuple[tuple[str, str], ...]
+    side_packets: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphResources:
+    """All resources of one graph. ``side_packets`` go to every run of it."""
+
+    resources: tuple[NodeResource, ...] = ()
+    side_packets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unavailable_reason(self) -> str:
+        """The first reason why one of them cannot work now; "" while all can."""
+        return next((r.unavailable_reason for r in self.resources if r.unavailable_reason), "")
+
+    async def close(self) -> None:
+        for resource in self.resources:
+            await resource.close()
+
+
+async def make_resources(
+    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+) -> GraphResources:
+    """Make what the nodes of a graph need, in the order of the nodes; nothing stays on failure.
+
+    Raises:
+        ResourceError: a node without a name, a name used twice, or an initializer's own.
+    """
+    made: list[NodeResource] = []
+    # Making one can take minutes, so the names of all are looked at before.
+    wanted, side_packets = _wanted(plan, registry)
+    taken: set[tuple[str, str]] = set()
+    for _, node, names in wanted:
+        _check_name(node, names, taken)
+    try:
+        for initializer, node, names in wanted:
+            resource = await initializer.make(node, settings)
+            made.append(resource)
+            for name in names:
+                side_packets[name][node.config.name] = resource
+    except BaseException:
+        for resource in made:
+            await resource.close()
+        raise
+    return GraphResources(tuple(made), side_packets)
+
+
+def check_resources(
+    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+) -> CheckedResources:
+    """Look for what `make_resources` would fail with, as far as that shows without making any."""
+    wanted, side_packets = _wanted(plan, registry)
+    taken: set[tuple[str, str]] = set()
+    errors: list[ResourceError] = []
+    warnings: list[tuple[str, str]] = []
+    for initializer, node, names in wanted:
+        try:
+            _check_name(node, names, taken)
+            if isinstance(initializer, CheckingInitializer):
+                found = initializer.check(node, settings)
+                warnings += [(node.config.name, warning) for warning in found]
+        except ResourceError as error:
+            errors.append(error)
+    return CheckedResources(tuple(errors), tuple(warnings), frozenset(side_packets))
+
+
+_Wanted: TypeAlias = list[tuple[ResourceInitializer, "NodePlan", list[str]]]
+
+
+def _wanted(
+    plan: ValidatedGraph, registry: Registry
+) -> tuple[_Wanted, dict[str, dict[str, NodeResource]]]:
+    """What to make for which node and under which side packets; and these, still empty."""
+    side_packets: dict[str, dict[str, NodeResource]] = {}
+    wanted: _Wanted = []
+    for initializer in registry.resource_initializers():
+        for node in plan.nodes:
+            _supply(node, initializer.context_tags, side_packets)
+            if initializer.matches(node.calculator_type):
+                names = _supply(node, (initializer.tag,), side_packets)
+                wanted.append((initializer, node, names))
+    return wanted, side_packets
+
+
+def _supply(
+    node: NodePlan, tags: Sequence[str], side_packets: dict[str, dict[str, NodeResource]]
+) -> list[str]:
+    """See that the node's side packets of these tags exist; their names."""
+    names = [
+        plan.name
+        for (tag, _), plan in zip(node.input_side_packets, node.side_input_plans, strict=True)
+        if tag in tags and plan.producer is None
+    ]
+    for name in names:
+        side_packets.setdefault(name, {})
+    return names
+
+
+def _check_name(node: NodePlan, side_packets: list[str], taken: set[tuple[str, str]]) -> None:
+    """``taken``: side packet and node name of each resource so far."""
+    name = node.config.name
+    if not name:
+        raise ResourceError(
+            f"the {node.calculator_type} node has no name; its resource is found by the node's "
+            f'name, so give it one: name: "LLMExecutor"'
+        )
+    wanted = {(side_packet, name) for side_packet in side_packets}
+    if wanted & taken:
+        raise ResourceError(
+            f'two {node.calculator_type} nodes are named "{name}"; resources are found by the '
+            f"node's name, so each needs its own"
+        )
+    taken |= wanted

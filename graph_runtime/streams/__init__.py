@@ -1,0 +1,1 @@
+"""Queues and bounds of streams, and the input handlers that decide when a node may run."""

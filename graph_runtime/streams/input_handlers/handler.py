@@ -1,0 +1,162 @@
+"""What every input stream handler does, and the sync set that most are made of.
+
+A handler answers one question -- ready? -- and fills one input set. It holds no lock and calls no
+user code; the scheduler asks it, always under the graph's lock.
+Source: MediaPipe ``framework/input_stream_handler.{h,cc}``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, ClassVar, Final
+
+from graph_runtime import timestamp as ts
+from graph_runtime.language.tag_map import TagMap
+from graph_runtime.options.options import OptionsType, find_extension_options
+from graph_runtime.packet import EMPTY, Packet, packet_at
+from graph_runtime.streams.input_stream import InputStream
+
+
+class Readiness(IntEnum):
+    """What a node can do next."""
+
+    NOT_READY = 0
+    PROCESS = 1
+    CLOSE = 2
+
+
+NOT_READY, PROCESS, CLOSE = Readiness
+
+#: One input set: per stream by id, the packet and whether the stream is done.
+InputSet = list[tuple[Packet, bool]]
+
+
+class InputStreamHandler(ABC):
+    """Base class. `readiness` sets ``time``: the timestamp to process, or the bound to forward.
+
+    A subclass is registered under its name; see `graph_runtime.plan.registry`.
+    """
+
+    #: Its nodes need at least one packet on their only stream to run, and nothing else.
+    is_packet_driven: ClassVar[bool] = False
+    #: False: timestamps are ignored and need not increase.
+    is_timed: ClassVar[bool] = True
+    #: Does it take packets out of its queues without giving them to the node, and count them?
+    may_drop: ClassVar[bool] = False
+    dropped: int = 0
+
+    def __init__(self, streams: Sequence[InputStream], settings: Any, process_bounds: bool) -> None:
+        self.streams = streams
+        self.time = ts.UNSET
+        self.process_bounds = process_bounds
+        self.batch_size = 1
+
+    @classmethod
+    def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> Any:
+        """Read the options once, when the graph is validated; the result is ``settings``.
+
+        ``options`` is a ``MediaPipeOptions`` or None.
+
+        Raises:
+            GraphConfigError: with what would be right.
+        """
+        return None
+
+    @classmethod
+    def sync_groups(cls, count: int, settings: Any) -> list[list[int]] | None:
+        """The ids of ``count`` streams, by the groups that are waited for together.
+
+        None when that is only known at run time. ``settings``: the result of `prepare`.
+        """
+        return None
+
+    @abstractmethod
+    def readiness(self) -> Readiness:
+        """Ready? Sets ``time``."""
+
+    def fill(self, time: int) -> InputSet:
+        """Take the input set at ``time``. Only after `readiness` answered PROCESS."""
+        return [take(stream, time) for stream in self.streams]
+
+    def packets_added(self) -> None:
+        """Called after packets arrived and readiness was asked."""
+        return
+
+    @property
+    def sync_set_count(self) -> int:
+        return 1
+
+
+#: What a stream that has ended shows.
+_DONE: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
+
+
+def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
+    """The packet of a stream at ``time`` and whether the stream is done now."""
+    packet = stream.take_at(time)
+    return packet, stream.bound == ts.DONE and not stream.queue
+
+
+def bound_of(stream: InputStream) -> tuple[Packet, bool]:
+    """No packet, but the settled timestamp of a stream."""
+    bound = stream.min_timestamp_or_bound
+    if bound == ts.DONE:
+        return _DONE
+    return packet_at(EMPTY, ts.previous_allowed_in_stream(bound)), False
+
+
+class SyncSet:
+    """Streams that are processed together, at timestamps settled on all of them.
+
+    After `readiness`, ``time`` is the timestamp to process (PROCESS), DONE (CLOSE), or the smallest
+    timestamp or bound (NOT_READY).
+    """
+
+    __slots__ = ("last_processed", "process_bounds", "streams", "time")
+
+    def __init__(self, streams: Sequence[InputStream], process_bounds: bool) -> None:
+        self.streams = streams
+        self.process_bounds = process_bounds
+        self.last_processed = ts.UNSET
+        self.time = ts.UNSET
+
+    def readiness(self) -> Readiness:
+        min_bound = min_packet = ts.DONE
+        for stream in self.streams:
+            queue = stream.queue
+            if queue:
+                time = queue[0].time
+                if time < min_packet:
+                    min_packet = time
+            elif stream.bound < min_bound:
+                min_bound = stream.bound
+        earliest = min_packet if min_packet < min_bound else min_bound
+        self.time = earliest
+        if earliest >= ts.ONE_OVER_POSTSTREAM:
+            self.time = ts.DONE
+            self.last_processed = ts.MAX
+            return CLOSE
+        if not self.process_bounds:
+            if min_bound > min_packet:
+                self.last_processed = earliest
+                return PROCESS
+            return NOT_READY
+        if min_packet == ts.POSTSTREAM and min_bound > min_packet:
+            settled = ts.POSTSTREAM
+        else:
+            settled = ts.previous_allowed_in_stream(min_bound)
+        candidate = min(min_packet, settled)
+        if candidate > max(self.last_processed, ts.UNSTARTED):
+            self.time = self.last_processed = candidate
+            return PROCESS
+        return NOT_READY
+
+
+def read_options(options: Any, full_name: str) -> Any:
+    """The message of this type in a ``MediaPipeOptions``, its defaults where it is not given."""
+    kind: OptionsType[Any] = OptionsType.of(full_name)
+    if options is None:
+        return kind.message_class()
+    return find_extension_options(options, kind.message_class)

@@ -1,0 +1,124 @@
+"""SyncSetInputStreamHandler: groups of streams, each synchronised in itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graph_runtime import timestamp as ts
+from graph_runtime.errors import GraphConfigError, did_you_mean
+from graph_runtime.language.tag_map import TagMap, parse_tag_index, port_label
+from graph_runtime.streams.input_handlers.handler import (
+    CLOSE,
+    NOT_READY,
+    PROCESS,
+    InputSet,
+    InputStreamHandler,
+    Readiness,
+    SyncSet,
+    bound_of,
+    read_options,
+)
+from graph_runtime.streams.input_stream import InputStream
+
+_OPTIONS = "mediapipe.SyncSetInputStreamHandlerOptions"
+
+
+def _places(tag_map: TagMap, options: Any) -> list[list[int]]:
+    """The stream ids of each set; unlisted streams form one more."""
+    used: dict[int, str] = {}
+    places: list[list[int]] = []
+    for number, sync_set in enumerate(read_options(options, _OPTIONS).sync_set):
+        if not sync_set.tag_index:
+            raise GraphConfigError(
+                f"SyncSetInputStreamHandler: sync_set {number} lists no tag_index"
+            )
+        group = []
+        for tag_index in sync_set.tag_index:
+            place = tag_map.id_of(*parse_tag_index(tag_index))
+            if place < 0:
+                labels = [port_label(tag, index) for tag, index in tag_map]
+                raise GraphConfigError(
+                    f'SyncSetInputStreamHandler: stream "{tag_index}" is not found in the node\'s '
+                    f"input streams: {', '.join(labels)}.{did_you_mean(tag_index, labels)}"
+                )
+            if place in used:
+                raise GraphConfigError(
+                    f'SyncSetInputStreamHandler: stream "{tag_index}" is in more than one sync set.'
+                )
+            used[place] = tag_index
+            group.append(place)
+        places.append(group)
+    rest = [place for place in range(len(tag_map)) if place not in used]
+    if rest:
+        places.append(rest)
+    return places
+
+
+class SyncSetInputStreamHandler(InputStreamHandler):
+    """Options: ``sync_set { tag_index: "LOOPBACK:0" }``, repeated; streams not listed form a set.
+
+    The set that is ready at the earliest timestamp is processed; streams of the other sets show
+    only their settled timestamps. A set whose streams are done is dropped, the last one closes the
+    node.
+    """
+
+    def __init__(
+        self, streams: Sequence[InputStream], settings: list[list[int]], process_bounds: bool
+    ) -> None:
+        super().__init__(streams, settings, process_bounds)
+        self.sync_sets = [
+            SyncSet([streams[place] for place in group], process_bounds) for group in settings
+        ]
+        self._members = {each: frozenset(each.streams) for each in self.sync_sets}
+        self._ready: SyncSet | None = None
+        self._ready_time = ts.DONE
+        self._count = len(self.sync_sets)
+
+    @classmethod
+    def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> list[list[int]]:
+        return _places(tag_map, options)
+
+    @classmethod
+    def sync_groups(cls, count: int, settings: list[list[int]]) -> list[list[int]]:
+        return settings
+
+    def readiness(self) -> Readiness:
+        if self._ready is not None:
+            self.time = self._ready_time
+            return PROCESS
+        bound = ts.DONE
+        open_sets = []
+        for sync_set in self.sync_sets:
+            ready = sync_set.readiness()
+            bound = sync_set.time
+            if ready == CLOSE:
+                continue
+            open_sets.append(sync_set)
+            if ready == PROCESS and sync_set.time < self._ready_time:
+                self._ready_time = sync_set.time
+                self._ready = sync_set
+        self.sync_sets = open_sets
+        if self._ready is not None:
+            self.time = self._ready_time
+            return PROCESS
+        # The bound of the last set asked, as in MediaPipe; no bound holds for several sets.
+        self.time = bound
+        return NOT_READY if open_sets else CLOSE
+
+    def fill(self, time: int) -> InputSet:
+        members = self._members[self._ready] if self._ready is not None else ()
+        self._ready = None
+        self._ready_time = ts.DONE
+        filled: InputSet = []
+        for stream in self.streams:
+            if stream in members:
+                packet = stream.take_at(time)
+                filled.append((packet, stream.bound == ts.DONE and not stream.queue))
+            else:
+                filled.append(bound_of(stream))
+        return filled
+
+    @property
+    def sync_set_count(self) -> int:
+        return self._count

@@ -1,0 +1,331 @@
+"""What a graph is made of, for people and programs: from its config, and its plan if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from graph_runtime import GraphConfigError, Registry, SubgraphContext, ValidatedGraph, graph_to_text
+from graph_runtime.authoring.packet_type import PacketType
+from graph_runtime.language.names import canonical_names
+from graph_runtime.language.tag_map import TagMap, parse_tag_index
+from graph_runtime.plan.subgraph import expand_subgraphs
+
+NodeKind = Literal["calculator", "source", "subgraph", "unknown"]
+
+_MAX_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Port:
+    """One end of a stream or side packet. ``type`` is "" where it is not known."""
+
+    tag: str
+    index: int
+    name: str
+    type: str = ""
+    is_back_edge: bool = False
+
+    @property
+    def label(self) -> str:
+        """The port for people: ``TAG``, ``TAG:2``, or nothing for untagged ones."""
+        return f"{self.tag}:{self.index}" if self.tag and self.index else self.tag
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node. ``group`` holds the subgraph nodes around it, the outermost first.
+
+    ``prefix`` is what the names of streams inside that group begin with.
+    """
+
+    name: str
+    calculator: str
+    kind: NodeKind
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    input_side_packets: tuple[Port, ...]
+    output_side_packets: tuple[Port, ...]
+    group: tuple[str, ...] = ()
+    prefix: str = ""
+    input_stream_handler: str = ""
+    executor: str = ""
+    max_in_flight: int = 1
+    options: str = ""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream. ``producer`` is a node's name, None for a graph input or where there is none."""
+
+    name: str
+    type: str
+    producer: str | None
+    is_graph_input: bool
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SidePacket:
+    """A side packet that the graph needs from outside."""
+
+    name: str
+    type: str
+    is_optional: bool
+
+
+@dataclass(frozen=True)
+class ExecutorEntry:
+    """One executor; ``name`` "" is the default one."""
+
+    name: str
+    type: str
+    num_threads: int
+
+
+@dataclass(frozen=True)
+class GraphDescription:
+    """A graph. ``problems`` says why it cannot run; types are known only without any.
+
+    ``groups``: per subgraph node (its path of names), the subgraph's type.
+    """
+
+    type: str
+    is_expanded: bool
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    nodes: tuple[Node, ...]
+    streams: tuple[Stream, ...]
+    input_side_packets: tuple[SidePacket, ...]
+    output_side_packets: tuple[str, ...]
+    executors: tuple[ExecutorEntry, ...]
+    max_queue_size: int
+    groups: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        found["groups"] = [{"path": list(path), "type": kind} for path, kind in self.groups.items()]
+        return {"is_valid": not self.problems, **found}
+
+
+def describe_graph(
+    config: Any,
+    registry: Registry,
+    plan: ValidatedGraph | None,
+    *,
+    expand: bool = False,
+    problems: Iterable[str] = (),
+) -> GraphDescription:
+    """Describe a ``CalculatorGraphConfig``, as it is written or with its subgraphs expanded.
+
+    ``plan`` is None for a graph that does not validate; its ``problems`` are kept.
+
+    Raises:
+        GraphConfigError: ``expand``, and a subgraph cannot be expanded.
+    """
+    groups: dict[str, tuple[tuple[str, ...], str]] = {}
+    shown = config
+    if expand:
+        shown = plan.config if plan is not None else expand_subgraphs(config, registry).config
+        groups = _find_groups(config, registry)
+    types, side_types = _types(plan)
+    names = canonical_names(shown.node)
+    nodes = tuple(
+        _node(node, name, registry, shown.package, groups, types, side_types)
+        for node, name in zip(shown.node, names, strict=True)
+    )
+    inputs = _ports(shown.input_stream, types)
+    return GraphDescription(
+        type=config.type,
+        is_expanded=expand,
+        inputs=inputs,
+        outputs=_ports(shown.output_stream, types),
+        nodes=nodes,
+        streams=_streams(inputs, nodes, types),
+        input_side_packets=_needed(plan, nodes),
+        output_side_packets=tuple(
+            dict.fromkeys(port.name for node in nodes for port in node.output_side_packets)
+        ),
+        executors=_executors(shown, plan),
+        max_queue_size=plan.max_queue_size if plan is not None else shown.max_queue_size,
+        groups=dict(groups.values()),
+        warnings=tuple(map(str, plan.warnings)) if plan is not None else (),
+        problems=tuple(problems),
+    )
+
+
+def _node(
+    node: Any,
+    name: str,
+    registry: Registry,
+    package: str,
+    groups: Mapping[str, tuple[tuple[str, ...], str]],
+    types: Mapping[str, str],
+    side_types: Mapping[str, str],
+) -> Node:
+    backs = _back_edges(node)
+    inputs = tuple(
+        Port(port.tag, port.index, port.name, port.type, (port.tag, port.index) in backs)
+        for port in _ports(node.input_stream, types)
+    )
+    outputs = _ports(node.output_stream, types)
+    prefix = _prefix_of(name, groups)
+    group = groups[prefix][0] if prefix else ()
+    options = type(node)()
+    if node.HasField("options"):
+        options.options.CopyFrom(node.options)
+    options.node_options.extend(node.node_options)
+    return Node(
+        name=name[len(prefix) :],
+        calculator=node.calculator,
+        kind=_kind(node, registry, package),
+        inputs=inputs,
+        outputs=outputs,
+        input_side_packets=_ports(node.input_side_packet, side_types),
+        output_side_packets=_ports(node.output_side_packet, side_types),
+        group=group,
+        prefix=prefix,
+        input_stream_handler=node.input_stream_handler.input_stream_handler
+        if node.HasField("input_stream_handler")
+        else "",
+        executor=node.executor,
+        max_in_flight=node.max_in_flight or 1,
+        options=graph_to_text(options).strip(),
+    )
+
+
+def _kind(node: Any, registry: Registry, package: str) -> NodeKind:
+    if registry.find_subgraph(node.calculator, package) is not None:
+        return "subgraph"
+    if registry.find_calculator(node.calculator, package) is None:
+        return "unknown"
+    return "source" if node.output_stream and not node.input_stream else "calculator"
+
+
+def _ports(entries: Iterable[str], types: Mapping[str, str]) -> tuple[Port, ...]:
+    """The ports in id order; where the grammar is broken, the entries as they are."""
+    entries = list(entries)
+    try:
+        ports = TagMap(entries)
+    except GraphConfigError:
+        return tuple(Port("", place, entry) for place, entry in enumerate(entries))
+    return tuple(
+        Port(tag, index, name, types.get(name, ""))
+        for (tag, index), name in zip(ports.keys, ports.names, strict=True)
+    )
+
+
+def _back_edges(node: Any) -> set[tuple[str, int]]:
+    found = set()
+    for info in node.input_stream_info:
+        try:
+            place = parse_tag_index(info.tag_index)
+        except GraphConfigError:
+            continue
+        if info.back_edge:
+            found.add(place)
+    return found
+
+
+# Types --------------------------------------------------------------------------------------------
+
+
+def _types(plan: ValidatedGraph | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Types of streams and of side packets by name; what subgraphs connect keeps its name."""
+    if plan is None:
+        return {}, {}
+    streams = {each.name: _shown(each.packet_type) for each in plan.graph_inputs}
+    sides = {name: _shown(kind) for name, (kind, _) in plan.side_packet_types.items()}
+    for node in plan.nodes:
+        for name, kind in zip(node.outputs.names, node.output_types, strict=True):
+            streams[name] = _shown(kind)
+        for name, checker in zip(
+            node.output_side_packets.names, node.side_output_checkers, strict=True
+        ):
+            sides[name] = "any" if checker is None else _shown(checker)
+    return streams, sides
+
+
+def _shown(kind: PacketType) -> str:
+    return "any" if kind.is_any else kind.name
+
+
+# The graph ----------------------------------------------------------------------------------------
+
+
+def _streams(
+    inputs: tuple[Port, ...], nodes: tuple[Node, ...], types: Mapping[str, str]
+) -> tuple[Stream, ...]:
+    producers: dict[str, str | None] = {port.name: None for port in inputs}
+    consumers: dict[str, list[str]] = {}
+    for node in nodes:
+        name = "/".join((*node.group, node.name))
+        for port in node.outputs:
+            producers.setdefault(port.name, name)
+        for port in node.inputs:
+            consumers.setdefault(port.name, []).append(name)
+    given = {port.name for port in inputs}
+    return tuple(
+        Stream(
+            name,
+            types.get(name, ""),
+            producers.get(name),
+            name in given,
+            tuple(dict.fromkeys(consumers.get(name, ()))),
+        )
+        for name in dict.fromkeys((*producers, *consumers))
+    )
+
+
+def _needed(plan: ValidatedGraph | None, nodes: tuple[Node, ...]) -> tuple[SidePacket, ...]:
+    if plan is not None:
+        return tuple(
+            SidePacket(name, _shown(kind), is_optional)
+            for name, (kind, is_optional) in plan.side_packet_types.items()
+        )
+    made = {port.name for node in nodes for port in node.output_side_packets}
+    used = dict.fromkeys(port.name for node in nodes for port in node.input_side_packets)
+    return tuple(SidePacket(name, "", False) for name in used if name not in made)
+
+
+def _executors(config: Any, plan: ValidatedGraph | None) -> tuple[ExecutorEntry, ...]:
+    if plan is None:
+        return tuple(ExecutorEntry(each.name, each.type, 0) for each in config.executor)
+    return tuple(
+        ExecutorEntry(each.name, each.type, each.num_threads) for each in plan.executors.values()
+    )
+
+
+# Groups -------------------------------------------------------------------------------------------
+
+
+def _find_groups(config: Any, registry: Registry) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Per prefix of expanded names, the path of the subgraph node that it stands for, and its type.
+
+    The graph has been expanded before, so no subgraph contains itself.
+    """
+    found: dict[str, tuple[tuple[str, ...], str]] = {}
+    waiting: list[tuple[Any, str, tuple[str, ...]]] = [(config, "", ())]
+    while waiting:
+        graph, prefix, path = waiting.pop()
+        for node, name in zip(graph.node, canonical_names(graph.node), strict=True):
+            subgraph = registry.find_subgraph(node.calculator, config.package)
+            if subgraph is not None and len(path) < _MAX_DEPTH:
+                inner_prefix = _prefix(prefix + name)
+                inner_path = (*path, name)
+                found[inner_prefix] = (inner_path, node.calculator)
+                waiting.append((subgraph.make(SubgraphContext(node)), inner_prefix, inner_path))
+    return found
+
+
+def _prefix(name: str) -> str:
+    """As `graph_runtime.plan.subgraph` prefixes what is inside a subgraph node."""
+    return "".join("_" if char in ". :" else char for char in name.lower()) + "__"
+
+
+def _prefix_of(name: str, groups: Mapping[str, tuple[tuple[str, ...], str]]) -> str:
+    """The prefix of the innermost subgraph node around an expanded node, or nothing."""
+    return max((each for each in groups if name.startswith(each)), key=len, default="")

@@ -1,0 +1,1 @@
+"""The contract between fronts and models: data plane, failures, findings, disconnection."""

@@ -1,8 +1,0 @@
-"""What a report of a bug needs to say of the machine, the software and a config.
-
-Nothing here reads a request, a key or the value of a variable that may hold one.
-"""
-
-from servers.doctor.report import Report, make_report
-
-__all__ = ["Report", "make_report"]

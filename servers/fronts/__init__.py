@@ -1,0 +1,1 @@
+"""Fronts, each named for the protocol that it speaks."""

@@ -1,0 +1,159 @@
+"""The one reader of request bodies: every route that takes a body gets it through `receive`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from aiohttp import StreamReader, web
+
+from calculators.child_process.fair_turns import FairTurns
+from servers.fronts.http.body_room import SLOW_SECONDS, BodyHold
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.json_body import parse_json
+from servers.fronts.http.settings import HttpSettings
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Parsing a longer body takes milliseconds, of 8 MiB some tens: one is parsed at a time, or many
+# that arrive together would hold up the loop for seconds.
+_SHORT = 64 * 1024
+_large_bodies = FairTurns()
+
+
+async def read_json(
+    request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
+) -> tuple[bytes, Any]:
+    """The body as sent, and parsed.
+
+    Raises:
+        HttpError: 400, 408, 413, 415, 417, 503.
+        ConnectionError: the client went.
+    """
+    _check_headers(request)
+    body = await read_bytes(request, settings, settings.max_body_bytes, hold)
+    if len(body) <= _SHORT:
+        return body, _parsed(body, settings)
+    async with _large_bodies.turn(float(len(body))):
+        begin = perf_counter()
+        value = _parsed(body, settings)
+        # So long the loop is everybody else's.
+        await asyncio.sleep(perf_counter() - begin)
+    return body, value
+
+
+def _parsed(body: bytes, settings: HttpSettings) -> Any:
+    return parse_json(
+        body, max_depth=settings.max_json_depth, max_elements=settings.max_json_elements
+    )
+
+
+async def read_bytes(
+    request: web.BaseRequest, settings: HttpSettings, limit: int, hold: BodyHold
+) -> bytes:
+    """The body as sent.
+
+    Raises:
+        HttpError: 400, 408, 413, 503.
+        ConnectionError: the client went.
+    """
+    pieces: list[bytes] = []
+    await receive(request, settings, limit, pieces.append, hold)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def receive(
+    request: web.BaseRequest,
+    settings: HttpSettings,
+    limit: int,
+    take: Callable[[bytes], object],
+    hold: BodyHold,
+) -> None:
+    """Give the body to ``take`` piece by piece, at most ``limit`` bytes, as there is room.
+
+    Raises:
+        HttpError: 400, 408, 413, 503.
+        ConnectionError: the client went.
+    """
+    content = request.content
+    length = request.content_length
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    if request.headers.get("Expect") and request.transport is not None:
+        request.transport.write(_CONTINUE)
+    size = 0
+    loop = asyncio.get_running_loop()
+    hold.began = loop.time()
+    since = loop.time() + settings.body_idle_seconds
+    try:
+        while not content.at_eof():
+            if content.is_eof():
+                piece = content.read_nowait()
+            else:
+                due = since + size / settings.min_body_rate
+                idle = loop.time() + settings.body_idle_seconds
+                piece = await _next_piece(content, min(due, idle), hold, loop)
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            take(piece)
+            missing = hold.add(len(piece))
+            if missing:
+                waits = loop.time()
+                await hold.wait(missing)
+                waited = loop.time() - waits
+                since += waited
+                hold.began += waited
+    except TimeoutError:
+        raise HttpError(408, "the body did not arrive in time") from None
+    except web.RequestPayloadError:
+        raise HttpError(400, "the body is not encoded as its headers say") from None
+
+
+async def _next_piece(
+    content: StreamReader, until: float, hold: BodyHold, loop: asyncio.AbstractEventLoop
+) -> bytes:
+    """What comes next of a body.
+
+    Raises:
+        HttpError: 408, others wait for the room of a body that comes too slowly.
+        TimeoutError: it did not come in time.
+    """
+    while True:
+        gives_way = hold.began + SLOW_SECONDS
+        if loop.time() >= gives_way:
+            if hold.is_in_the_way:
+                raise HttpError(408, "the body comes too slowly, and others wait for its room")
+            gives_way = loop.time() + 1
+        try:
+            async with asyncio.timeout_at(min(until, gives_way)):
+                return await content.readany()
+        except TimeoutError:
+            if loop.time() >= until:
+                raise
+
+
+def _check_headers(request: web.BaseRequest) -> None:
+    headers = request.headers
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise HttpError(400, "a body with a Content-Encoding is not accepted: send it as it is")
+    content_type = headers.get("Content-Type", "")
+    if content_type != "application/json":
+        _check_content_type(content_type)
+
+
+def _check_content_type(content_type: str) -> None:
+    media, _, parameters = content_type.partition(";")
+    if media.strip().lower() != "application/json":
+        raise HttpError(415, "the body must have the Content-Type application/json")
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            charset = value.strip().strip('"').lower()
+            if charset not in ("utf-8", "utf8"):
+                raise HttpError(415, "JSON must be UTF-8: no other charset is accepted")
+
+
+def _too_large(limit: int) -> HttpError:
+    return HttpError(413, f"the body is larger than {limit} bytes")

@@ -1,0 +1,141 @@
+"""Against web pages that reach a local server through a browser.
+
+A page of ``evil.example`` can have its own name resolve to 127.0.0.1 (DNS rebinding) and is then of
+the same origin as the server. So a server that listens on loopback addresses only answers names
+that are always local, and no page but its own and those that the operator lists.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.settings import HttpSettings
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
+_LOCAL_SUFFIXES = (".localhost", ".local", ".internal")
+_ALL = "*"
+_TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z, -]{0,1000}", re.ASCII)
+# What clients of these APIs send.
+_USUAL_HEADERS = (
+    "authorization, content-type, x-request-id, x-request-timeout, x-api-key, anthropic-version,"
+    " anthropic-beta, inference-header-content-length, traceparent"
+)
+_EXPOSED_HEADERS = "x-request-id, retry-after"
+_PREFLIGHT_SECONDS = "600"
+
+
+def is_loopback(host: str) -> bool:
+    """Does an address to bind reach this machine only?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class BrowserGuard:
+    """Checks ``Host`` and ``Origin``; says which CORS headers an answer gets (by default none)."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self._is_local = all(is_loopback(host) for host in settings.hosts)
+        self._origins = frozenset(origin.lower() for origin in settings.allowed_origins)
+        self._takes_all = _ALL in self._origins
+        self._methods = settings.allowed_methods
+        self._headers = settings.allowed_headers
+        self._allows_credentials = settings.allow_credentials and not self._takes_all
+        self._names = frozenset(
+            {"localhost", socket.gethostname().lower(), *map(str.lower, settings.allowed_hosts)}
+        )
+        self._known_hosts: set[str] = set()
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Raises:
+        HttpError: 400 for a ``Host`` that is none, 403 for one, or an ``Origin``, not allowed.
+        """
+        host = headers.get("Host")
+        if host is not None and host not in self._known_hosts:
+            self._check_host(host.lower())
+            if len(self._known_hosts) < 100:
+                self._known_hosts.add(host)
+        origin = headers.get("Origin")
+        if origin is not None and self._is_local:
+            self._check_origin(origin.lower(), (host or "").lower())
+
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """For what operators do: wherever the server listens, no page of another site may.
+
+        Raises:
+            HttpError: 403.
+        """
+        origin = headers.get("Origin")
+        if origin is not None:
+            self._check_origin(origin.lower(), headers.get("Host", "").lower())
+
+    def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """For the answer to a listed page; empty for every other client."""
+        origin = headers.get("Origin")
+        if origin is None or not (self._takes_all or origin.lower() in self._origins):
+            return {}
+        allowed = {
+            "Access-Control-Allow-Origin": _ALL if self._takes_all else origin,
+            "Access-Control-Expose-Headers": _EXPOSED_HEADERS,
+        }
+        if not self._takes_all:
+            allowed["Vary"] = "Origin"
+        if self._allows_credentials:
+            allowed["Access-Control-Allow-Credentials"] = "true"
+        return allowed
+
+    def preflight_headers(
+        self, headers: Mapping[str, str], methods: tuple[str, ...]
+    ) -> dict[str, str]:
+        """For a browser that asks what a listed page may do at a path of these ``methods``."""
+        if not self.cors_headers(headers):
+            return {}
+        allowed = methods
+        if self._methods and _ALL not in self._methods:
+            chosen = {method.upper() for method in self._methods}
+            allowed = tuple(method for method in methods if method in chosen)
+        named = ", ".join(self._headers) or _USUAL_HEADERS
+        if _ALL in self._headers:
+            # By name: a browser takes a star for all headers but the one that has the key.
+            asked = headers.get("Access-Control-Request-Headers", "")
+            named = asked if _TOKENS.fullmatch(asked) else _USUAL_HEADERS
+        return {
+            "Access-Control-Allow-Methods": ", ".join(allowed),
+            "Access-Control-Allow-Headers": named,
+            "Access-Control-Max-Age": _PREFLIGHT_SECONDS,
+        }
+
+    def _check_host(self, host: str) -> None:
+        match = _HOST.fullmatch(host)
+        if match is None:
+            raise HttpError(400, "the Host header is not a host")
+        if self._is_local and not self._is_local_name(match[1]):
+            raise HttpError(
+                403, "the Host header names no local host; allow the name in the server's settings"
+            )
+
+    def _is_local_name(self, name: str) -> bool:
+        name = name.rstrip(".")
+        if name in self._names or name.endswith(_LOCAL_SUFFIXES):
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True  # an address cannot be rebound: only names are resolved
+
+    def _check_origin(self, origin: str, host: str) -> None:
+        if self._takes_all or origin in self._origins:
+            return
+        _, separator, authority = origin.partition("://")
+        if not separator or authority != host:
+            raise HttpError(
+                403, "this web page may not call; allow its origin in the server's settings"
+            )

@@ -1,0 +1,232 @@
+"""One client connection: aiohttp's protocol with the limits and the manners it lacks.
+
+aiohttp 3.14 has no time-out for headers or for a client that stops reading, answers protocol errors
+as text/plain with parts of the request, and leaves a handler running when its client goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from typing import TYPE_CHECKING, cast
+
+from aiohttp import web
+
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.settings import HttpSettings
+
+if TYPE_CHECKING:
+    from servers.fronts.http.connections import Connections
+    from servers.fronts.http.exchange import Exchange
+
+_log = logging.getLogger(__name__)
+
+# Unsent bytes the kernel takes for one client; without it a stalled reader gets megabytes.
+_UNSENT_IN_KERNEL = 128 * 1024
+_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+
+class HttpConnection(web.RequestHandler):
+    """Knows the request in hand, whether the peer is there, and whether it reads.
+
+    Attributes:
+        exchange: the request being answered; None between requests.
+        is_last: no other request will be taken (the server drains, or a body was left unread).
+        room: set while the peer takes what it is sent.
+    """
+
+    __slots__ = (
+        "_connections",
+        "_has_bytes",
+        "_header_since",
+        "_moved",
+        "_sent",
+        "_settings",
+        "_still_since",
+        "_wire",
+        "exchange",
+        "is_last",
+        "loop",
+        "room",
+    )
+
+    def __init__(
+        self,
+        manager: web.Server,
+        connections: Connections,
+        settings: HttpSettings,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(
+            manager,
+            loop=loop,
+            keepalive_timeout=settings.keep_alive_seconds,
+            access_log=cast(logging.Logger, None),  # ours is written where the request ends
+            auto_decompress=False,
+            lingering_time=5.0,
+        )
+        self.loop = loop
+        self.exchange: Exchange | None = None
+        self.is_last = False
+        self.room = asyncio.Event()
+        self.room.set()
+        self._connections = connections
+        self._settings = settings
+        self._wire: asyncio.Transport | None = None
+        self._header_since: float | None = None
+        self._has_bytes = False
+        self._sent = 0
+        self._moved = 0
+        self._still_since: float | None = None
+
+    @property
+    def sent_bytes(self) -> int:
+        """Given to `send` so far: heads and bodies of answers, not those that aiohttp writes."""
+        return self._sent
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        wire = cast(asyncio.Transport, transport)
+        wire.set_write_buffer_limits(high=self._settings.write_buffer_bytes)
+        peer = wire.get_extra_info("socket")
+        if _NOTSENT_LOWAT is not None and peer is not None:
+            with contextlib.suppress(OSError):
+                peer.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_IN_KERNEL)
+        self._wire = wire
+        self._header_since = self.loop.time()
+        self._connections.add(self)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.exchange is None and not self.is_last:
+            self._has_bytes = True
+            if self._header_since is None:
+                self._header_since = self.loop.time()
+        super().data_received(data)
+
+    def eof_received(self) -> None:
+        # A client that closes its side while it waits is gone: the transport would only close
+        # once everything is written.
+        if self.exchange is not None:
+            self.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.room.clear()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.room.set()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._wire = None
+        self.room.set()
+        if self.exchange is not None:
+            self.exchange.disconnect()
+        super().connection_lost(exc)
+        self._connections.discard(self)
+
+    # What the handler tells.
+
+    def begin(self, exchange: Exchange) -> None:
+        """A request's headers are complete."""
+        self.exchange = exchange
+        self._header_since = None
+        self._has_bytes = False
+
+    def finish(self) -> None:
+        """The answer is written, or is aiohttp's to write."""
+        self.exchange = None
+
+    def send(self, data: bytes | memoryview) -> None:
+        """Write now, whatever is unsent; nothing happens when the peer is gone."""
+        wire = self._wire
+        if wire is None:
+            return
+        self._sent += len(data)
+        if self.writing_paused and wire.get_write_buffer_size() > self._settings.max_unsent_bytes:
+            _log.warning("a client was cut off: its graph does not wait until it is writable")
+            self.abort()
+        else:
+            wire.write(data)
+
+    # What ends it.
+
+    def stop(self) -> None:
+        """No more requests: close now if there is none in hand, else after it."""
+        self.is_last = True
+        if self.exchange is not None:
+            self.exchange.keeps_alive = False
+        elif not self._has_bytes:
+            self.force_close()
+
+    def abort(self) -> None:
+        """Cut the connection; what is unsent is lost."""
+        if self._wire is not None:
+            if self.exchange is not None:
+                self.exchange.disconnect()
+            self._wire.abort()
+
+    def watch(self, now: float) -> None:
+        """Called now and then: what is late?"""
+        if self._wire is None:
+            return
+        since = self._header_since
+        if since is not None and now - since > self._settings.header_seconds:
+            self._header_since = None
+            self._refuse_late_headers(self._wire)
+        elif self.exchange is not None and self.exchange.stream is not None:
+            self.exchange.stream.ping_if_silent(now, self._settings.ping_seconds)
+        self._watch_reader(now, self._wire)
+
+    def _refuse_late_headers(self, wire: asyncio.Transport) -> None:
+        if self._has_bytes:
+            body = HttpError(408, "the request's headers did not arrive in time").openai_body()
+            head = (
+                "HTTP/1.1 408 Request Timeout\r\nServer: graphrt\r\nConnection: close\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            wire.write(head.encode() + body)
+        self.force_close()
+
+    def _watch_reader(self, now: float, wire: asyncio.Transport) -> None:
+        """Cut off a peer that has taken nothing for too long."""
+        unsent = wire.get_write_buffer_size()
+        moved = self._sent - unsent  # grows exactly when the peer takes something
+        if unsent == 0 or moved != self._moved or self._still_since is None:
+            self._moved = moved
+            self._still_since = now if unsent else None
+        elif now - self._still_since > self._settings.stall_seconds:
+            _log.info("a client was cut off: it took nothing of its answer for too long")
+            self.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what aiohttp itself found wrong: a request that is not HTTP.
+
+        Overrides aiohttp's text/plain, which repeats the request and names the parser.
+        """
+        self.is_last = True
+        self._header_since = None
+        if exc is not None and status >= 500:
+            _log.error("a request failed outside its handler", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun: no other can be sent")
+        text = "the request is not valid HTTP/1.1" if status < 500 else "internal error"
+        error = HttpError(status, text)
+        response = web.Response(
+            status=status,
+            body=error.openai_body(),
+            content_type="application/json",
+            headers={"Server": "graphrt", "Connection": "close"},
+        )
+        response.force_close()
+        return response

@@ -1,0 +1,49 @@
+"""How long a request may take: what the client asks for, and what the server allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.exchange import Exchange
+
+HEADER = "X-Request-Timeout"
+FIELD = "timeout"
+
+# Longer ones are as good as none, and a timer takes no more.
+MAX_SECONDS = 1e6
+
+
+def limit_time(exchange: Exchange, most: float) -> None:
+    """End the request in ``most`` seconds (0: never), or sooner where its header says so.
+
+    Raises:
+        HttpError: 400, the header is no number of seconds.
+    """
+    if most > 0:
+        exchange.end_after(most)
+    text = exchange.request.headers.get(HEADER)
+    if text is None:
+        return
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_SECONDS:
+        raise HttpError(400, f"{HEADER} must be a number of seconds above 0")
+    exchange.end_after(seconds)
+
+
+def limit_time_by(exchange: Exchange, body: dict[str, Any]) -> None:
+    """End the request sooner where its body has a ``timeout``.
+
+    Raises:
+        HttpError: 400, it is no number of seconds.
+    """
+    seconds = body.get(FIELD)
+    if seconds is None:
+        return
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= MAX_SECONDS:
+        raise HttpError(400, f"{FIELD} must be a number of seconds above 0", param=FIELD)
+    exchange.end_after(float(seconds))

@@ -1,0 +1,152 @@
+"""From an exception to a status and the error object that OpenAI's clients know."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from calculators.requests.http_payload import without_values
+from graph_runtime import Code
+from servers.contract.failure import failure_of
+from servers.fronts.http.routes import ErrorForm
+
+STATUS: Mapping[Code, int] = MappingProxyType(
+    {
+        Code.INVALID_ARGUMENT: 400,
+        Code.FAILED_PRECONDITION: 400,
+        Code.OUT_OF_RANGE: 400,
+        Code.UNAUTHENTICATED: 401,
+        Code.PERMISSION_DENIED: 403,
+        Code.NOT_FOUND: 404,
+        Code.ALREADY_EXISTS: 409,
+        Code.RESOURCE_EXHAUSTED: 429,
+        Code.UNKNOWN: 500,
+        Code.INTERNAL: 500,
+        Code.DATA_LOSS: 500,
+        Code.UNIMPLEMENTED: 501,
+        Code.ABORTED: 503,
+        Code.CANCELLED: 503,
+        Code.UNAVAILABLE: 503,
+        Code.DEADLINE_EXCEEDED: 504,
+    }
+)
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+_CODES = {429: "rate_limit_exceeded", 503: "service_unavailable", 504: "timeout"}
+
+
+class HttpError(Exception):
+    """An answer with an error status.
+
+    Attributes:
+        message: for the client, clean already.
+        details: further members of the body, in KServe's form.
+        cause: what only the log may show; None when the client's text says everything.
+        headers: besides those of every answer.
+        detail: what the log may say of it: nothing that the client sent.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        details: Mapping[str, object] | None = None,
+        cause: BaseException | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.detail = detail
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = _CODES.get(status) if code is None else code
+        self.headers = dict(headers or {})
+        self.details = dict(details or {})
+        self.cause = cause
+
+    @property
+    def type(self) -> str:
+        """OpenAI's class of the error."""
+        if self.status >= 500:
+            return "server_error"
+        return _TYPES.get(self.status, "invalid_request_error")
+
+    def body(self, form: ErrorForm, request_id: str) -> bytes:
+        """JSON as the clients of a path know it."""
+        match form:
+            case ErrorForm.OPENAI:
+                return self.openai_body()
+            case ErrorForm.KSERVE:
+                return self.kserve_body()
+            case ErrorForm.ANTHROPIC:
+                return self.anthropic_body(request_id)
+
+    def openai_body(self) -> bytes:
+        """``{"error": {"message", "type", "param", "code"}}``."""
+        error = {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+        return json.dumps({"error": error}).encode()
+
+    def kserve_body(self) -> bytes:
+        """``{"error": text}``, as KServe's v2 protocol has it."""
+        return json.dumps({"error": self.message, **self.details}).encode()
+
+    def anthropic_body(self, request_id: str) -> bytes:
+        """``{"type": "error", "error": {"type", "message"}, "request_id"}``.
+
+        A code that says more than the status stands in ``error.details.error_code``.
+        """
+        kind = "api_error" if self.status >= 500 else "invalid_request_error"
+        error: dict[str, object] = {
+            "type": _ANTHROPIC_TYPES.get(self.status, kind),
+            "message": self.message,
+        }
+        if self.code != _CODES.get(self.status):
+            error["details"] = {"error_code": self.code}
+        return json.dumps({"type": "error", "error": error, "request_id": request_id}).encode()
+
+
+def http_error(error: BaseException, request_id: str) -> HttpError:
+    """What a client is told of ``error``; total over all exceptions."""
+    if isinstance(error, HttpError):
+        # The front's own words; they quote what they repeat.
+        error.detail = error.detail or without_values(error.message)
+        return error
+    failure = failure_of(error)
+    if failure.cause is not None:
+        reply = HttpError(500, f"internal error (request {request_id})", cause=failure.cause)
+    else:
+        detail = failure.detail or failure.reason or failure.code.name
+        reply = HttpError(STATUS[failure.code], failure.text, detail=detail)
+    if reply.status == 500:
+        reply.code = "internal_error"
+    if failure.is_unknown_model:
+        reply.param, reply.code = "model", "model_not_found"
+    else:
+        reply.param = failure.param
+    if failure.reason is not None:
+        reply.code = failure.reason
+    if reply.status == 401:
+        reply.headers["WWW-Authenticate"] = 'Bearer realm="graphrt"'
+    if failure.retry_after is not None:
+        reply.headers["Retry-After"] = str(max(0, math.ceil(failure.retry_after)))
+    return reply

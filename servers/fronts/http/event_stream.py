@@ -1,0 +1,161 @@
+"""The answer of a streaming request: packets to the socket, with nothing in between.
+
+aiohttp's own `StreamResponse` needs an await, hence a task or a queue, per packet. A packet here
+costs one formatting and one ``transport.write``; uvloop gathers what one turn of the loop writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.response_head import response_head
+from servers.fronts.http.routes import ErrorForm
+
+if TYPE_CHECKING:
+    from servers.fronts.http.exchange import Exchange
+
+PING = b": ping\n\n"
+DONE = b"data: [DONE]\n\n"
+# Anthropic's streams end with one of these instead.
+_LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
+
+
+class EventStream:
+    """Server-sent events to one client.
+
+    The head waits for the first bytes, so an error before them has its own status. After the
+    terminal event (``end`` or ``fail``), and when the client is gone, nothing is written.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_ended",
+        "_form",
+        "_head",
+        "_is_chunked",
+        "_last",
+        "_loop",
+        "_request_id",
+        "_written_at",
+    )
+
+    def __init__(self, exchange: Exchange, form: ErrorForm = ErrorForm.OPENAI) -> None:
+        """``form``: of an error, and so of the event that ends the stream."""
+        request = exchange.request
+        self._form = form
+        self._request_id = exchange.request_id
+        self._connection = exchange.connection
+        self._loop = exchange.connection.loop
+        self._is_chunked = request.version >= (1, 1)
+        if not self._is_chunked:
+            exchange.keeps_alive = False  # the connection's end is the stream's
+        self._head: bytes | None = _head(exchange, self._is_chunked)
+        self._ended = False
+        self._last = b""
+        self._written_at = self._loop.time()
+
+    @property
+    def has_started(self) -> bool:
+        """Has the client been sent a status?"""
+        return self._head is None
+
+    def emit(self, packet: str | bytes) -> None:
+        """Send complete events, unchanged. Must be called on the event loop."""
+        data = packet if isinstance(packet, bytes) else _encoded(packet)
+        if self._ended or not data:
+            return
+        self._last = data
+        self._written_at = self._loop.time()
+        if self._head is None and self._is_chunked:
+            self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            self._send(data)
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """A comment, when the client has had nothing for ``seconds``."""
+        if self._ended or now - self._written_at < seconds or self._connection.writing_paused:
+            return
+        self._written_at = now
+        self._send(PING)
+
+    def end(self) -> None:
+        """The graph is done; its last packet was the terminal event, where the form has one."""
+        if self._ended:
+            return
+        self._ended = True
+        head, self._head = self._head or b"", None  # still there when there was no event at all
+        last = head + b"0\r\n\r\n" if self._is_chunked else head
+        if last:
+            self._connection.send(last)
+
+    def fail(self, error: HttpError) -> None:
+        """One error event and what ends a stream, unless the graph had ended it."""
+        if not self._ended and not self._has_terminal_event():
+            cut = self._last and not self._last.endswith(b"\n\n")
+            body = error.body(self._form, self._request_id)
+            event = b"data: " + body + b"\n\n"
+            if self._form is ErrorForm.ANTHROPIC:
+                event = b"event: error\n" + event
+            elif self._form is ErrorForm.OPENAI:
+                event += DONE
+            self._send(b"\n\n" + event if cut else event)
+        self.end()
+
+    def drop(self) -> None:
+        """The client is gone."""
+        self._ended = True
+
+    def _has_terminal_event(self) -> bool:
+        if self._form is ErrorForm.KSERVE:
+            return False  # a stream of answers just ends
+        if self._form is ErrorForm.OPENAI:
+            return self._last.endswith(DONE)
+        events, ending, rest = self._last.rpartition(b"\n\n")
+        last = events.rpartition(b"\n\n")[2]
+        return bool(ending) and not rest and last.startswith(_LAST_EVENTS)
+
+    def _send(self, data: bytes) -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head is not None:
+            data = self._head + data
+            self._head = None
+        self._connection.send(data)
+
+
+class SentResponse(web.StreamResponse):
+    """What aiohttp is told of an answer that is written already.
+
+    It knows nothing of the request: its task holds it as its result, and would be in a cycle.
+    """
+
+    @property
+    def keep_alive(self) -> bool:
+        return super().keep_alive is not False  # what `force_close` makes of it
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+def _encoded(packet: str) -> bytes:
+    if not isinstance(packet, str):
+        kind = type(packet).__name__
+        raise TypeError(f"an HTTP response packet must be str or bytes, not {kind}")
+    return packet.encode("utf-8", "replace")
+
+
+def _head(exchange: Exchange, chunked: bool) -> bytes:
+    fields = {
+        "Content-Type": "text/event-stream",
+        "Cache-Control": "no-cache",
+        "X-Accel-Buffering": "no",
+    }
+    if chunked:
+        fields["Transfer-Encoding"] = "chunked"
+    return response_head(exchange, fields)

@@ -1,0 +1,125 @@
+"""A POST under ``/v3/`` or ``/v1/``: from the body to a graph, from its packets to the answer."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import Any
+
+from aiohttp import web
+
+from calculators.requests.http_payload import HttpPayload
+from calculators.requests.request_record import name_model
+from servers.access.access import KEY_HEADERS
+from servers.contract.data_plane import DataPlane
+from servers.fronts.http.body import read_json
+from servers.fronts.http.deadline import limit_time_by
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.event_answer import answer_in_events
+from servers.fronts.http.event_stream import EventStream
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.routes import (
+    USUAL_PATHS,
+    ErrorForm,
+    error_form,
+    may_stream,
+    nothing_at,
+)
+from servers.fronts.http.settings import HttpSettings
+
+_log = logging.getLogger(__name__)
+
+# Nothing is served under a longer name, and searching for near ones would be work for nothing.
+MAX_MODEL_CHARS = 1024
+
+
+async def answer_graph_request(
+    exchange: Exchange, path: str, data_plane: DataPlane, settings: HttpSettings
+) -> web.StreamResponse:
+    """Run the graph that the body names.
+
+    Raises:
+        Exception: nothing has been sent; the answer is `http_error` of it.
+    """
+    request = exchange.request
+    try:
+        body, value = await read_json(request, settings, exchange.hold)
+    except HttpError as error:
+        is_for_a_graph = request.body_exists and error.status != 415
+        if path not in USUAL_PATHS and not is_for_a_graph:
+            raise HttpError(404, nothing_at(path)) from None
+        raise
+    if not isinstance(value, dict):
+        raise HttpError(400, "the body must be a JSON object")
+    if value.get("model") is None and path not in USUAL_PATHS:
+        # No graph is asked, so nobody answers here.
+        raise HttpError(404, f"{nothing_at(path)}; a graph of yours is asked by its name as model")
+    model = _model_of(value)
+    name_model(model)
+    limit_time_by(exchange, value)
+    is_stream = may_stream(path) and _wants_stream(value)
+    headers = {name.lower(): text for name, text in request.headers.items()}
+    headers["x-request-id"] = exchange.request_id
+    if settings.access.keys is not None:
+        for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
+            headers.pop(name, None)
+    payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
+    weakref.finalize(payload, exchange.hold.release)
+    answering = (
+        _stream(exchange, data_plane, model, payload, error_form(path))
+        if is_stream
+        else _unary(exchange, data_plane, model, payload)
+    )
+    # A body in memory is several times as large as what came: only who needs it holds it.
+    del body, value, payload
+    return await answering
+
+
+def _model_of(value: dict[str, Any]) -> str:
+    model = value.get("model")
+    if model is None:
+        raise HttpError(400, "the body has no model: name one that is served", param="model")
+    if not isinstance(model, str) or not model:
+        raise HttpError(400, "model must be the name of a model, as a string", param="model")
+    if len(model) > MAX_MODEL_CHARS:
+        raise HttpError(404, "no such model", param="model", code="model_not_found")
+    return model
+
+
+def _wants_stream(value: dict[str, Any]) -> bool:
+    stream = value.get("stream")
+    if stream is None:
+        return False
+    if not isinstance(stream, bool):
+        raise HttpError(400, "stream must be true or false", param="stream")
+    return stream
+
+
+async def _unary(
+    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
+) -> web.StreamResponse:
+    packets: list[str | bytes] = []
+    answering = data_plane.answer(model, payload, packets.append)
+    del payload
+    await answering
+    if not packets:
+        raise RuntimeError(f"the graph of model {model!r} gave no answer")
+    if len(packets) > 1:
+        _log.warning("the graph of model %r gave more than one packet to a unary request", model)
+    packet = packets[0]
+    answer = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
+    return web.Response(body=answer, content_type="application/json", headers=exchange.headers)
+
+
+async def _stream(
+    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
+) -> web.StreamResponse:
+    kept = [payload]
+    del payload
+
+    async def run(stream: EventStream) -> None:
+        await data_plane.answer(model, kept.pop(), stream.emit)
+        if not stream.has_started:
+            raise RuntimeError(f"the graph of model {model!r} gave no answer")
+
+    return await answer_in_events(exchange, form, run)

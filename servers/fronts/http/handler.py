@@ -1,0 +1,297 @@
+"""From a request's headers to its answer: the one place where exceptions become answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from calculators.inference.place import quoted
+from calculators.requests.request_record import current_record, note_reason
+from servers.access import Access
+from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
+from servers.contract.error_text import clean
+from servers.contract.product import NAME, version
+from servers.fronts.http.body_room import BodyRoom
+from servers.fronts.http.browser_guard import BrowserGuard
+from servers.fronts.http.connection import HttpConnection
+from servers.fronts.http.deadline import limit_time
+from servers.fronts.http.errors import HttpError, http_error
+from servers.fronts.http.event_answer import log_cause, reason_of
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.graph_request import MAX_MODEL_CHARS, answer_graph_request
+from servers.fronts.http.kserve_request import KserveRequests
+from servers.fronts.http.published_document import PublishedDocument
+from servers.fronts.http.request_end import body_length, is_probe, request_end
+from servers.fronts.http.routes import (
+    CONTROLS,
+    POST,
+    RUNS,
+    USUAL_PATHS,
+    Endpoint,
+    ErrorForm,
+    Route,
+    error_form,
+    find_route,
+    nothing_at,
+)
+from servers.fronts.http.settings import HttpSettings
+from servers.fronts.kserve_rest import describe_model
+from servers.operations.request_log import RequestJournal, request_id_of
+
+# By Triton's names: what of its extensions to KServe's protocol is there.
+_EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
+_VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+#: What failed in a reload is told, and what took effect nevertheless.
+_RELOADED_IN_PART = 422
+
+#: Of an Accept header: the body of ``/metrics``, and its type.
+MetricsText = Callable[[str], Awaitable[tuple[bytes, str]]]
+
+
+class Handler:
+    """Answers every request of a front; `handle` is what aiohttp calls."""
+
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        settings: HttpSettings,
+        journal: RequestJournal | None = None,
+        document: bytes = b"",
+        metrics: MetricsText | None = None,
+    ) -> None:
+        self._data_plane = data_plane
+        self._journal = journal or RequestJournal()
+        self._settings = settings
+        self._guard = BrowserGuard(settings)
+        self._room = BodyRoom(settings.max_bodies_bytes)
+        self._kserve = KserveRequests(data_plane, settings)
+        self._document = PublishedDocument(document)
+        self._metrics = metrics
+        self.is_draining = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Never raises but for a client that is gone."""
+        connection = request.protocol
+        task = asyncio.current_task()
+        assert isinstance(connection, HttpConnection)
+        assert task is not None
+        request_id = request_id_of(request.headers.get("X-Request-Id"))
+        exchange = Exchange(
+            request, connection, request_id, task, self._room.hold(request.content_length)
+        )
+        path = request.raw_path.partition("?")[0]
+        record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
+        if error_form(path) is ErrorForm.ANTHROPIC:
+            exchange.headers["Request-Id"] = request_id  # where Anthropic's clients look for it
+        sent = -connection.sent_bytes
+        status = 499  # nginx's word for a client that went before its answer
+        connection.begin(exchange)
+        try:
+            response = await self._answer(exchange, path)
+            status = response.status
+            sent += body_length(response)
+        finally:
+            exchange.hold.release()
+            exchange.client.forget()
+            exchange.forget_deadline()
+            connection.finish()
+            sent += connection.sent_bytes
+            is_traced = record.trace is not None
+            end = request_end(exchange, path, status, sent, is_traced=is_traced)
+            self._journal.end(record, end)
+        if not request.content.is_eof():
+            exchange.keeps_alive = False  # what is left of the body is not worth reading
+        if not exchange.keeps_alive:
+            connection.is_last = True
+            response.force_close()
+        return response
+
+    async def _answer(self, exchange: Exchange, path: str) -> web.StreamResponse:
+        try:
+            try:
+                return await self._dispatch(exchange, path)
+            except asyncio.CancelledError as cancellation:
+                raise exchange.reason_of(cancellation) from None
+        except Exception as raised:
+            if exchange.client.is_disconnected:
+                raise asyncio.CancelledError from None
+            error = http_error(raised, exchange.request_id)
+            log_cause(error, exchange.request_id)
+            note_reason(reason_of(error))
+            return _error_response(exchange, path, error)
+
+    async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
+        request = exchange.request
+        _check_request_line(request)
+        self._guard.check(request.headers)
+        exchange.headers.update(self._guard.cors_headers(request.headers))
+        access = self._settings.access
+        # Browsers ask without a key what they may ask with one.
+        if access.keys is not None and request.method != "OPTIONS":
+            headers = request.headers
+            access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
+        route = exchange.route = find_route(path)
+        if route is None:
+            raise HttpError(404, nothing_at(path))
+        if request.method == "OPTIONS":
+            return self._options(exchange, route)
+        if request.method not in route.methods:
+            if route.endpoint is Endpoint.GRAPH and path not in USUAL_PATHS:
+                raise HttpError(404, nothing_at(path))
+            raise HttpError(
+                405,
+                f"the method must be {' or '.join(route.methods)} here",
+                headers={"Allow": _allowed(route)},
+            )
+        if route.endpoint in CONTROLS:
+            access.check_control()
+            self._guard.check_page(request.headers)
+        if route.endpoint in RUNS:
+            limit_time(exchange, self._settings.request_seconds)
+            _note_client(request, access)
+        if route.endpoint is Endpoint.GRAPH:
+            return await answer_graph_request(exchange, path, self._data_plane, self._settings)
+        if path.startswith("/v2/"):
+            _check_names(route)
+        if route.endpoint is Endpoint.RELOAD:
+            return await self._reload(exchange)
+        if route.methods == POST:
+            return await self._kserve.answer(exchange, route)
+        return await self._look_up(exchange, route)
+
+    def _options(self, exchange: Exchange, route: Route) -> web.Response:
+        methods = (*route.methods, "OPTIONS")
+        allowed = self._guard.preflight_headers(exchange.request.headers, methods)
+        headers = {**exchange.headers, "Allow": ", ".join(methods), **allowed}
+        return web.Response(status=204, headers=headers)
+
+    async def _reload(self, exchange: Exchange) -> web.StreamResponse:
+        """201 with all states if anything has changed, else 200; as OpenVINO Model Server's API
+        documents it. What failed is an error as there, with names and reasons; whether something
+        took effect nevertheless shows in the status."""
+        try:
+            has_changed = await self._data_plane.reload()
+        except ReloadError as error:
+            failed = {name: clean(reason) for name, reason in error.failed.items()}
+            raise HttpError(
+                _RELOADED_IN_PART if error.reloaded else 412,
+                clean(error.message),
+                details={"reloaded": list(error.reloaded), "failed": failed},
+            ) from error
+        return _json(exchange, self._data_plane.statuses(), status=201 if has_changed else 200)
+
+    async def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        match route.endpoint:
+            # The bodies are what KServe's own server says, and its client wants to hear.
+            case Endpoint.LIVE:
+                return _json(exchange, {"live": True})
+            case Endpoint.READY:
+                if self.is_draining or not self._data_plane.is_ready:
+                    raise HttpError(503, "the server is not ready")
+                return _json(exchange, {"ready": True})
+            case Endpoint.SERVER:
+                return _json(
+                    exchange,
+                    {"name": NAME, "version": version(), "extensions": _EXTENSIONS},
+                )
+            case Endpoint.METADATA:
+                metadata = await self._data_plane.metadata(route.model, route.version)
+                return _json(exchange, describe_model(metadata))
+            case Endpoint.MODEL_READY:
+                is_ready = self._data_plane.is_model_ready(route.model, route.version)
+                if self.is_draining or not is_ready:
+                    raise HttpError(503, "the model is not ready")
+                return web.Response(headers=exchange.headers)
+            case Endpoint.STATUSES:
+                return _json(exchange, self._data_plane.statuses())
+            case Endpoint.MODELS:
+                models = [_model_object(model) for model in self._data_plane.models()]
+                return _json(exchange, {"object": "list", "data": models})
+            case Endpoint.MODEL:
+                for model in self._data_plane.models():
+                    if model.name == route.model:
+                        return _json(exchange, _model_object(model))
+                raise HttpError(404, "no such model", param="model", code="model_not_found")
+            case Endpoint.OPENAPI:
+                return self._document.answer(exchange)
+            case Endpoint.METRICS:
+                if self._metrics is None:
+                    raise HttpError(404, "metrics are not served")
+                body, content_type = await self._metrics(exchange.request.headers.get("Accept", ""))
+                headers = {**exchange.headers, "Content-Type": content_type}
+                return web.Response(body=body, headers=headers)
+            case _:
+                raise AssertionError(f"{route.endpoint} is not looked up")
+
+
+def _note_client(request: web.BaseRequest, access: Access) -> None:
+    """Put who asks into the request's record."""
+    record = current_record()
+    if record is not None:
+        peer = request.get_extra_info("peername")
+        # Of a Unix socket it is a text, nearly always empty.
+        address, port = peer[:2] if isinstance(peer, tuple) else ("", "")
+        headers = request.headers
+        authorization, key = headers.get("Authorization"), headers.get("X-Api-Key")
+        record.client = access.client(str(address), str(port), authorization, key)
+
+
+def _check_request_line(request: web.BaseRequest) -> None:
+    if not (1, 0) <= request.version <= (1, 1):
+        raise HttpError(505, "only HTTP/1.0 and HTTP/1.1 are spoken here")
+    if not request.raw_path.startswith("/"):
+        raise HttpError(400, "the request's target must be a path: this is no proxy")
+    expect = request.headers.get("Expect")
+    if expect is not None and expect.lower() != "100-continue":
+        raise HttpError(417, "the only Expect that is met is 100-continue")
+
+
+def _check_names(route: Route) -> None:
+    """Refuse what no model and no version is called, before anybody searches for it."""
+    if len(route.model) > MAX_MODEL_CHARS:
+        raise HttpError(404, "no such model")
+    if route.version and _VERSION.fullmatch(route.version) is None:
+        raise HttpError(
+            404, f"there is no version {clean(quoted(route.version))}: versions are whole numbers"
+        )
+
+
+def _allowed(route: Route) -> str:
+    return ", ".join((*route.methods, "OPTIONS"))
+
+
+def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:
+    return web.Response(
+        status=status,
+        body=json.dumps(value).encode(),
+        content_type="application/json",
+        headers=exchange.headers,
+    )
+
+
+def _error_response(exchange: Exchange, path: str, error: HttpError) -> web.Response:
+    return web.Response(
+        status=error.status,
+        body=error.body(error_form(path), exchange.request_id),
+        content_type="application/json",
+        headers={**exchange.headers, **error.headers},
+    )
+
+
+def _model_object(model: ModelDescription) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "graphrt",
+    }
+    if model.parent:
+        # An adapter, as vLLM tells of one; its root is a path there.
+        found |= {"root": model.parent, "parent": model.parent}
+    return found

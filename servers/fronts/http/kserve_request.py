@@ -1,0 +1,106 @@
+"""A POST under ``/v2/``: from the body to the data plane, and from what it gives to the answer."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from aiohttp import web
+
+from calculators.requests.request_record import name_model
+from servers.contract.data_plane import DataPlane
+from servers.fronts.http.event_answer import answer_in_events
+from servers.fronts.http.event_stream import EventStream
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.generated_events import GeneratedEvents
+from servers.fronts.http.kserve_body import parse_kserve_json, read_kserve_json, read_tensors
+from servers.fronts.http.routes import Endpoint, ErrorForm, Route
+from servers.fronts.http.settings import HttpSettings
+from servers.fronts.http.whole_answer import send_whole
+from servers.fronts.kserve_rest import (
+    RequestLayout,
+    check_load,
+    check_unload,
+    decode_generate,
+    decode_index,
+    encode_generated,
+    encode_index,
+    encode_response,
+    read_layout,
+)
+
+_JSON = {"Content-Type": "application/json"}
+# Requests of one client to one model often differ in their binary data only. To read the JSON is a
+# third of what the front does for a small one, so that of the last requests is remembered.
+_LONGEST_KNOWN = 2048
+_KNOWN = 256
+
+
+class KserveRequests:
+    """Answers them for one front."""
+
+    def __init__(self, data_plane: DataPlane, settings: HttpSettings) -> None:
+        self._data_plane = data_plane
+        self._settings = settings
+        self._known_layout = lru_cache(maxsize=_KNOWN)(self._layout)
+
+    async def answer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        """Infer, generate, or change what is loaded.
+
+        Raises:
+            Exception: nothing has been sent; the answer is `http_error` of it.
+        """
+        name_model(route.model)
+        match route.endpoint:
+            case Endpoint.INFER:
+                return await self._infer(exchange, route)
+            case Endpoint.GENERATE | Endpoint.GENERATE_STREAM:
+                return await self._generate(exchange, route)
+            case _:
+                return await self._manage(exchange, route)
+
+    async def _infer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        head, tail = await read_tensors(exchange.request, self._settings, exchange.hold)
+        is_usual = tail and len(head) <= _LONGEST_KNOWN
+        layout = self._known_layout(head) if is_usual else self._layout(head)
+        request = layout.fill(tail, model=route.model, version=route.version)
+        response = await self._data_plane.infer(request, exchange.client)
+        answer = encode_response(response, layout.binary)
+        return await send_whole(exchange, answer.headers, (answer.head, *(answer.tensors or ())))
+
+    def _layout(self, head: bytes) -> RequestLayout:
+        return read_layout(parse_kserve_json(head, self._settings))
+
+    async def _generate(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        plane = self._data_plane
+        value = await read_kserve_json(exchange.request, self._settings, exchange.hold)
+        inputs = await plane.inputs_of(route.model, route.version)
+        asked = decode_generate(value, inputs, model=route.model, version=route.version)
+        if route.endpoint is Endpoint.GENERATE:
+            body = encode_generated(await plane.infer(asked, exchange.client))
+            return await send_whole(exchange, _JSON, (body,))
+
+        async def run(stream: EventStream) -> None:
+            events = GeneratedEvents(stream)
+            async with plane.open_stream(asked, exchange.client, events.emit) as requests:
+                await events.follow(requests, asked)
+
+        return await answer_in_events(exchange, ErrorForm.KSERVE, run)
+
+    async def _manage(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        value = await read_kserve_json(
+            exchange.request, self._settings, exchange.hold, may_be_empty=True
+        )
+        match route.endpoint:
+            case Endpoint.INDEX:
+                entries = self._data_plane.index()
+                body = encode_index(entries, ready_only=decode_index(value))
+                return await send_whole(exchange, _JSON, (body,))
+            case Endpoint.LOAD:
+                check_load(value)
+                await self._data_plane.load(route.model)
+            case Endpoint.UNLOAD:
+                check_unload(value)
+                await self._data_plane.unload(route.model)
+            case _:
+                raise AssertionError(f"{route.endpoint} is none of KServe's")
+        return web.Response(headers=exchange.headers)

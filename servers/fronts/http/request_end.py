@@ -1,0 +1,65 @@
+"""What the log and the traces are told of a request over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.routes import USUAL_PATHS, Endpoint, Route
+from servers.operations.request_log import RequestEnd
+
+_MODEL = "/v2/models/{model}"
+_NAMES = {
+    Endpoint.MODEL: "/v3/models/{model}",
+    Endpoint.METADATA: _MODEL,
+    Endpoint.MODEL_READY: f"{_MODEL}/ready",
+    Endpoint.INFER: f"{_MODEL}/infer",
+    Endpoint.GENERATE: f"{_MODEL}/generate",
+    Endpoint.GENERATE_STREAM: f"{_MODEL}/generate_stream",
+    Endpoint.LOAD: "/v2/repository/models/{model}/load",
+    Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
+}
+# A line would cost as much as a small inference.
+_QUIET = "/v2/models/"
+
+
+def request_end(
+    exchange: Exchange, path: str, status: int, response_bytes: int, *, is_traced: bool
+) -> RequestEnd:
+    """How a request ended; ``path`` is without its query, where people put keys.
+
+    What only a trace wants to know costs more than the rest, and is left out without one.
+    """
+    request = exchange.request
+    return RequestEnd(
+        protocol="http",
+        method=request.method,
+        path=path,
+        route=route_name(path, exchange.route),
+        status=status,
+        is_failure=status >= 500,
+        is_quiet=is_probe(path) or (status == 200 and path.startswith(_QUIET)),
+        scheme=request.scheme if is_traced else "",
+        request_bytes=request.content.total_bytes,
+        response_bytes=response_bytes,
+    )
+
+
+def is_probe(path: str) -> bool:
+    """Is it asked for all the time by those who watch the server?"""
+    return path.startswith("/v2/health/") or path == "/metrics"
+
+
+def route_name(path: str, route: Route | None) -> str:
+    """The path without what a client chose of it: one of few names; "" where nothing is served."""
+    if route is None:
+        return ""
+    if route.endpoint is Endpoint.GRAPH:
+        return path if path in USUAL_PATHS else f"{path[:3]}/{{path}}"
+    return _NAMES.get(route.endpoint, path)
+
+
+def body_length(response: web.StreamResponse) -> int:
+    """Bytes of a body that aiohttp writes; what was written past it counts in its connection."""
+    body = response.body if isinstance(response, web.Response) else None
+    return len(body) if isinstance(body, bytes) else 0

@@ -1,0 +1,287 @@
+"""A call of a client, from its begin to its status: the one place where exceptions become one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NoReturn, Protocol
+
+import grpc
+import grpc.aio
+
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+from servers.access import Access
+from servers.contract.disconnection import Disconnection
+from servers.fronts.kserve_grpc.call_entry import CallEntry
+from servers.fronts.kserve_grpc.errors import status_of
+from servers.operations.request_log import RequestJournal
+
+# What was sent before the status must be taken first; a client that does not is given up.
+_STATUS_SECONDS: Final = 2.0
+
+
+class ClientGone(Exception):
+    """Nobody is there to take what was to be sent."""
+
+
+class Call(Disconnection):
+    """A call in hand, and its client as a `calculators.requests.http_payload.ClientConnection`.
+
+    The client of a unary call gets one answer, so it is always writable. One that cancels its call
+    has gone.
+
+    Attributes:
+        ending: why it is being ended from here; None while it is not.
+        is_idle: it only waits for something to happen, so that a server that stops need not wait
+            for it.
+    """
+
+    __slots__ = ("_deadline", "ending", "is_idle", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        super().__init__()
+        self.task = task
+        self.ending: Exception | None = None
+        self.is_idle = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_writable(self) -> bool:
+        return True
+
+    async def writable(self) -> None:
+        await asyncio.sleep(0)
+
+    def cut_off(self, error: Exception | None = None) -> None:
+        """End it with this error; without one with UNAVAILABLE: the server stops."""
+        if self.ending is None:
+            self.ending = error or _shutting_down()
+            self.task.cancel()
+
+    def end_after(self, seconds: float) -> None:
+        """End it with DEADLINE_EXCEEDED unless it has ended by then; 0 is never."""
+        if seconds > 0:
+            text = f"the request was not answered within {seconds:g} s, the server's limit"
+            error = RequestError(text, code=Code.DEADLINE_EXCEEDED)
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut_off, error)
+
+    def finish(self) -> None:
+        """It has ended."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+
+class StreamCall(Call):
+    """A call that takes and gives any number of messages."""
+
+    __slots__ = ("_active_at", "_context", "_loop", "_writing_since")
+
+    def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
+        super().__init__(task)
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._active_at = self._loop.time()
+        self._writing_since: float | None = None
+
+    async def begin(self) -> None:
+        """Send the headers: gRPC would send them twice if the call were ended in its first `write`.
+
+        For the same reason nothing may end the call while this runs.
+
+        Raises:
+            ClientGone: the call is over.
+        """
+        try:
+            await self._context.send_initial_metadata(())
+        except grpc.aio.BaseError as error:
+            raise ClientGone from error
+
+    def watch(self, stall_seconds: float, idle_seconds: float) -> None:
+        """End it when its client takes nothing for so long, or nobody sends; 0 is never."""
+        now = self._loop.time()
+        since = self._writing_since
+        if since is not None:
+            if now - since > stall_seconds > 0:
+                text = f"the client took nothing of its answers for {stall_seconds:g} s"
+                self.cut_off(RequestError(text, code=Code.RESOURCE_EXHAUSTED))
+        elif now - self._active_at > idle_seconds > 0 and not self.is_idle:
+            text = f"nothing was sent in this stream for {idle_seconds:g} s"
+            self.cut_off(RequestError(text, code=Code.DEADLINE_EXCEEDED))
+        # Looked at now and then: a timer set and cancelled for every message would cost more.
+        pause = min(stall_seconds or idle_seconds, idle_seconds or stall_seconds) / 4
+        if pause > 0:
+            self._deadline = self._loop.call_later(pause, self.watch, stall_seconds, idle_seconds)
+
+    async def read(self) -> bytes | None:
+        """The next message; None when the client sends no more, or is gone.
+
+        Not to be cancelled: gRPC would keep what arrives for it for ever.
+        """
+        try:
+            message = await self._context.read()
+        except grpc.aio.BaseError:  # the call is over
+            return None
+        self._active_at = self._loop.time()
+        return None if message is grpc.aio.EOF else message
+
+    async def write(self, message: bytes) -> None:
+        """Send a message; returns when the next may come: the client has taken enough.
+
+        Raises:
+            ClientGone: the call is over.
+        """
+        self._writing_since = self._loop.time()
+        try:
+            await self._context.write(message)
+        except grpc.aio.BaseError as error:
+            raise ClientGone from error
+        self._writing_since = None
+        self._active_at = self._loop.time()
+
+
+Unary = Callable[[bytes, Call], Awaitable[bytes]]
+Stream = Callable[[StreamCall], Awaitable[None]]
+
+
+class Service(Protocol):
+    """Methods by their names; exceptions that they raise become the status."""
+
+    unary: Mapping[str, Unary]
+    streams: Mapping[str, Stream]
+
+
+class Calls:
+    """Makes gRPC's handlers of functions, and knows the calls in hand."""
+
+    def __init__(
+        self,
+        stall_seconds: float,
+        idle_seconds: float,
+        journal: RequestJournal | None = None,
+        access: Access | None = None,
+    ) -> None:
+        """``stall_seconds``, ``idle_seconds``: of every stream, as in `GrpcSettings`.
+
+        ``access``: tells clients apart by their keys.
+        """
+        self._journal = journal or RequestJournal()
+        self._access = access or Access()
+        self._stall_seconds = stall_seconds
+        self._idle_seconds = idle_seconds
+        self._in_hand: set[Call] = set()
+        self._is_over = False
+
+    def in_hand(self) -> list[Call]:
+        return list(self._in_hand)
+
+    def cut_off(self) -> int:
+        """End all with UNAVAILABLE, and those too that gRPC still brings; how many there were."""
+        self._is_over = True
+        for call in self._in_hand:
+            call.cut_off()
+        return len(self._in_hand)
+
+    def unary(self, name: str, function: Unary) -> grpc.RpcMethodHandler:
+        """One request, one answer; ``name`` has its service.
+
+        Exceptions of ``function`` become the status.
+        """
+
+        async def answer(request: bytes, context: Any) -> bytes:
+            call = Call(_current_task())
+            with CallEntry(self._journal, name, context, self._access) as entry:
+                entry.request_bytes = len(request)
+                try:
+                    self._add(call)
+                    response = await function(request, call)
+                except BaseException as raised:
+                    error = _reason_of(raised, call)
+                else:
+                    entry.status = grpc.StatusCode.OK
+                    entry.response_bytes = len(response)
+                    return response
+                finally:
+                    call.finish()
+                    self._in_hand.discard(call)
+                return await _refuse(context, entry, error)
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def stream(self, name: str, function: Stream) -> grpc.RpcMethodHandler:
+        """Requests and answers. Exceptions of ``function`` become the status."""
+
+        async def answer(requests: object, context: Any) -> None:
+            call = StreamCall(_current_task(), context)
+            with CallEntry(self._journal, name, context, self._access) as entry:
+                try:
+                    await call.begin()
+                    self._add(call)
+                    call.watch(self._stall_seconds, self._idle_seconds)
+                    await function(call)
+                except ClientGone as gone:
+                    call.disconnect()
+                    raise asyncio.CancelledError from gone  # gRPC then sends no status
+                except BaseException as raised:
+                    await _refuse(context, entry, _reason_of(raised, call))
+                else:
+                    entry.status = grpc.StatusCode.OK
+                finally:
+                    call.finish()
+                    self._in_hand.discard(call)
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    def refused(self, name: str, error: Exception) -> grpc.RpcMethodHandler:
+        """A call of any kind that ends with ``error``, whatever it would send."""
+
+        async def answer(requests: object, context: Any) -> None:
+            with CallEntry(self._journal, name, context, self._access) as entry:
+                await _refuse(context, entry, error)
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    def _add(self, call: Call) -> None:
+        if self._is_over:
+            raise _shutting_down()
+        self._in_hand.add(call)
+
+
+def _shutting_down() -> RequestError:
+    return RequestError("the server is shutting down", code=Code.UNAVAILABLE)
+
+
+def _current_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None, "gRPC runs each call in a task"
+    return task
+
+
+def _reason_of(raised: BaseException, call: Call) -> Exception:
+    """What ended the call. Raises ``raised`` when there is no client to be told."""
+    if isinstance(raised, asyncio.CancelledError):
+        if call.ending is not None:
+            call.task.uncancel()
+            return call.ending
+        if call.task.cancelling():
+            call.disconnect()
+            raise raised
+        return RuntimeError("something inside was cancelled, but not by the client")
+    if not isinstance(raised, Exception):
+        raise raised
+    return raised
+
+
+async def _refuse(context: Any, entry: CallEntry, error: Exception) -> NoReturn:
+    code, text = status_of(error)
+    entry.status = code
+    try:
+        async with asyncio.timeout(_STATUS_SECONDS):
+            await context.abort(code, text)
+    except grpc.aio.AbortError:
+        raise
+    except TimeoutError as error:
+        raise asyncio.CancelledError from error
+    except grpc.aio.BaseError as error:  # nobody is there to be told
+        raise asyncio.CancelledError from error
+    raise AssertionError("abort raises")

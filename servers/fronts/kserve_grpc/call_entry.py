@@ -1,0 +1,94 @@
+"""What the log and the traces are told of a call: its begin, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+from urllib.parse import unquote
+
+import grpc
+
+from calculators.requests.request_record import RequestRecord
+from servers.access import Access
+from servers.access.access import KEY_HEADERS
+from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of
+
+REQUEST_ID: Final = "x-request-id"
+
+#: By OpenTelemetry's conventions: what the server is to blame for.
+_FAILURES: Final = frozenset(
+    {
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
+
+#: Asked for all the time by those who watch the server.
+_PROBES: Final = frozenset(
+    {
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/Watch",
+        "inference.GRPCInferenceService/ServerLive",
+        "inference.GRPCInferenceService/ServerReady",
+        "inference.GRPCInferenceService/ModelReady",
+    }
+)
+
+
+class CallEntry:
+    """One call: ``with CallEntry(...) as entry:`` around it.
+
+    Attributes:
+        status: CANCELLED until somebody knows better: its client went.
+        request_bytes, response_bytes: of messages; None where they are not known.
+    """
+
+    __slots__ = ("_access", "_context", "_journal", "_method", "_record", "request_bytes",
+                 "response_bytes", "status")  # fmt: skip
+
+    def __init__(self, journal: RequestJournal, method: str, context: Any, access: Access) -> None:
+        """``method``: with its service, ``inference.GRPCInferenceService/ModelInfer``."""
+        self._journal = journal
+        self._method = method
+        self._context = context
+        self._access = access
+        self._record: RequestRecord | None = None
+        self.status = grpc.StatusCode.CANCELLED
+        self.request_bytes: int | None = None
+        self.response_bytes: int | None = None
+
+    def __enter__(self) -> Self:
+        metadata = dict(self._context.invocation_metadata() or ())
+
+        def header(name: str) -> str | None:
+            value = metadata.get(name)
+            return value if isinstance(value, str) else None
+
+        request_id = request_id_of(header(REQUEST_ID))
+        is_probe = self._method in _PROBES
+        self._record = self._journal.begin(request_id, header, is_probe=is_probe)
+        if not is_probe:
+            # ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
+            address, _, port = unquote(self._context.peer()).partition(":")[2].rpartition(":")
+            keys = (header(name) for name in KEY_HEADERS)
+            self._record.client = self._access.client(address.strip("[]"), port, *keys)
+        self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        assert self._record is not None
+        end = RequestEnd(
+            protocol="grpc",
+            method=self._method,
+            path="",
+            route=self._method,
+            status=self.status.name,
+            is_failure=self.status in _FAILURES,
+            is_quiet=self.status is grpc.StatusCode.OK or self._method in _PROBES,
+            request_bytes=self.request_bytes,
+            response_bytes=self.response_bytes,
+        )
+        self._journal.end(self._record, end)

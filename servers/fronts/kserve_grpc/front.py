@@ -1,0 +1,199 @@
+"""The gRPC front: starting, draining, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from calculators.requests.http_payload import RequestError
+from servers.access import Access
+from servers.access.access import KEY_HEADERS
+from servers.contract.data_plane import DataPlane
+from servers.fronts.kserve_grpc import health, inference_service, reflection
+from servers.fronts.kserve_grpc.call import Calls, Service
+from servers.fronts.kserve_grpc.credentials import server_credentials
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.operations.request_log import RequestJournal
+
+_log: Final = logging.getLogger(__name__)
+
+# For the status of what was cut off to be sent, and for runs to be cancelled.
+_CUT_OFF_SECONDS: Final = 2.0
+# What a method is called in the log that there is none of.
+_UNKNOWN: Final = "unknown"
+_MAX_SENT_BYTES: Final = 2**30
+# Calls that came and were not looked at yet. From 1000 on gRPC's library would drop some of them,
+# as CANCELLED, which clients take for their own doing.
+_MAX_PENDING: Final = 2**14
+# How often clients may ask whether the connection lives while nothing is sent. By gRPC's own limit,
+# five minutes, a slow inference would be cut off for the questions of its client.
+_MIN_PING_MS: Final = 500
+# Longer than any drain: `GrpcFront.drain` says when calls are cut off.
+_GRACE_SECONDS: Final = 1e7
+
+
+class GrpcFront:
+    """A running front; made by `start_front`.
+
+    The order of a stop: `stop_accepting`, `drain`, `close`; each can be left out.
+    """
+
+    def __init__(
+        self, server: grpc.aio.Server, calls: Calls, addresses: list[tuple[str, int]]
+    ) -> None:
+        self._server = server
+        self._calls = calls
+        self._addresses = addresses
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """What was bound: host and port of every listening socket."""
+        return list(self._addresses)
+
+    async def stop_accepting(self) -> None:
+        """Close the listening sockets and take no more calls; those in hand go on.
+
+        Calls that only watch end now.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._server.stop(_GRACE_SECONDS))
+            await asyncio.sleep(0)
+        for call in self._calls.in_hand():
+            if call.is_idle:
+                call.cut_off()
+
+    async def drain(self, seconds: float) -> int:
+        """Wait until every call in hand is answered, at most ``seconds``.
+
+        Returns how many were cut off then: each of them gets the status UNAVAILABLE.
+        """
+        await self.stop_accepting()
+        assert self._stopping is not None
+        await asyncio.wait([self._stopping], timeout=seconds)
+        cut_off = self._calls.cut_off()
+        await asyncio.wait([self._stopping], timeout=_CUT_OFF_SECONDS)
+        return cut_off
+
+    async def close(self) -> None:
+        """Close everything now; calls in hand are cancelled."""
+        await self.stop_accepting()
+        assert self._stopping is not None
+        tasks = [call.task for call in self._calls.in_hand()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CUT_OFF_SECONDS):
+                await self._server.stop(None)
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=_CUT_OFF_SECONDS)
+            if stuck:
+                _log.error("%d calls do not end although they were cancelled", len(stuck))
+        self._stopping.cancel()
+        await asyncio.wait([self._stopping])
+
+
+async def start_front(
+    data_plane: DataPlane, settings: GrpcSettings, journal: RequestJournal | None = None
+) -> GrpcFront:
+    """Listen on every host of ``settings`` and answer from ``data_plane``; ``journal`` is told.
+
+    Raises:
+        OSError: an address cannot be bound; none is then.
+    """
+    loop = asyncio.get_running_loop()
+    port = settings.port
+    for host in settings.hosts:
+        # gRPC does not tell why it cannot bind an address, and shares one that others have.
+        probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
+        probe.close()
+        await probe.wait_closed()
+    calls = Calls(settings.stall_seconds, settings.idle_seconds, journal, settings.access)
+    server = grpc.aio.server(
+        handlers=[_handler(data_plane, settings, calls)],
+        options=list(_channel_arguments(settings).items()),
+        maximum_concurrent_rpcs=settings.max_calls,
+    )
+    addresses: list[tuple[str, int]] = []
+    for host in settings.hosts:
+        try:
+            port = _listen(
+                server, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", settings
+            )
+        except RuntimeError as error:
+            raise OSError(None, "gRPC cannot use this address") from error
+        addresses.append((host, port))
+    await server.start()
+    return GrpcFront(server, calls, addresses)
+
+
+def _listen(server: grpc.aio.Server, address: str, settings: GrpcSettings) -> int:
+    """The port that was bound."""
+    if settings.tls is None:
+        return int(server.add_insecure_port(address))
+    return int(server.add_secure_port(address, server_credentials(settings.tls)))
+
+
+def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
+    keep_alive = int(settings.keep_alive_seconds * 1000)
+    handshake = int(settings.handshake_seconds * 1000)
+    return {
+        "grpc.max_receive_message_length": settings.max_message_bytes,
+        "grpc.max_send_message_length": _MAX_SENT_BYTES,
+        "grpc.keepalive_time_ms": keep_alive,
+        "grpc.keepalive_timeout_ms": keep_alive // 3,
+        "grpc.server_handshake_timeout_ms": handshake,
+        "grpc.http2.settings_timeout": handshake,  # for the answer to the server's own settings
+        "grpc.http2.min_ping_interval_without_data_ms": _MIN_PING_MS,
+        "grpc.server.max_pending_requests": _MAX_PENDING,
+        "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
+        "grpc.max_allowed_incoming_connections": settings.max_connections,
+        "grpc.so_reuseport": 0,  # a second server of the same port is an error
+        **settings.channel_arguments,
+    }
+
+
+class _Handler:
+    """What gRPC calls a ``GenericRpcHandler``: finds the handler of a method."""
+
+    def __init__(
+        self, methods: Mapping[str, grpc.RpcMethodHandler], access: Access, calls: Calls
+    ) -> None:
+        self._methods = methods
+        self._access = access
+        self._calls = calls
+
+    def service(self, handler_call_details: Any) -> grpc.RpcMethodHandler | None:
+        method = handler_call_details.method
+        if self._access.keys is not None:
+            metadata = dict(handler_call_details.invocation_metadata)
+            try:
+                self._access.check(method, *(metadata.get(name) for name in KEY_HEADERS))
+            except RequestError as error:
+                name = method[1:] if method in self._methods else _UNKNOWN
+                return self._calls.refused(name, error)
+        return self._methods.get(method)
+
+
+def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls) -> _Handler:
+    names = [
+        inference_service.NAME_OF_SERVICE,
+        health.NAME_OF_SERVICE,
+        *reflection.NAMES_OF_SERVICES,
+    ]
+    services: list[Service] = [
+        inference_service.InferenceService(data_plane, settings),
+        health.HealthService(data_plane, settings.watch_seconds),
+        *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
+    ]
+    methods: dict[str, grpc.RpcMethodHandler] = {}
+    for name, service in zip(names, services, strict=True):
+        for method, unary in service.unary.items():
+            methods[f"/{name}/{method}"] = calls.unary(f"{name}/{method}", unary)
+        for method, stream in service.streams.items():
+            methods[f"/{name}/{method}"] = calls.stream(f"{name}/{method}", stream)
+    return _Handler(methods, settings.access, calls)

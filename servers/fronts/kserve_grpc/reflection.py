@@ -1,0 +1,120 @@
+"""gRPC's server reflection: what services there are, and the files that describe them.
+
+Its two versions have the same messages. Only the files of our services can be had, not all that is
+in the pool: that has the options of authors too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+
+from protos.pool import pool
+from servers.fronts.kserve_grpc.call import Stream, StreamCall, Unary
+from servers.fronts.kserve_grpc.messages import parsed, serialized
+
+VERSIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
+NAMES_OF_SERVICES: Final = tuple(f"{version}.ServerReflection" for version in VERSIONS)
+
+
+class ReflectionService:
+    """The methods of one version by their names: `unary` and `streams`."""
+
+    def __init__(self, version: str, services: Sequence[str]) -> None:
+        """``services``: the full names of all that are served."""
+        self._version = version
+        self._services = services
+        self._files = Files(services)
+        self.unary: Mapping[str, Unary] = {}
+        self.streams: Mapping[str, Stream] = {"ServerReflectionInfo": self._info}
+
+    async def _info(self, call: StreamCall) -> None:
+        call.is_idle = True
+        while (request := await call.read()) is not None:
+            asked = parsed(f"{self._version}.ServerReflectionRequest", request)
+            answer = {"valid_host": asked.host, "original_request": asked, **self._answer(asked)}
+            await call.write(serialized(f"{self._version}.ServerReflectionResponse", **answer))
+
+    def _answer(self, asked: Any) -> dict[str, object]:
+        match asked.WhichOneof("message_request"):
+            case "list_services":
+                names = [{"name": name} for name in self._services]
+                return {"list_services_response": {"service": names}}
+            case "file_by_filename":
+                return _described(self._files.by_name(asked.file_by_filename))
+            case "file_containing_symbol":
+                return _described(self._files.by_symbol(asked.file_containing_symbol))
+            case "all_extension_numbers_of_type":
+                name = asked.all_extension_numbers_of_type
+                if name not in self._files.message_types:
+                    return _not_found()
+                return {"all_extension_numbers_response": {"base_type_name": name}}
+            case "file_containing_extension":
+                return _not_found()  # our messages have none
+            case _:
+                return _error(grpc.StatusCode.INVALID_ARGUMENT, "the request asks nothing")
+
+
+class Files:
+    """The files of some services and of what these import."""
+
+    def __init__(self, services: Sequence[str]) -> None:
+        """``services``: full names."""
+        self._files: dict[str, Any] = {}
+        self._of_symbol: dict[str, str] = {}
+        self.message_types: set[str] = set()
+        for service in services:
+            self._add(pool().FindServiceByName(service).file)
+
+    def by_name(self, name: str) -> list[bytes]:
+        """A file and all that it imports, serialized; nothing if there is none."""
+        found: dict[str, bytes] = {}
+        waiting = [self._files[name]] if name in self._files else []
+        while waiting:
+            file = waiting.pop()
+            found.setdefault(file.name, file.serialized_pb)
+            waiting += [each for each in file.dependencies if each.name not in found]
+        return list(found.values())
+
+    def by_symbol(self, symbol: str) -> list[bytes]:
+        """As `by_name`, for the full name of a service, a method or a type."""
+        return self.by_name(self._of_symbol.get(symbol, ""))
+
+    def _add(self, file: Any) -> None:
+        if file.name in self._files:
+            return
+        self._files[file.name] = file
+        for service in file.services_by_name.values():
+            self._of_symbol[service.full_name] = file.name
+            for method in service.methods:
+                self._of_symbol[method.full_name] = file.name
+        for enum in file.enum_types_by_name.values():
+            self._of_symbol[enum.full_name] = file.name
+        for message_type in file.message_types_by_name.values():
+            self._add_type(message_type, file.name)
+        for imported in file.dependencies:
+            self._add(imported)
+
+    def _add_type(self, message_type: Any, file: str) -> None:
+        self.message_types.add(message_type.full_name)
+        self._of_symbol[message_type.full_name] = file
+        for inner in (*message_type.fields, *message_type.enum_types):
+            self._of_symbol[inner.full_name] = file
+        for nested in message_type.nested_types:
+            self._add_type(nested, file)
+
+
+def _described(files: list[bytes]) -> dict[str, object]:
+    if not files:
+        return _not_found()
+    return {"file_descriptor_response": {"file_descriptor_proto": files}}
+
+
+def _not_found() -> dict[str, object]:
+    return _error(grpc.StatusCode.NOT_FOUND, "nothing of that name is served")
+
+
+def _error(code: grpc.StatusCode, text: str) -> dict[str, object]:
+    return {"error_response": {"error_code": code.value[0], "error_message": text}}

@@ -1,0 +1,188 @@
+"""The member ``data``: a tensor as JSON, its elements in one array or in nested ones.
+
+Numbers are checked for what they are before numpy sees them: it would take "1.5" for a float, true
+for 1, and make 44 of 300 where it has 8 bits. All checks look at a whole array at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calculators.inference.datatype import Datatype
+from calculators.inference.place import quoted, shown_shape
+from calculators.inference.raw_data import check_string_count, strings
+from calculators.inference.tensor import CustomTensor, Tensor
+from calculators.requests.http_payload import RequestError
+from servers.fronts.kserve_rest.json_member import kind_of
+
+_SHOWN = 64  # of a datatype's name
+# By the kind of numpy's type: what the elements are in JSON, and how an error calls them.
+_ELEMENTS: Mapping[str, tuple[frozenset[type], str]] = MappingProxyType(
+    {
+        "b": (frozenset({bool}), "true and false"),
+        "i": (frozenset({int}), "integers"),
+        "u": (frozenset({int}), "integers"),
+        "f": (frozenset({int, float}), "numbers"),
+        "O": (frozenset({str}), "strings"),
+    }
+)
+
+
+def from_json(datatype: Datatype, shape: tuple[int, ...], data: object, place: str) -> NDArray[Any]:
+    """The array of a ``data`` member, read-only.
+
+    ``data`` is nested as ``shape`` says, or one array of all elements, row by row.
+
+    Raises:
+        RequestError: it is neither, or has an element that ``datatype`` cannot hold; the text
+            begins with ``place``, and names the element as ``data[1][0]``.
+    """
+    if not isinstance(data, list):
+        raise RequestError(f"{place}: data must be an array, not {kind_of(data)}")
+    if datatype == Datatype.BF16:
+        raise RequestError(f"{place}: BF16 has no form in JSON; send it as binary data")
+    is_nested = bool(data) and isinstance(data[0], list)
+    elements = _flattened(data, shape, place) if is_nested else data
+    count = math.prod(shape)
+    if len(elements) != count:
+        raise RequestError(
+            f"{place}: the shape {shown_shape(shape)} has {count} elements, data has"
+            f" {len(elements)}"
+        )
+    where = _Where(place, shape if is_nested else (count,))
+    array = _array_of(datatype, elements, where).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def to_json(tensor: Tensor | CustomTensor) -> list[Any]:
+    """The ``data`` member of a tensor: one array of all elements, row by row.
+
+    Raises:
+        RequestError: JSON cannot say it: BF16 and datatypes that KServe does not know, infinite
+            numbers and NaN, texts that are not UTF-8. The client must ask for binary data then.
+    """
+    if isinstance(tensor, CustomTensor) or tensor.datatype == Datatype.BF16:
+        raise _needs_binary(tensor, f"{tensor.datatype[:_SHOWN]} has no form in JSON")
+    if tensor.datatype == Datatype.BYTES:
+        try:
+            return [element.decode() for element in tensor.data.ravel().tolist()]
+        except UnicodeDecodeError:
+            raise _needs_binary(tensor, "an element is not UTF-8") from None
+    if tensor.data.dtype.kind == "f" and not np.isfinite(tensor.data).all():
+        raise _needs_binary(tensor, "an element is infinite or not a number")
+    elements: list[Any] = tensor.data.ravel().tolist()
+    return elements
+
+
+def _needs_binary(tensor: Tensor | CustomTensor, reason: str) -> RequestError:
+    return RequestError(
+        f"the output {quoted(tensor.name)} cannot be told in JSON: {reason}; infer it with the"
+        " parameter binary_data"
+    )
+
+
+def _flattened(data: list[Any], shape: tuple[int, ...], place: str) -> list[Any]:
+    """The elements of nested arrays, none of which may be longer or shorter than ``shape`` says."""
+    _check_lengths([data], shape, 0, place)
+    for depth in range(1, len(shape)):
+        _check_lengths(data, shape, depth, place)
+        data = list(chain.from_iterable(data))
+    return data
+
+
+def _check_lengths(arrays: list[Any], shape: tuple[int, ...], depth: int, place: str) -> None:
+    expected = shape[depth] if shape else 1
+    if set(map(type, arrays)) <= {list} and set(map(len, arrays)) <= {expected}:
+        return
+    for index, array in enumerate(arrays):
+        if not isinstance(array, list):
+            told = f"is {kind_of(array)}"
+        elif len(array) != expected:
+            told = f"has {len(array)} elements"
+        else:
+            continue
+        raise RequestError(
+            f"{place}: {_path(index, shape[:depth])} {told}; the shape {shown_shape(shape)} wants"
+            f" an array of {expected} there"
+        )
+
+
+def _path(index: int, shape: tuple[int, ...]) -> str:
+    """The way to an array or an element: ``data[1][0]``."""
+    steps = np.unravel_index(index, shape) if shape else ()
+    return "data" + "".join(f"[{int(step)}]" for step in steps)
+
+
+class _Where:
+    """Names an element in an error."""
+
+    def __init__(self, place: str, nesting: tuple[int, ...]) -> None:
+        self.place = place
+        self._nesting = nesting
+
+    def refusal(self, index: int, reason: str) -> RequestError:
+        return RequestError(f"{self.place}: {_path(index, self._nesting)} {reason}")
+
+
+def _array_of(datatype: Datatype, elements: list[Any], where: _Where) -> NDArray[Any]:
+    kind = datatype.dtype.kind
+    allowed, told = _ELEMENTS[kind]
+    if not set(map(type, elements)) <= allowed:
+        index = next(at for at, element in enumerate(elements) if type(element) not in allowed)
+        raise where.refusal(index, f"is {kind_of(elements[index])}; {datatype} is made of {told}")
+    match kind:
+        case "i" | "u":
+            return _integers(datatype, elements, where)
+        case "f":
+            return _floats(datatype, elements, where)
+        case "O":
+            return _texts(elements, where)
+        case _:
+            return np.array(elements, datatype.dtype)
+
+
+def _integers(datatype: Datatype, elements: list[int], where: _Where) -> NDArray[Any]:
+    limits = np.iinfo(datatype.dtype)
+    low, high = int(limits.min), int(limits.max)
+    if elements and (min(elements) < low or max(elements) > high):
+        index = next(at for at, element in enumerate(elements) if not low <= element <= high)
+        raise where.refusal(index, f"is out of range: {datatype} goes from {low} to {high}")
+    return np.array(elements, datatype.dtype)
+
+
+def _floats(datatype: Datatype, elements: list[float], where: _Where) -> NDArray[Any]:
+    try:
+        wide = np.array(elements, np.float64)
+    except OverflowError:  # an integer of hundreds of digits
+        raise where.refusal(_huge(elements), f"is out of the range of {datatype}") from None
+    with np.errstate(over="ignore"):
+        array: NDArray[Any] = wide.astype(datatype.dtype)
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = int(np.flatnonzero(~finite)[0])
+        raise where.refusal(index, f"is out of the range of {datatype}")
+    return array
+
+
+def _huge(elements: list[float]) -> int:
+    bound = 2**1024
+    return next(at for at, element in enumerate(elements) if not -bound < element < bound)
+
+
+def _texts(elements: list[str], where: _Where) -> NDArray[Any]:
+    check_string_count(len(elements), where.place)
+    encoded: list[bytes] = []
+    for index, element in enumerate(elements):
+        try:
+            encoded.append(element.encode())
+        except UnicodeEncodeError:
+            raise where.refusal(index, "has half of a surrogate pair") from None
+    return strings(encoded, (len(encoded),))

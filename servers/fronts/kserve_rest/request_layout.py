@@ -1,0 +1,164 @@
+"""The JSON of an inference request -> all of the request but its binary data.
+
+A client that sends one tensor after another sends the same JSON with each; so this part of the work
+stands alone, and a front may do it once for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.inference import CustomTensor, Datatype, InferRequest, RequestedOutput, Tensor
+from calculators.inference.parameter import Parameter, Parameters, refuse_shared_memory
+from calculators.inference.place import place_of
+from calculators.inference.raw_data import size_of, tensor_from_raw
+from calculators.inference.shape import checked_shape
+from calculators.requests.http_payload import RequestError
+from servers.fronts.kserve_rest.binary_data import BinaryData
+from servers.fronts.kserve_rest.binary_outputs import BinaryOutputs
+from servers.fronts.kserve_rest.data_array import from_json
+from servers.fronts.kserve_rest.json_member import (
+    kind_of,
+    objects_member,
+    parameters_member,
+    shape_member,
+    take_flag,
+    text_member,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InputLayout:
+    """An input without its binary data.
+
+    Attributes:
+        datatype: a `Datatype`, or a word that is none.
+        size: of the binary data as the client says it; unchecked, None when it says nothing.
+        data: in JSON; None: it is binary.
+    """
+
+    place: str
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    parameters: Parameters
+    size: Parameter | None
+    data: object
+
+    def fill(self, binary: BinaryData) -> Tensor | CustomTensor:
+        """The input; its binary data is the next of ``binary``.
+
+        Raises:
+            RequestError: it cannot be this input's; the text names the input and the reason.
+        """
+        datatype = self.datatype
+        if not isinstance(datatype, Datatype):
+            if self.size is None and binary.is_empty:
+                Datatype.named(datatype, self.place)  # a misspelled one, more likely
+            size = binary.only(self.place) if self.size is None else self.size
+            raw = binary.take(size, self.place)
+            return CustomTensor(self.name, datatype, self.shape, raw, self.parameters)
+        if self.data is not None:
+            array = from_json(datatype, self.shape, self.data, self.place)
+            return Tensor(self.name, datatype, array, self.parameters)
+        size = self._untold_size(datatype, binary) if self.size is None else self.size
+        raw = binary.take(size, self.place)
+        return tensor_from_raw(self.name, datatype, self.shape, raw, self.parameters, self.place)
+
+    def _untold_size(self, datatype: Datatype, binary: BinaryData) -> int:
+        """As OpenVINO Model Server allows it: the shape tells it, or there is no other input."""
+        if datatype == Datatype.BYTES:
+            return binary.only(self.place)
+        size = size_of(datatype, self.shape)
+        if size and binary.is_empty:
+            raise binary.missing(self.place)
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLayout:
+    """A request without its binary data, and in which form the client wants the outputs.
+
+    Whatever is made of it shares its parameters.
+    """
+
+    id: str
+    parameters: Parameters
+    inputs: tuple[InputLayout, ...]
+    outputs: tuple[RequestedOutput, ...]
+    binary: BinaryOutputs
+
+    def fill(self, tail: memoryview, *, model: str, version: str = "") -> InferRequest:
+        """The request with its binary data.
+
+        Args:
+            tail: what is behind the JSON; arrays may be views of it.
+            model: the name in the path.
+            version: the version in the path.
+
+        Raises:
+            RequestError: the data is not that of these inputs; the text names the input.
+        """
+        binary = BinaryData(tail, len(self.inputs))
+        inputs = tuple([layout.fill(binary) for layout in self.inputs])
+        binary.check_end()
+        return InferRequest(model, version, self.id, self.parameters, inputs, self.outputs)
+
+
+def read_layout(value: object) -> RequestLayout:
+    """What the JSON of a body says.
+
+    The parameters of the binary extension are taken out: they are about the wire, not about the
+    inference. Members that the protocol does not know are passed over.
+
+    Args:
+        value: the parsed JSON.
+
+    Raises:
+        RequestError: it is no such request; the text names the tensor and the reason.
+    """
+    if not isinstance(value, dict):
+        raise RequestError(f"the body must be a JSON object, not {kind_of(value)}")
+    parameters = parameters_member(value, "the request")
+    default = take_flag(parameters, "binary_data_output", "the request")
+    outputs, by_name = _read_outputs(value)
+    inputs = objects_member(value, "inputs", required=True)
+    return RequestLayout(
+        id=text_member(value, "id", "the request"),
+        parameters=parameters,
+        inputs=tuple([_read_input(index, member) for index, member in enumerate(inputs)]),
+        outputs=outputs,
+        binary=BinaryOutputs(bool(default), by_name),
+    )
+
+
+def _read_outputs(value: dict[str, Any]) -> tuple[tuple[RequestedOutput, ...], dict[str, bool]]:
+    outputs: list[RequestedOutput] = []
+    binary: dict[str, bool] = {}
+    for index, output in enumerate(objects_member(value, "outputs", required=False)):
+        name = text_member(output, "name", f"outputs[{index}]")
+        place = place_of("outputs", index, name)
+        parameters = parameters_member(output, place)
+        refuse_shared_memory(parameters, place)
+        flag = take_flag(parameters, "binary_data", place)
+        if flag is not None:
+            binary[name] = flag
+        outputs.append(RequestedOutput(name, parameters))
+    return tuple(outputs), binary
+
+
+def _read_input(index: int, member: dict[str, Any]) -> InputLayout:
+    name = text_member(member, "name", f"inputs[{index}]")
+    place = place_of("inputs", index, name)
+    parameters = parameters_member(member, place)
+    refuse_shared_memory(parameters, place)
+    word = text_member(member, "datatype", place)
+    shape = checked_shape(shape_member(member, place), place)
+    size = parameters.pop("binary_data_size", None)
+    data = member.get("data")
+    if data is not None and size is not None:
+        raise RequestError(f"{place}: data and binary_data_size exclude each other")
+    is_custom = word and word not in Datatype.__members__ and data is None
+    datatype = word if is_custom else Datatype.named(word, place)
+    return InputLayout(place, name, datatype, shape, parameters, size, data)

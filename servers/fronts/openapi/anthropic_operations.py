@@ -1,0 +1,55 @@
+"""Anthropic's endpoints."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from calculators.llm.requests.endpoint import Endpoint
+from servers.fronts.http.routes import ErrorForm
+from servers.fronts.openapi.openai_operations import OF_A_GRAPH, prefixed
+from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
+from servers.fronts.openapi.schema import one_of, ref
+
+_TAG: Final = "Anthropic"
+_EVENTS: Final = "An event; the last one is `message_stop`, or an error."
+
+
+def anthropic_operations(model: str) -> list[Operation]:
+    """``model``: a name for the examples."""
+    asked: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+    return [
+        Operation(
+            method="post",
+            paths=prefixed(Endpoint.MESSAGES),
+            id="createMessage",
+            tag=_TAG,
+            summary="Answer a conversation",
+            form=ErrorForm.ANTHROPIC,
+            errors=OF_A_GRAPH,
+            parameters=("Timeout",),
+            body={
+                JSON: media(ref("CreateMessageRequest"), a_question={**asked, "max_tokens": 50}),
+            },
+            answers={
+                200: answer(
+                    "The answer: whole, or with `stream` in events.",
+                    {
+                        JSON: media(ref("Message")),
+                        EVENTS: events(_EVENTS, one_of(ref("MessageEvent"), ref("AnthropicError"))),
+                    },
+                )
+            },
+        ),
+        Operation(
+            method="post",
+            paths=prefixed(Endpoint.COUNT_TOKENS),
+            id="countTokens",
+            tag=_TAG,
+            summary="How many tokens would the prompt have?",
+            form=ErrorForm.ANTHROPIC,
+            errors=OF_A_GRAPH,
+            parameters=("Timeout",),
+            body={JSON: media(ref("CountTokensRequest"), a_question=asked)},
+            answers={200: answer("The count.", {JSON: media(ref("TokenCount"))})},
+        ),
+    ]

@@ -1,0 +1,197 @@
+"""Requests to ``/chat/completions`` and their answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from servers.fronts.openapi.generation_schemas import (
+    FINISH_REASON,
+    TEMPLATE_MEMBERS,
+    body_schema,
+    common_members,
+    most_tokens,
+    stop_schema,
+)
+from servers.fronts.openapi.schema import (
+    Schema,
+    anything,
+    array,
+    const,
+    flag,
+    integer,
+    nullable,
+    number,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    tagged,
+    union,
+    word,
+)
+
+_HEAD: Final[dict[str, Schema]] = {
+    "id": string(),
+    "created": integer("Unix time in seconds."),
+    "model": string(),
+    "system_fingerprint": nullable(string("Changes when the same seed may answer otherwise.")),
+}
+#: Of messages that are sent back; they are not refused for it.
+_TEXT: Final[Schema] = {"description": "A text; of something else no use is made."}
+_TOKENS: Final = array(ref("TokenLogprob"))
+
+MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
+    "AudioData": record({"data": string("In base64.")}, required=("data",)),
+    **union(
+        "ContentPart",
+        TextPart=tagged("text", {"text": string()}),
+        ImagePart=tagged("image_url", {"image_url": record({"url": string()}, required=("url",))}),
+        AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
+    ),
+    "ChatMessage": request(
+        {
+            "role": string("`system`, `developer`, `user`, `assistant`, `tool`, or another word."),
+            "content": one_of(
+                string(),
+                array(ref("ContentPart")),
+                about="Must be there, if only as null, but in messages of the assistant.",
+            ),
+            "reasoning_content": _TEXT,
+            "tool_calls": array(
+                record(
+                    {
+                        "id": _TEXT,
+                        "function": record(
+                            {
+                                "name": _TEXT,
+                                "arguments": {"description": "A JSON object, mostly as text."},
+                            }
+                        ),
+                    },
+                    required=("function",),
+                )
+            ),
+            "tool_call_id": _TEXT,
+            "name": _TEXT,
+        },
+        required=("role",),
+    ),
+}
+
+
+def chat_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
+    """The body of a request."""
+    return {
+        "CreateChatCompletionRequest": body_schema(
+            Endpoint.CHAT_COMPLETIONS,
+            {
+                **common_members(limits),
+                "messages": array(
+                    ref("ChatMessage"),
+                    "The conversation.",
+                    minItems=1,
+                    maxItems=limits.max_messages,
+                ),
+                "stream_options": ref("StreamOptions"),
+                "max_tokens": most_tokens(),
+                "max_completion_tokens": most_tokens("The same; it wins."),
+                "stop": stop_schema(limits),
+                "logprobs": flag("Each token comes with its log-probability."),
+                "top_logprobs": integer("Only the chosen token's is known.", minimum=0, maximum=0),
+                "tools": array(ref("Tool"), maxItems=limits.max_tools),
+                "tool_choice": ref("ToolChoice"),
+                "parallel_tool_calls": flag("One answer may call several tools."),
+                "modalities": array({"type": "string", "not": {"const": "audio"}}),
+                **TEMPLATE_MEMBERS,
+            },
+            required=("model", "messages"),
+        )
+    }
+
+
+CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
+    "TokenLogprob": record(
+        {
+            "token": string(),
+            "logprob": number(),
+            "bytes": array(integer(minimum=0, maximum=255)),
+            "top_logprobs": array(anything(), maxItems=0),
+        },
+        required=("token", "logprob", "bytes", "top_logprobs"),
+    ),
+    "ChatLogprobs": record(
+        {"content": _TOKENS, "refusal": {"type": "null"}}, required=("content", "refusal")
+    ),
+    "ChatCompletion": record(
+        {
+            **_HEAD,
+            "object": const("chat.completion"),
+            "choices": array(
+                record(
+                    {
+                        "index": integer(minimum=0),
+                        "message": record(
+                            {
+                                "role": const("assistant"),
+                                "content": string(),
+                                "reasoning_content": string(),
+                                "refusal": {"type": "null"},
+                                "tool_calls": array(ref("ToolCall")),
+                            },
+                            required=("role", "content", "refusal", "tool_calls"),
+                        ),
+                        "logprobs": nullable(ref("ChatLogprobs")),
+                        "finish_reason": FINISH_REASON,
+                    },
+                    required=("index", "message", "logprobs", "finish_reason"),
+                )
+            ),
+            "usage": ref("CompletionUsage"),
+            "__verbose": ref("Verbose"),
+        },
+        required=(*_HEAD, "object", "choices", "usage"),
+    ),
+    "ChatCompletionChunk": record(
+        {
+            **_HEAD,
+            "object": const("chat.completion.chunk"),
+            "choices": array(
+                record(
+                    {
+                        "index": integer(minimum=0),
+                        "delta": record(
+                            {
+                                "role": const("assistant"),
+                                "content": string(),
+                                "reasoning_content": string(),
+                                "tool_calls": array(
+                                    record(
+                                        {
+                                            "index": integer(minimum=0),
+                                            "id": string(),
+                                            "type": word(("function",)),
+                                            "function": record(
+                                                {"name": string(), "arguments": string()},
+                                                required=("arguments",),
+                                            ),
+                                        },
+                                        required=("index", "function"),
+                                    )
+                                ),
+                            },
+                        ),
+                        "logprobs": nullable(ref("ChatLogprobs")),
+                        "finish_reason": nullable(FINISH_REASON),
+                    },
+                    required=("index", "delta", "logprobs", "finish_reason"),
+                )
+            ),
+            "usage": nullable(ref("CompletionUsage")),
+            "__verbose": ref("Verbose"),
+        },
+        required=(*_HEAD, "object", "choices"),
+    ),
+}

@@ -1,0 +1,48 @@
+"""Any other path under the prefixes: what answers there is up to the graph."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from servers.fronts.http.routes import ErrorForm
+from servers.fronts.openapi.openai_operations import OF_A_GRAPH
+from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
+from servers.fronts.openapi.parameters import TIMEOUT
+from servers.fronts.openapi.schema import Schema, nullable, record, ref, string
+
+GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
+    "GraphRequest": record(
+        {
+            "model": string("The name of the graph.", minLength=1),
+            "timeout": nullable(TIMEOUT),
+        },
+        "What else is in it is up to the graph.",
+        required=("model",),
+    ),
+    "GraphAnswer": {"description": "What the graph gives; mostly JSON."},
+}
+
+
+def graph_operations() -> list[Operation]:
+    """The rest of the paths."""
+    anything: dict[str, Any] = media(ref("GraphAnswer"))
+    return [
+        Operation(
+            method="post",
+            paths={"": "/v3/{path}", "V1": "/v1/{path}"},
+            id="callGraph",
+            tag="Graphs",
+            summary="Call a graph of your own",
+            about="Graphs get every request under `/v3/` and `/v1/` that names them as its model.",
+            form=ErrorForm.OPENAI,
+            errors=OF_A_GRAPH | {405},
+            parameters=("Timeout",),
+            body={JSON: media(ref("GraphRequest"))},
+            answers={
+                200: answer(
+                    "What the graph answers.",
+                    {JSON: anything, EVENTS: events("What the graph sends.")},
+                )
+            },
+        )
+    ]

@@ -1,0 +1,144 @@
+"""KServe's protocol, version 2, with Triton's extensions: bodies of requests and of answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.inference import Datatype
+from calculators.inference.parameter import MAX_INT, MIN_INT
+from calculators.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
+from servers.fronts.openapi.schema import (
+    Members,
+    Schema,
+    anything,
+    array,
+    flag,
+    integer,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    word,
+)
+
+_WORDS: Final = ", ".join(Datatype)
+_DATA: Final = array({}, "The elements in one array, row by row, or in nested ones.")
+_ID: Final[Members] = {
+    "model_name": string(),
+    "model_version": string(),
+    "id": string("That of the request, if it has one."),
+}
+#: What ``generate`` makes inputs of: values, and arrays of them.
+_VALUE: Final = one_of(
+    string(), {"type": "number"}, flag(), {"type": "null"}, array({}), about="A value, or arrays."
+)
+
+KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
+    "Parameters": anything(
+        additionalProperties=one_of(
+            string(), flag(), integer(minimum=MIN_INT, maximum=MAX_INT), {"type": "number"}
+        ),
+    ),
+    "InferInput": record(
+        {
+            "name": string(),
+            "datatype": string(f"{_WORDS}; or a word that the graph knows, with binary data."),
+            "shape": array(integer(minimum=0, maximum=MAX_ELEMENTS), maxItems=MAX_DIMENSIONS),
+            "parameters": nullable(ref("Parameters")),
+            "data": nullable(_DATA),
+        },
+        "With `data`, or with the parameter `binary_data_size` and data behind the JSON.",
+        required=("name", "datatype", "shape"),
+    ),
+    "InferRequest": request(
+        {
+            "id": string("The answer repeats it."),
+            "parameters": ref("Parameters"),
+            "inputs": array(ref("InferInput")),
+            "outputs": array(
+                request({"name": string(), "parameters": ref("Parameters")}, required=("name",)),
+                "Which outputs are wanted; all when it is missing.",
+            ),
+        },
+        required=("inputs",),
+    ),
+    "InferResponse": record(
+        {
+            **_ID,
+            "parameters": ref("Parameters"),
+            "outputs": array(
+                record(
+                    {
+                        "name": string(),
+                        "datatype": string(),
+                        "shape": array(integer(minimum=0)),
+                        "parameters": ref("Parameters"),
+                        "data": array({}, "The elements in one array, row by row."),
+                    },
+                    required=("name", "datatype", "shape"),
+                )
+            ),
+        },
+        required=("model_name", "outputs"),
+    ),
+    "GenerateRequest": request(
+        {"parameters": ref("Parameters"), "text_input": _VALUE},
+        "A member that is named like an input of the model is that tensor: a value, or arrays;"
+        " the others are parameters.",
+        additionalProperties=_VALUE,
+    ),
+    "GenerateResponse": record(
+        _ID,
+        "The outputs by name: a value, or an array of all elements; and parameters.",
+        required=("model_name",),
+        additionalProperties=True,
+    ),
+    "TensorMetadata": record(
+        {
+            "name": string(),
+            "datatype": word([*Datatype, "INVALID"], "INVALID where it is not known."),
+            "shape": array(integer(minimum=-1), "-1 is any length."),
+            "optional": flag("A request may leave it out."),
+        },
+        required=("name", "datatype", "shape"),
+    ),
+    "ModelMetadata": record(
+        {
+            "name": string(),
+            "versions": array(string()),
+            "platform": string(),
+            "inputs": array(ref("TensorMetadata")),
+            "outputs": array(ref("TensorMetadata")),
+            "rt_info": anything("What the model's file says of itself."),
+        },
+        required=("name", "versions", "platform", "inputs", "outputs"),
+    ),
+    "ServerMetadata": record(
+        {"name": string(), "version": string(), "extensions": array(string())},
+        required=("name", "version", "extensions"),
+    ),
+    "Live": record({"live": flag()}, required=("live",)),
+    "Ready": record({"ready": flag()}, required=("ready",)),
+    "IndexRequest": request({"ready": flag("Only what is ready.")}),
+    "Index": array(
+        record(
+            {
+                "name": string(),
+                "version": string(),
+                "state": word(("READY", "LOADING", "UNAVAILABLE")),
+                "reason": string("Why it is not ready."),
+            },
+            required=("name", "version", "state", "reason"),
+        )
+    ),
+    "LoadRequest": request({"parameters": anything("None can be given.", maxProperties=0)}),
+    "UnloadRequest": request(
+        {
+            "parameters": record(
+                {"unload_dependents": flag("Changes nothing.")}, additionalProperties=False
+            )
+        }
+    ),
+}

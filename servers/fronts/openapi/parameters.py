@@ -1,0 +1,89 @@
+"""Parameters of paths, headers of requests and of answers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from servers.fronts.http.deadline import HEADER as TIMEOUT_HEADER
+from servers.fronts.http.deadline import MAX_SECONDS
+from servers.fronts.openapi.schema import Schema, integer, number, string
+
+_IN_PATH: Final = re.compile(r"\{(\w+)\}")
+#: Of a request, in a header or in its body.
+TIMEOUT: Final = number(
+    "Seconds that the request may take.", exclusiveMinimum=0, maximum=MAX_SECONDS
+)
+_ID_PATTERN: Final = r"^[A-Za-z0-9._-]{1,128}$"
+
+
+def _path(name: str, about: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "description": about, "schema": schema}
+
+
+def _header(name: str, about: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": about, "schema": schema}
+
+
+#: By their names in the document. Those of paths have the name that stands in the path.
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "model": _path(
+        "model",
+        "The name of a model or graph. Slashes in it may be encoded.",
+        string(minLength=1),
+    ),
+    "version": _path("version", "A version of the model.", string(pattern="^[0-9]{1,18}$")),
+    "path": _path("path", "Anything, also with slashes.", string(minLength=1)),
+    "RequestId": _header(
+        "X-Request-Id",
+        "A name for the request: letters, digits, dots, dashes and underscores. The answer and the"
+        " log have it; other names are replaced.",
+        string(),
+    ),
+    "Timeout": _header(
+        TIMEOUT_HEADER,
+        "Seconds that the request may take; then it ends with 504.",
+        TIMEOUT,
+    ),
+    "JsonLength": _header(
+        "Inference-Header-Content-Length",
+        "How many bytes of the body are JSON; binary data of tensors comes behind them.",
+        string(pattern="^[0-9]{1,18}$"),
+    ),
+    "IfNoneMatch": _header(
+        "If-None-Match", "An ETag: the answer is 304 while it is the same.", string()
+    ),
+}
+
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "XRequestId": {
+        "description": "The name of the request in the log: the client's own, or a new one.",
+        "schema": string(pattern=_ID_PATTERN),
+    },
+    "RetryAfter": {
+        "description": "After so many seconds trying again makes sense.",
+        "schema": integer(minimum=0),
+    },
+    "Authenticate": {"description": "How to show a key.", "schema": string()},
+    "Allow": {"description": "The methods of this path.", "schema": string()},
+    "JsonLength": {
+        "description": "How many bytes of the body are JSON; binary data comes behind them.",
+        "schema": integer(minimum=1),
+    },
+    "ETag": {"description": "Changes when the content does.", "schema": string()},
+}
+
+
+def header_ref(name: str) -> dict[str, Any]:
+    """A header of an answer by its name in the document."""
+    return {"$ref": f"#/components/headers/{name}"}
+
+
+#: Of every answer but those to what is no HTTP.
+REQUEST_ID: Final = {"X-Request-Id": header_ref("XRequestId")}
+
+
+def parameter_refs(path: str, headers: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The parameters of an operation: those in its path, and headers."""
+    names = [*_IN_PATH.findall(path), *headers, "RequestId"]
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names]

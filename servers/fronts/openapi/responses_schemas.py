@@ -1,0 +1,266 @@
+"""Requests to ``/responses`` and their answers; the events stand in `responses_events`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.template_arguments import EFFORTS, VERBOSITIES
+from calculators.requests.fields import UINT32_MAX
+from servers.fronts.openapi.generation_schemas import (
+    TEMPLATE_MEMBERS,
+    body_schema,
+    common_members,
+    most_tokens,
+    stop_schema,
+)
+from servers.fronts.openapi.schema import (
+    Schema,
+    anything,
+    array,
+    const,
+    flag,
+    integer,
+    nullable,
+    number,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    tagged,
+    union,
+    word,
+)
+
+#: What needs something that OpenAI stores or runs.
+_REFUSED: Final = nullable({**const(False), "description": "Nothing is stored here."})
+_STATUS: Final = word(("in_progress", "completed", "incomplete"))
+_CONTENT: Final = one_of(string(), array(ref("InputPart"), minItems=1))
+_TEXTS: Final = nullable(array({}, "Parts with a `text`; others are passed over."))
+
+RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
+    "ImageUrl": record({"url": string()}, required=("url",)),
+    **union(
+        "InputPart",
+        InputTextPart=tagged("input_text", {"text": string()}),
+        SaidTextPart=tagged("output_text", {"text": string()}),
+        RefusalPart=tagged("refusal", {"refusal": string()}),
+        InputImagePart=tagged("input_image", {"image_url": one_of(string(), ref("ImageUrl"))}),
+        InputAudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
+    ),
+    **union(
+        "InputItem",
+        InputMessage=record(
+            {
+                "type": {"type": ["string", "null"], "enum": ["message", None]},
+                "role": string(),
+                "content": _CONTENT,
+            },
+            required=("role", "content"),
+        ),
+        InputCall=record(
+            {
+                "type": const("function_call"),
+                "call_id": string("Or `id`."),
+                "name": string(),
+                "arguments": string("A JSON object, as text."),
+            },
+            required=("type", "name", "arguments"),
+        ),
+        InputCallOutput=record(
+            {
+                "type": const("function_call_output"),
+                "call_id": {"type": ["string", "null"]},
+                "output": nullable(_CONTENT),
+            },
+            required=("type",),
+        ),
+        InputReasoning=record(
+            {"type": const("reasoning"), "content": _TEXTS, "summary": _TEXTS}, required=("type",)
+        ),
+    ),
+}
+
+
+def responses_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
+    """The body of a request."""
+    return {
+        "AllowedTools": record(
+            {
+                "type": const("allowed_tools"),
+                "mode": word(("auto", "required")),
+                "tools": nullable(array(anything())),
+            },
+            required=("type", "mode"),
+        ),
+        "CreateResponseRequest": body_schema(
+            Endpoint.RESPONSES,
+            {
+                **common_members(limits, n=1),
+                "input": one_of(
+                    string(minLength=1),
+                    array(ref("InputItem"), minItems=1, maxItems=limits.max_messages),
+                ),
+                "instructions": string("What the model is told first."),
+                "stream_options": request({"include_obfuscation": {}}, additionalProperties=False),
+                "max_output_tokens": most_tokens(),
+                "stop": stop_schema(limits),
+                "include": array(string(), "`message.output_text.logprobs` has an effect."),
+                "logprobs": flag("Each token comes with its log-probability."),
+                "top_logprobs": integer("Only the chosen token's is known.", minimum=0, maximum=0),
+                "text": request(
+                    {"format": ref("TextFormat"), "verbosity": word(VERBOSITIES)},
+                    additionalProperties=False,
+                ),
+                "reasoning": request(
+                    {
+                        "effort": word(EFFORTS),
+                        "summary": string(),
+                        "generate_summary": {},
+                        "context": {},
+                        "mode": {},
+                    },
+                    "Only the effort has an effect.",
+                    additionalProperties=False,
+                ),
+                "tools": array(ref("Tool"), maxItems=limits.max_tools),
+                "tool_choice": one_of(
+                    ref("ToolChoice"),
+                    ref("AllowedTools"),
+                ),
+                "parallel_tool_calls": flag("One answer may call several tools."),
+                "max_tool_calls": integer("Changes nothing.", minimum=0, maximum=UINT32_MAX),
+                "truncation": word(("auto", "disabled"), "Changes nothing."),
+                "store": flag("Changes nothing: nothing is stored."),
+                "metadata": anything("The answer repeats it."),
+                "prompt_cache_key": string("The answer repeats it."),
+                "safety_identifier": string("The answer repeats it."),
+                "previous_response_id": _REFUSED,
+                "conversation": _REFUSED,
+                "prompt": _REFUSED,
+                "background": _REFUSED,
+                **TEMPLATE_MEMBERS,
+            },
+            required=("model", "input"),
+        ),
+    }
+
+
+_TEXT_PART: Final = record(
+    {
+        "type": const("output_text"),
+        "text": string(),
+        "annotations": array(anything(), maxItems=0),
+        "logprobs": array(ref("TokenLogprob")),
+    },
+    required=("type", "text", "annotations", "logprobs"),
+)
+_SUMMARY_PART: Final = tagged("summary_text", {"text": string()})
+
+RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
+    "OutputTextPart": _TEXT_PART,
+    "SummaryPart": _SUMMARY_PART,
+    **union(
+        "OutputItem",
+        OutputReasoning=tagged("reasoning", {"id": string(), "summary": array(ref("SummaryPart"))}),
+        OutputMessage=tagged(
+            "message",
+            {
+                "id": string(),
+                "status": _STATUS,
+                "role": const("assistant"),
+                "content": array(ref("OutputTextPart")),
+            },
+        ),
+        OutputCall=tagged(
+            "function_call",
+            {
+                "id": string(),
+                "status": _STATUS,
+                "call_id": string(),
+                "name": string(),
+                "arguments": string("A JSON object, as text."),
+            },
+        ),
+    ),
+    "ResponseUsage": record(
+        {
+            "input_tokens": integer(minimum=0),
+            "input_tokens_details": record(
+                {"cached_tokens": integer(minimum=0), "cache_write_tokens": integer(minimum=0)},
+                required=("cached_tokens", "cache_write_tokens"),
+            ),
+            "output_tokens": integer(minimum=0),
+            "output_tokens_details": record(
+                {"reasoning_tokens": integer(minimum=0)}, required=("reasoning_tokens",)
+            ),
+            "total_tokens": integer(minimum=0),
+        },
+        required=(
+            "input_tokens",
+            "input_tokens_details",
+            "output_tokens",
+            "output_tokens_details",
+            "total_tokens",
+        ),
+    ),
+}
+
+_RESPONSE: Final[dict[str, Schema]] = {
+    "id": string(),
+    "object": const("response"),
+    "created_at": integer("Unix time in seconds."),
+    "model": string(),
+    "status": word(("in_progress", "completed", "incomplete", "failed")),
+    "completed_at": nullable(integer()),
+    "error": nullable(
+        record({"code": string(), "message": string()}, required=("code", "message"))
+    ),
+    "incomplete_details": nullable(
+        record({"reason": word(("max_output_tokens", "content_filter"))}, required=("reason",))
+    ),
+    "background": flag(),
+    "instructions": nullable(string()),
+    "max_output_tokens": nullable(integer()),
+    "max_tool_calls": nullable(integer()),
+    "metadata": anything(),
+    "output": array(ref("OutputItem")),
+    "parallel_tool_calls": flag(),
+    "previous_response_id": {"type": "null"},
+    "prompt_cache_key": nullable(string()),
+    "reasoning": record(
+        {"effort": nullable(string()), "summary": nullable(string())},
+        required=("effort", "summary"),
+    ),
+    "safety_identifier": nullable(string()),
+    "service_tier": string(),
+    "store": flag(),
+    "temperature": number(),
+    "text": record(
+        {"format": anything("As it was asked for."), "verbosity": word(VERBOSITIES)},
+        required=("format", "verbosity"),
+    ),
+    "tool_choice": one_of(string(), anything()),
+    "tools": array(
+        record(
+            {
+                "type": const("function"),
+                "name": string(),
+                "description": nullable(string()),
+                "parameters": nullable(anything()),
+                "strict": nullable(flag()),
+            },
+            required=("type", "name", "description", "parameters", "strict"),
+        )
+    ),
+    "top_logprobs": integer(),
+    "top_p": number(),
+    "truncation": string(),
+    "usage": nullable(ref("ResponseUsage")),
+    "user": nullable(string()),
+}
+RESPONSES_ANSWER_SCHEMAS["ResponseObject"] = record(
+    {**_RESPONSE, "__verbose": ref("Verbose")}, required=tuple(_RESPONSE)
+)

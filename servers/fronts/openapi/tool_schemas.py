@@ -1,0 +1,63 @@
+"""The tools of chat requests and of responses, nested and flat."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.llm.requests.tools import TOOL_NAME
+from servers.fronts.openapi.schema import Schema, const, record, string, union, word
+
+_NAME: Final = string(pattern=f"^{TOOL_NAME.pattern}$")
+_FUNCTION: Final[dict[str, Schema]] = {
+    "name": _NAME,
+    "description": {"type": ["string", "null"]},
+    "parameters": {
+        "type": ["object", "null"],
+        "description": "The JSON schema of what it is given.",
+    },
+    "strict": {"type": ["boolean", "null"]},
+}
+
+TOOL_SCHEMAS: Final[dict[str, Schema]] = {
+    **union(
+        "Tool",
+        FunctionTool=record(
+            {
+                "type": {"type": ["string", "null"], "enum": ["function", None]},
+                "function": record(_FUNCTION, required=("name",)),
+            },
+            "A tool as chat requests have it.",
+            required=("function",),
+        ),
+        FlatFunctionTool=record(
+            {"type": const("function"), **_FUNCTION},
+            "A tool as responses have it.",
+            required=("type", "name"),
+        ),
+    ),
+    **union(
+        "ToolChoice",
+        ToolMode=word(("none", "auto", "required")),
+        ChosenTool=record(
+            {"function": record({"name": string()}, required=("name",))},
+            "The tool to call.",
+            required=("function",),
+        ),
+        FlatChosenTool=record(
+            {"type": const("function"), "name": string()},
+            "The tool to call.",
+            required=("type", "name"),
+        ),
+    ),
+    "ToolCall": record(
+        {
+            "id": string(),
+            "type": const("function"),
+            "function": record(
+                {"name": string(), "arguments": string("A JSON object, as text.")},
+                required=("name", "arguments"),
+            ),
+        },
+        required=("id", "type", "function"),
+    ),
+}

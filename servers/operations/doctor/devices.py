@@ -1,0 +1,61 @@
+"""OpenVINO's devices, asked for in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from calculators.child_process.child_process import ChildProcess
+from calculators.child_process.framing import Frame
+from calculators.openvino.device_report import Devices
+from servers.operations.doctor.section import Section
+
+MODULE: Final = "calculators.openvino.device_process"
+#: The libraries of a slow disk take long to load.
+SECONDS: Final = 60.0
+
+_HINT: Final = "a driver or OpenVINO itself is broken: try without the device, or install it anew"
+
+
+def devices(module: str = MODULE, seconds: float = SECONDS) -> Section:
+    """Start OpenVINO and ask; a crash there, or silence, is a finding.
+
+    Args:
+        module, seconds: where a test has its own.
+    """
+    section = Section("devices")
+    told, end = asyncio.run(_ask(module, seconds))
+    if told is None:
+        section.error(f"OpenVINO could not be asked for its devices: {end}", _HINT)
+    elif told.failure:
+        section.error(f"OpenVINO does not start: {told.failure}", _HINT)
+    else:
+        section.facts["OpenVINO"] = told.openvino
+        for device in told.devices:
+            capabilities = ", ".join(device.capabilities)
+            section.facts[device.name] = f"{device.full_name}; {capabilities}"
+        if not told.devices:
+            section.error("OpenVINO has no device, not even CPU", _HINT)
+    return section
+
+
+async def _ask(module: str, seconds: float) -> tuple[Devices | None, str]:
+    """What it told, and how its process ended."""
+    frames: list[Frame] = []
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    child = ChildProcess(frames.append, ended.set_result)
+    try:
+        await child.start(module)
+    except OSError as error:
+        return None, f"no process could be started: {error.strerror}"
+    try:
+        end = await asyncio.wait_for(asyncio.shield(ended), seconds)
+    except TimeoutError:
+        child.kill(f"it has not answered for {seconds:g} s")
+        end = await ended
+    try:
+        return (msgspec.msgpack.decode(frames[0], type=Devices) if frames else None), end
+    except msgspec.MsgspecError as error:
+        return None, f"it sent what is no answer: {error}"

@@ -1,0 +1,91 @@
+"""What is counted of the requests to one graph."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from servers.operations.metrics.families import Family
+from servers.operations.metrics.ovms_families import OvmsFamilies
+from servers.operations.metrics.series import Counter, Gauge, Histogram
+
+#: OpenVINO Model Server's words for the fronts.
+GRPC = "gRPC"
+REST = "REST"
+KSERVE = "KServe"
+V3 = "V3"
+
+INFER = "ModelInfer"
+INFER_STREAM = "ModelInferStream"
+UNARY = "Unary"
+STREAM = "Stream"
+METADATA = "ModelMetadata"
+READY = "ModelReady"
+
+_CALLS = (
+    (KSERVE, INFER, GRPC),
+    (KSERVE, INFER_STREAM, GRPC),
+    (KSERVE, INFER, REST),
+    (KSERVE, INFER_STREAM, REST),
+    (V3, UNARY, REST),
+    (V3, STREAM, REST),
+)
+
+
+class CallCounts(NamedTuple):
+    """Of one method over one front.
+
+    Attributes:
+        accepted: requests that reached the graph.
+        rejected: that did not: an input does not fit, too many are in flight, it is not loaded.
+        responses: packets of answers.
+        errors: runs that failed.
+        cancelled: whose client went, whose time was over, or that the server's end cut off.
+        time_us: of each run.
+    """
+
+    accepted: Counter
+    rejected: Counter
+    responses: Counter
+    errors: Counter
+    cancelled: Counter
+    time_us: Histogram
+
+
+class LookupCounts(NamedTuple):
+    """Of questions about a model, not to it."""
+
+    success: Counter
+    fail: Counter
+
+
+class GraphRequests:
+    """All series of a graph, at 0 from its begin."""
+
+    def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
+        self.current: Gauge = ovms.current_graphs.of({"name": name})
+        self._calls = {}
+        for api, method, interface in _CALLS:
+            labels = {"name": name, "api": api, "method": method, "interface": interface}
+            self._calls[method, interface] = CallCounts(
+                ovms.accepted.of(labels),
+                ovms.rejected.of(labels),
+                ovms.responses.of(labels),
+                ovms.graph_error.of(labels),
+                cancelled.of(labels),
+                ovms.processing_time.of({"name": name, "method": method}),
+            )
+        #: Of ``/v3/`` and ``/v1/``, which are asked most.
+        self.unary = self._calls[UNARY, REST]
+        self.stream = self._calls[STREAM, REST]
+        self._lookups = {
+            (method, interface): LookupCounts(ovms.success.of(labels), ovms.fail.of(labels))
+            for method in (METADATA, READY)
+            for interface in (GRPC, REST)
+            for labels in ({"name": name, "api": KSERVE, "method": method, "interface": interface},)
+        }
+
+    def call(self, method: str, interface: str) -> CallCounts:
+        return self._calls[method, interface]
+
+    def lookup(self, method: str, interface: str, version: str) -> LookupCounts:
+        return self._lookups[method, interface]

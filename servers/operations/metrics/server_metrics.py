@@ -1,0 +1,233 @@
+"""`ServerMetrics`: everything that one server counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from time import perf_counter_ns
+from typing import NamedTuple
+
+from calculators.openvino.model import Model
+from calculators.requests.request_record import GenerationRecord, RequestRecord
+from graph_runtime import ValidatedGraph
+from servers.config.metrics_config import MetricsConfig
+from servers.contract.product import version
+from servers.operations.metrics.exposition import Exposition, MetricsText
+from servers.operations.metrics.families import Families
+from servers.operations.metrics.generations import CANCELLED, FAILED, FINISHED, REFUSED, Generations
+from servers.operations.metrics.graph_requests import GraphRequests
+from servers.operations.metrics.graph_runs import GraphRuns, NodeFamilies
+from servers.operations.metrics.model_requests import ModelRequests
+from servers.operations.metrics.model_runs import watch_model
+from servers.operations.metrics.node_metrics import GraphNodeMetrics
+from servers.operations.metrics.ovms_families import OvmsFamilies
+from servers.operations.metrics.transports import TransportCounts
+from servers.operations.request_log import RequestEnd
+
+#: How the calculators are called that generate text (`calculators.llm.resources`).
+_LANGUAGE_MODEL = "LLMCalculator"
+_GOOD = frozenset({200, "OK"})
+#: What a request ends with whose client went, or whose time was over.
+_CANCELLED = frozenset({499, 504, "CANCELLED", "DEADLINE_EXCEEDED"})
+
+
+class Served(NamedTuple):
+    """A name that clients may call.
+
+    Attributes:
+        versions: of a plain model; None of a graph.
+        adapters: further names of it, which count as this one.
+    """
+
+    name: str
+    is_ready: bool
+    versions: tuple[str, ...] | None = None
+    adapters: Sequence[str] = ()
+
+
+class ServerMetrics:
+    """Belongs to one event loop, but for what nodes count.
+
+    Names that clients send become labels only if something of that name is served.
+    """
+
+    def __init__(self, settings: MetricsConfig | None = None) -> None:
+        self.families = Families()
+        #: What is served now; set by the one who knows.
+        self.served: Callable[[], Iterable[Served]] = lambda: ()
+        self._ovms = OvmsFamilies(self.families, settings or MetricsConfig())
+        self._transports = TransportCounts(self.families)
+        self._cancelled = self.families.counter(
+            "graphrt_requests_cancelled_total",
+            "Requests whose client went, whose time was over, or that the server's end cut off.",
+        )
+        self._ready = self.families.gauge(
+            "graphrt_model_ready", "Would the graph or model answer now? 1 or 0."
+        )
+        self._generations = Generations(self.families)
+        self._nodes = NodeFamilies(self.families)
+        build = self.families.gauge("graphrt_build_info", "1; the label says which version runs.")
+        build.of({"version": version()}).set(1)
+        self._kept = frozenset(family.name for family in self.families)
+        self._graphs: dict[str, GraphRequests] = {}
+        self._models: dict[str, ModelRequests] = {}
+        #: The graph of each adapter.
+        self._adapted: dict[str, str] = {}
+        self._services: dict[str, GraphNodeMetrics] = {}
+        #: Of which there are series.
+        self._names: set[str] = set()
+        self._runs: set[GraphRuns] = set()
+        self._exposition = Exposition(self.families, self._look)
+
+    def text(self, accept: str = "") -> MetricsText:
+        """The body of ``GET /metrics``; ``accept`` is the header."""
+        return self._exposition.text(accept)
+
+    async def text_in_turns(self, accept: str = "") -> MetricsText:
+        """`text`; the event loop turns meanwhile."""
+        return await self._exposition.text_in_turns(accept)
+
+    # What is loaded -------------------------------------------------------------------------------
+
+    def service_of(self, graph: str) -> GraphNodeMetrics:
+        """`graph_runtime.METRICS` of a graph."""
+        self._names.add(graph)
+        found = self._services.get(graph)
+        if found is None:
+            found = GraphNodeMetrics(self.families, graph, self._kept)
+            self._services[graph] = found
+        return found
+
+    def begin_graph(self, name: str, plan: ValidatedGraph) -> GraphRuns:
+        """A graph has been loaded; to be ended by `end_graph`."""
+        runs = GraphRuns(name, plan, self._nodes, self.service_of(name))
+        self._runs.add(runs)
+        for node in plan.nodes:
+            if node.calculator_type.endswith(_LANGUAGE_MODEL):
+                self._generations.begin(name, node.name)
+        return runs
+
+    def end_graph(self, runs: GraphRuns) -> None:
+        """It is closed: another may be loaded under its name."""
+        runs.close()
+        self._runs.discard(runs)
+
+    def watch_model(self, model: Model) -> Callable[[], None]:
+        """A version of a plain model has been loaded; what this returns is called at its end."""
+        self._names.add(model.name)
+        return watch_model(model, self._ovms)
+
+    # Requests -------------------------------------------------------------------------------------
+
+    def graph(self, name: str) -> GraphRequests | None:
+        """None: no graph of that name is served, nor one with an adapter of that name."""
+        found = self._graphs.get(self.graph_name(name))
+        if found is None and name not in self._models:
+            self._take_served(name)
+            found = self._graphs.get(self.graph_name(name))
+        return found
+
+    def graph_name(self, name: str) -> str:
+        """The name of the graph that answers under ``name``, which may be an adapter's."""
+        return self._adapted.get(name, name)
+
+    def model(self, name: str) -> ModelRequests | None:
+        """None: no plain model of that name is served."""
+        found = self._models.get(name)
+        if found is None and name not in self._graphs:
+            self._take_served(name)
+            found = self._models.get(name)
+        return found
+
+    def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
+        """A front has answered a request, or its client is gone."""
+        self._transports.count(end, (ended - record.began) / 1e9)
+        if not record.generations or self.graph(record.model) is None:
+            return
+        is_stream = len(record.generations) > 1
+        for generation in record.generations:
+            outcome = _outcome_of(end)
+            # Of a stream of requests the status only says how the call ended.
+            if generation.finish_reasons and (is_stream or end.status in _GOOD):
+                outcome = FINISHED
+            self._generations.end(self.graph_name(record.model), generation, outcome, ended)
+
+    def forget_generation(self, record: RequestRecord, generation: GenerationRecord) -> None:
+        """One of a long stream, which its record will not tell of at its end."""
+        if self.graph(record.model) is not None:
+            outcome = FINISHED if generation.finish_reasons else CANCELLED
+            graph = self.graph_name(record.model)
+            self._generations.end(graph, generation, outcome, perf_counter_ns())
+
+    # What is not told by itself -------------------------------------------------------------------
+
+    def _look(self) -> Iterator[None]:
+        served = list(self.served())
+        self._forget_others(served)
+        for each in served:
+            self._take_up(each)
+            self._ready.of({"name": each.name}).set(each.is_ready)
+            yield
+        for runs in tuple(self._runs):
+            runs.look()
+            yield
+
+    def _take_served(self, name: str) -> None:
+        served = list(self.served())
+        found = [each for each in served if each.name == name or name in each.adapters]
+        if found:
+            self._forget_others(served)
+        for each in found:
+            self._take_up(each)
+
+    def _forget_others(self, served: Iterable[Served]) -> None:
+        """Drop the series of what is served no more, and learn the names of adapters."""
+        graphs = {each.name for each in served if each.versions is None}
+        models = {each.name: each.versions for each in served if each.versions is not None}
+        served_as = {**dict.fromkeys(graphs, True), **dict.fromkeys(models, False)}
+        changed = {
+            *(name for name in self._graphs if not served_as.get(name, False)),
+            *(name for name in self._models if served_as.get(name, True)),
+        }
+        self._forget(changed | (self._names - served_as.keys()))
+        # A model's own name is before an adapter's.
+        adapted = {name: each.name for each in served for name in each.adapters}
+        self._adapted = {name: adapted[name] for name in adapted.keys() - served_as.keys()}
+
+    def _take_up(self, served: Served) -> None:
+        """Make its series, unless there are some."""
+        name = served.name
+        self._names.add(name)
+        if served.versions is None:
+            if name not in self._graphs:
+                self._graphs[name] = GraphRequests(name, self._ovms, self._cancelled)
+            return
+        known = self._models.get(name)
+        if known is None:
+            known = self._models[name] = ModelRequests(name, self._ovms, self._cancelled)
+        if known.versions != frozenset(served.versions):
+            for gone in known.versions.difference(served.versions):
+                self.families.forget({"name": name, "version": gone})
+            known.set_versions(served.versions)
+
+    def _forget(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        for name in names:
+            self._names.discard(name)
+            self._graphs.pop(name, None)
+            self._models.pop(name, None)
+            self._services.pop(name, None)
+            self._generations.forget(name)
+        for runs in self._runs:
+            if runs.name in names:
+                runs.forget()
+        for label in ("name", "graph"):
+            self.families.forget_all(label, names)
+
+
+def _outcome_of(end: RequestEnd) -> str:
+    """Of a generation that did not finish."""
+    if end.status in _CANCELLED:
+        return CANCELLED
+    # An error after the first event of a stream leaves the status good.
+    return FAILED if end.is_failure or end.status in _GOOD else REFUSED

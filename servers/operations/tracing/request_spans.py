@@ -1,0 +1,173 @@
+"""The spans of one request: itself, its graphs, their nodes, and what language models did.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for HTTP, RPC and generative
+models where they have one, else ``graphrt.*``. No text of a client but the model's name is in them.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.trace import SpanContext, SpanKind
+
+from calculators.requests.request_record import GenerationRecord, RequestRecord
+from servers.operations.request_log import RequestEnd
+from servers.operations.tracing.span_sink import Attributes, SpanSink, Value
+
+# Of a name that a client chose.
+_LONGEST_NAME: Final = 256
+#: By the last part of the endpoint; others are called as they are.
+_OPERATIONS: Final = {
+    "chat/completions": "chat",
+    "responses": "chat",
+    "messages": "chat",
+    "completions": "text_completion",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestTrace:
+    """A request that is sampled, while it runs.
+
+    Attributes:
+        context: of its span.
+        parent: of the caller's span, if there is one.
+        epoch: what makes Unix time of ``time.perf_counter_ns``, in nanoseconds; of one request, so
+            that its spans fit together although the clock is set.
+    """
+
+    sink: SpanSink
+    context: SpanContext
+    parent: SpanContext | None
+    epoch: int
+
+    def child(
+        self, parent: SpanContext, name: str, began: int, ended: int, attributes: Attributes
+    ) -> SpanContext:
+        """A span under another, that is over."""
+        context = SpanContext(
+            parent.trace_id, new_span_id(), False, parent.trace_flags, parent.trace_state
+        )
+        times = began + self.epoch, ended + self.epoch
+        self.sink.put(name, context, parent, times, attributes)
+        return context
+
+
+def new_span_id() -> int:
+    return random.getrandbits(64) or 1
+
+
+def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
+    """Make all of them, the request's own last."""
+    nodes = _add_runs(trace, record)
+    for generation in record.generations:
+        parent = nodes.get(generation.node, trace.context)
+        _add_generation(trace, parent, record.model, generation, ended)
+    attributes = _attributes(record, end)
+    failure = record.error or (str(end.status) if end.is_failure else "")
+    if failure:
+        attributes["error.type"] = failure
+    trace.sink.put(
+        _name(end),
+        trace.context,
+        trace.parent,
+        (record.began + trace.epoch, ended + trace.epoch),
+        attributes,
+        kind=SpanKind.SERVER,
+        is_error=bool(failure),
+    )
+
+
+def _name(end: RequestEnd) -> str:
+    if end.protocol == "grpc":
+        return end.method
+    return f"{end.method} {end.route}".rstrip()
+
+
+def _attributes(record: RequestRecord, end: RequestEnd) -> dict[str, Value]:
+    attributes: dict[str, Value] = {"graphrt.request_id": record.request_id}
+    if record.model:
+        attributes["gen_ai.request.model"] = record.model[:_LONGEST_NAME]
+    if end.protocol == "grpc":
+        service, _, method = end.method.rpartition("/")
+        attributes |= {
+            "rpc.system": "grpc",
+            "rpc.service": service,
+            "rpc.method": method,
+            "rpc.response.status_code": end.status,
+        }
+        return attributes
+    attributes |= {
+        "http.request.method": end.method,
+        "http.response.status_code": end.status,
+        "url.scheme": end.scheme,
+        "url.path": end.path[:_LONGEST_NAME],
+    }
+    if end.route:
+        attributes["http.route"] = end.route
+    if end.request_bytes is not None:
+        attributes["http.request.body.size"] = end.request_bytes
+    return attributes
+
+
+def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, SpanContext]:
+    """A span per run of a graph and per node; those of nodes by their names."""
+    spans: dict[str, SpanContext] = {}
+    for graph, times in record.runs:
+        if not times.started:
+            continue
+        attributes: dict[str, Value] = {"graphrt.graph": graph}
+        run = trace.child(
+            trace.context, f"graph {graph}", times.started, times.last_end, attributes
+        )
+        for node in times.nodes:
+            if not node.calls:
+                continue
+            attributes = {
+                "graphrt.node": node.name,
+                "graphrt.calculator": node.calculator,
+                "graphrt.calls": node.calls,
+                "graphrt.busy_ms": node.busy_ns / 1e6,
+            }
+            spans[node.name] = trace.child(
+                run, f"node {node.name}", node.first_start, node.last_end, attributes
+            )
+    return spans
+
+
+def _add_generation(
+    trace: RequestTrace,
+    parent: SpanContext,
+    model: str,
+    generation: GenerationRecord,
+    ended: int,
+) -> None:
+    """One generation, and its phases as far as they were reached."""
+    last = generation.ended or ended
+    operation = _OPERATIONS.get(generation.operation, generation.operation)
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "openvino",
+        "gen_ai.request.model": model[:_LONGEST_NAME],
+        "gen_ai.usage.input_tokens": generation.prompt_tokens,
+        "gen_ai.usage.output_tokens": generation.completion_tokens,
+    }
+    if generation.finish_reasons:
+        attributes["gen_ai.response.finish_reasons"] = generation.finish_reasons
+    if generation.max_tokens is not None:
+        attributes["gen_ai.request.max_tokens"] = generation.max_tokens
+    if generation.first_token:
+        seconds = (generation.first_token - generation.began) / 1e9
+        attributes["gen_ai.latency.time_to_first_token"] = seconds
+    name = f"{operation} {model[:_LONGEST_NAME]}".rstrip()
+    span = trace.child(parent, name, generation.began, last, attributes)
+    phases = (
+        ("make prompt", generation.began, generation.submitted),
+        ("prefill", generation.submitted, generation.first_token),
+        ("decode", generation.first_token, generation.ended),
+    )
+    for phase, began, until in phases:
+        if began:
+            trace.child(span, phase, began, max(began, until or last), {})

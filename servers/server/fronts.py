@@ -1,0 +1,157 @@
+"""The fronts of a server, HTTP and gRPC: each has its own addresses, both start and stop as one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from graph_runtime import Code, GraphError
+from servers.contract.data_plane import DataPlane
+from servers.fronts.http import HttpSettings
+from servers.fronts.http import start_front as start_http
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.operations.metrics.graph_requests import GRPC as GRPC_INTERFACE
+from servers.operations.metrics.graph_requests import REST
+from servers.operations.metrics.observed_data_plane import ObservedDataPlane
+from servers.operations.metrics.server_metrics import ServerMetrics
+from servers.operations.request_log import RequestJournal
+
+HTTP: Final = "http"
+GRPC: Final = "grpc"
+
+
+class ListenError(GraphError):
+    """An address cannot be listened on; the text says which and why.
+
+    Attributes:
+        scheme: of the front that wanted it, `HTTP` or `GRPC`.
+    """
+
+    code = Code.UNAVAILABLE
+
+    def __init__(self, message: str, scheme: str = HTTP) -> None:
+        super().__init__(message)
+        self.scheme = scheme
+
+
+class Front(Protocol):
+    """What takes requests. The order of a stop: `stop_accepting`, `drain`, `close`."""
+
+    @property
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        """What was bound: host and port of every listening socket."""
+
+    async def stop_accepting(self) -> None:
+        """Take nothing new; what is in hand goes on."""
+
+    async def drain(self, seconds: float) -> int:
+        """Wait for what is in hand, at most so long; how many were cut off then."""
+
+    async def close(self) -> None:
+        """Close everything now."""
+
+
+class Fronts:
+    """All fronts of one server, themselves a `Front` but for the addresses."""
+
+    def __init__(
+        self, journal: RequestJournal | None = None, metrics: ServerMetrics | None = None
+    ) -> None:
+        """``journal``: is told of every request; ``metrics``: what HTTP publishes."""
+        self._journal = journal or RequestJournal()
+        self._metrics = metrics
+        self._fronts: dict[str, Front] = {}
+        self._schemes: dict[str, str] = {}
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """What is listened on, with the real ports; HTTP comes first."""
+        return tuple(
+            f"{self._schemes[scheme]}://[{host}]:{port}"
+            if ":" in host
+            else f"{self._schemes[scheme]}://{host}:{port}"
+            for scheme, front in self._fronts.items()
+            for host, port in front.addresses
+        )
+
+    async def start(
+        self,
+        data_plane: DataPlane,
+        http: HttpSettings | None,
+        grpc: GrpcSettings | None,
+        document: bytes = b"",
+    ) -> None:
+        """Listen with those that have settings. ``document``: what HTTP publishes of itself.
+
+        Raises:
+            ListenError: an address is taken or is none; none is listened on then.
+        """
+        self._schemes = {
+            name: name if settings is None or settings.tls is None else f"{name}s"
+            for name, settings in ((HTTP, http), (GRPC, grpc))
+        }
+        try:
+            if http is not None:
+                start = partial(
+                    start_http,
+                    journal=self._journal,
+                    document=document,
+                    metrics=None if self._metrics is None else self._metrics.text_in_turns,
+                )
+                plane = self._observed(data_plane, REST)
+                self._fronts[HTTP] = await _start(start, plane, http, HTTP)
+            if grpc is not None:
+                # It would want to stop its threads for each child process, and logs that it cannot;
+                # children start another program, and need none of it.
+                os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+                # Only now: gRPC's library takes time to load, and threads.
+                from servers.fronts.kserve_grpc.front import start_front as start_grpc
+
+                start_calls = partial(start_grpc, journal=self._journal)
+                plane = self._observed(data_plane, GRPC_INTERFACE)
+                self._fronts[GRPC] = await _start(start_calls, plane, grpc, GRPC)
+        except ListenError:
+            await self.close()
+            raise
+
+    def _observed(self, data_plane: DataPlane, interface: str) -> DataPlane:
+        if self._metrics is None:
+            return data_plane
+        return ObservedDataPlane(data_plane, self._metrics, interface)
+
+    async def stop_accepting(self) -> None:
+        for front in self._fronts.values():
+            await front.stop_accepting()
+
+    async def drain(self, seconds: float) -> int:
+        return sum(await asyncio.gather(*(each.drain(seconds) for each in self._fronts.values())))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(front.close() for front in self._fronts.values()))
+
+
+Settings = TypeVar("Settings", HttpSettings, GrpcSettings)
+
+
+async def _start(
+    start: Callable[[DataPlane, Settings], Awaitable[Front]],
+    data_plane: DataPlane,
+    settings: Settings,
+    scheme: str,
+) -> Front:
+    try:
+        return await start(data_plane, settings)
+    except OSError as error:
+        where = ", ".join(f"{host}:{settings.port}" for host in settings.hosts)
+        text = f"cannot listen on {where}: {_reason(error)}"
+        raise ListenError(text, scheme) from error
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return str(error.strerror or error).lower()
+    return os.strerror(error.errno).lower()

@@ -1,0 +1,356 @@
+"""A server from start to end: listen, load, answer, drain, close."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Final, Self, TypeVar
+
+from calculators.file_threads import DaemonThreads
+from graph_runtime import REGISTRY, GraphError, Registry
+from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
+from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
+from servers.fronts.http import HttpSettings
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.fronts.openapi import openapi_document
+from servers.operations.heap import freeze_garbage
+from servers.operations.loop_watchdog import LoopWatchdog
+from servers.operations.metrics.server_metrics import Served, ServerMetrics
+from servers.operations.process_state import logged_on_signal
+from servers.operations.request_log import RequestJournal
+from servers.server.fronts import Fronts
+from servers.serving.graph_definition import GraphDefinition
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.reloader import Reloader
+from servers.serving.shared_modules import SharedModules
+from servers.serving.stall_reporter import StallReporter
+
+T = TypeVar("T")
+
+_log: Final = logging.getLogger(__name__)
+
+#: How long resources may take to close once nothing answers any more.
+CLOSE_SECONDS: Final = 15.0
+#: And the process to end then.
+_EXIT_SECONDS: Final = 2.0
+#: How often it is said that there is no file descriptor left.
+_TELL_SECONDS: Final = 60.0
+#: Graphs and models, from which on a full collection of garbage takes the better part of a second.
+_MANY: Final = 1000
+#: Between two looks for what is idle, and for what has changed.
+TEND_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server serves, and how.
+
+    Attributes:
+        graphs, models: what to serve (`servers.config`).
+        http, grpc: where to listen, and limits; None: not at all.
+        registry: where graphs find their calculators and the makers of their resources.
+        graph_settings: of all graphs.
+        drain_seconds: how long requests in flight may go on after the signal to stop.
+        python_path: modules whose calculators all graphs have besides those of ``registry``.
+        reread: reads anew what to serve; None: nothing is reloaded.
+        journal: is told of every request.
+        metrics: what is counted.
+        poll_seconds: between two looks for changed files; 0: only `DataPlane.reload` looks.
+    """
+
+    graphs: tuple[GraphEntry, ...]
+    http: HttpSettings | None
+    registry: Registry = field(default=REGISTRY)
+    graph_settings: GraphSettings = field(default_factory=GraphSettings)
+    drain_seconds: float = 30.0
+    models: tuple[ModelEntry, ...] = ()
+    grpc: GrpcSettings | None = None
+    python_path: tuple[Path, ...] = ()
+    reread: Callable[[], ServerConfig] | None = None
+    poll_seconds: float = 1.0
+    journal: RequestJournal = field(default_factory=RequestJournal)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
+
+
+class Server:
+    """One server on the running event loop: `start`, `load`, then `stop`."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
+        graph_settings = replace(settings.graph_settings, metrics=self.metrics)
+        shared = SharedModules(settings.registry, settings.python_path)
+        self.repository = ModelRepository(
+            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
+        )
+        if self.metrics is not None:
+            self.metrics.served = self._served
+            settings.journal.counts = self.metrics.end_request
+            settings.journal.forgets = self.metrics.forget_generation
+        self._reloader: Reloader | None = None
+        if settings.reread is not None:
+            config = ServerConfig(
+                Path(), settings.graphs, settings.models, python_path=settings.python_path
+            )
+            self._reloader = Reloader(self.repository, shared, config, settings.reread)
+        self._reloading: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
+        self._fronts = Fronts(settings.journal, self.metrics)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The URLs that are listened on, with the real port."""
+        return self._fronts.urls
+
+    async def start(self) -> None:
+        """Listen: live from now on, not ready yet.
+
+        Raises:
+            ListenError: an address is taken or is none.
+        """
+        http = self.settings.http
+        document = b"" if http is None else openapi_document(http, self._example_model())
+        await self._fronts.start(self.repository, http, self.settings.grpc, document)
+
+    def _served(self) -> Iterator[Served]:
+        """What metrics have series of: everything that the configuration names."""
+        for each in self.repository.servables():
+            is_ready = self.repository.is_model_ready(each.name)
+            versions = None
+            if not isinstance(each, GraphDefinition):
+                versions = tuple(entry.version for entry in each.index())
+            yield Served(each.name, is_ready, versions, each.adapters)
+
+    def _example_model(self) -> str:
+        """The name that examples in the document have."""
+        return self.settings.graphs[0].name if self.settings.graphs else "demo"
+
+    async def load(self) -> None:
+        """Load everything; what fails is logged, and the rest served. From now on changed files are
+        looked for."""
+        self._watch(self._tend(), "tend what is loaded")
+        if self._reloader is not None and self.settings.poll_seconds:
+            self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
+        await self.repository.load_all()
+
+    def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._watching.append(asyncio.create_task(work, name=name))
+
+    async def _tend(self) -> None:
+        known: Sequence[Holding] = ()
+        gone = 0
+        told_at = -_TELL_SECONDS
+        while True:
+            await asyncio.sleep(TEND_SECONDS)
+            try:
+                check_descriptors()
+            except DescriptorsExhaustedError as error:
+                if time.monotonic() - told_at >= _TELL_SECONDS:
+                    told_at = time.monotonic()
+                    _log.error("new connections wait or are closed: %s", error)
+            self.repository.unload_idle()
+            found = self.repository.holdings()
+            if found == known:
+                continue
+            loaded = {each.servable for each in found if each.is_loaded}
+            gone += len({each.servable for each in known if each.is_loaded} - loaded)
+            known = found
+            # Going through thousands of graphs takes seconds: not for each that goes.
+            is_full = gone > 0 and (len(loaded) < _MANY or gone * 4 >= len(loaded))
+            freeze_garbage(is_full=is_full)
+            if is_full:
+                gone = 0
+
+    def reload_in_background(self) -> None:
+        """Read the configuration again, as SIGHUP asks for; what comes of it is logged."""
+        if self._reloader is None:
+            _log.info("SIGHUP: there is no configuration to read again; use SIGTERM to stop")
+            return
+        if self._reloading is not None and not self._reloading.done():
+            _log.info("SIGHUP: a reload is under way already")
+            return
+        _log.info("SIGHUP: reading the configuration again")
+        self._reloading = asyncio.create_task(self._reload(), name="reload for SIGHUP")
+
+    async def _reload(self) -> None:
+        try:
+            has_changed = await self.repository.reload()
+        except GraphError as error:
+            _log.error("%s", error)
+        else:
+            if not has_changed:
+                _log.info("nothing has changed")
+
+    async def stop(self, hurry: asyncio.Event | None = None) -> None:
+        """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
+        self.repository.begin_draining()
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        if self._reloader is not None:
+            await self._reloader.close()
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.wait({self._reloading})
+        if self._fronts.urls:
+            seconds = self.settings.drain_seconds
+            await self._fronts.stop_accepting()
+            _log.info("stopping: requests in flight have %g s; a second signal cuts them", seconds)
+            cut_off = await until(hurry, self._fronts.drain(seconds))
+            if cut_off is None:
+                cut_off = await self._fronts.drain(0)
+            if cut_off:
+                _log.warning("%d requests were cut off", cut_off)
+            await self._fronts.close()
+        await self.repository.close()
+
+
+def serve(
+    settings: ServerSettings,
+    *,
+    on_loaded: Callable[[Server], None] | None = None,
+) -> int:
+    """Serve until SIGINT or SIGTERM; the exit code. For the main thread.
+
+    ``on_loaded`` is called once, when every graph is loaded or has failed. A second signal cuts
+    what is in flight, a third ends the process.
+
+    Raises:
+        ListenError: an address is taken or is none.
+    """
+    with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_default_executor(DaemonThreads())
+        return runner.run(_serve(Server(settings), on_loaded, deadline))
+
+
+async def _serve(
+    server: Server, on_loaded: Callable[[Server], None] | None, deadline: _Deadline
+) -> int:
+    hold_ups = StallReporter(server.repository.servables)
+    seconds = server.settings.drain_seconds + CLOSE_SECONDS
+
+    def on_stop() -> None:
+        watchdog.stop_within(seconds)
+        deadline.begin(seconds + _EXIT_SECONDS)
+
+    with (
+        LoopWatchdog(hold_ups.name_of, hold_ups.note) as watchdog,
+        _signals(on_stop, server.reload_in_background) as (stop, hurry),
+        logged_on_signal(),
+    ):
+        await server.start()
+        _log.info("listening on %s", ", ".join(server.addresses))
+        await until(stop, server.load())
+        if not stop.is_set() and on_loaded is not None:
+            on_loaded(server)
+        await stop.wait()
+        try:
+            await asyncio.wait_for(server.stop(hurry), seconds)
+        except TimeoutError:
+            # A call that does not return, which nothing can interrupt: do not wait for it.
+            _log.error("still not stopped after %g s: ending the process", seconds)
+            logging.shutdown()
+            os._exit(1)
+    _log.info("stopped")
+    return 0
+
+
+async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> T | None:
+    """The result of ``work``; None if the event came first, and ``work`` is then cancelled."""
+    task = asyncio.ensure_future(work)
+    if event is None:
+        return await task
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    return None if task.cancelled() else task.result()
+
+
+class _Deadline:
+    """Ends the process if leaving the context takes too long: by then nothing is left to wait for
+    but what does not return."""
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+        self._has_begun = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+
+    def begin(self, seconds: float) -> None:
+        """From now on. For signal handlers; only the first call counts."""
+        if not self._has_begun:
+            self._has_begun = True
+            watch = partial(self._watch, seconds)
+            threading.Thread(target=watch, name="graphrt-deadline", daemon=True).start()
+
+    def _watch(self, seconds: float) -> None:
+        if not self._is_over.wait(seconds):
+            _log.error("still not ended after %g s: ending the process", seconds)
+            logging.shutdown()
+            os._exit(1)
+
+
+@contextmanager
+def _signals(
+    tell: Callable[[], None], reload: Callable[[], None]
+) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Events of the first and of the second signal to stop. The third ends the process.
+
+    Args:
+        tell: called with each at once, even while the loop does not turn.
+        reload: called on the loop for SIGHUP, which a server that is closed with its terminal gets
+            too: that one goes on, as under ``nohup``.
+    """
+    loop = asyncio.get_running_loop()
+    events = [asyncio.Event(), asyncio.Event()]
+    waiting = iter(events)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        tell()
+        event = next(waiting, None)
+        if event is None:
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(event.set)
+
+    def on_hang_up(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(reload)
+
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, on_hang_up)
+    try:
+        yield events[0], events[1]
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,1 @@
+"""Servables behind the data plane: repository, graphs, models, reload."""

@@ -1,0 +1,118 @@
+"""Importing what a ``python_path`` names, so that it registers itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from graph_runtime import Registry
+from servers.config import GraphEntry
+from servers.serving.author_code.import_failure import ImportFailure, import_failure
+from servers.serving.author_code.isolated_package import forget_module, make_package
+
+_log: Final = logging.getLogger(__name__)
+
+#: Graphs are loaded at the same time; standard output is one for all.
+_lock: Final = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleImports:
+    """A registry with what the modules of a path have registered, and those that failed."""
+
+    registry: Registry
+    failures: tuple[ImportFailure, ...] = ()
+
+
+def registry_with(paths: Sequence[Path], parent: Registry) -> ModuleImports:
+    """``parent`` and the calculators of these paths; ``parent`` itself where there are none.
+
+    What fails stops nothing else: a graph that misses a calculator says so, with the reason.
+    """
+    if not paths:
+        return ModuleImports(parent)
+    registry = Registry(parent, hides_parent=False)
+    return ModuleImports(registry, import_modules(paths, registry))
+
+
+async def registry_of(entry: GraphEntry, parent: Registry) -> Registry:
+    """`registry_with` what only this graph has; failures are logged. The event loop goes on."""
+    if not entry.python_path:
+        return parent
+    # As long as it takes: a module may load a library of its own.
+    imports = await asyncio.to_thread(registry_with, entry.python_path, parent)
+    for failure in imports.failures:
+        _log.error("%s: a module cannot be imported: %s", entry.name, failure)
+    return imports.registry
+
+
+def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFailure, ...]:
+    """Import every module of these paths into ``registry``. Blocks as long as that takes."""
+    failures: list[ImportFailure] = []
+    files: dict[str, Path] = {}
+    for path in paths:
+        try:
+            found = sorted(_modules_of(path))
+        except OSError as error:
+            failures.append(ImportFailure(path, None, error.strerror or str(error)))
+            continue
+        for each in found:
+            present = files.setdefault(each.stem, each)
+            if present != each:
+                failures.append(
+                    ImportFailure(
+                        each, None, f"{present} is the module {each.stem} too; rename one of them"
+                    )
+                )
+    with _lock:
+        directories = dict.fromkeys(each.parent for each in files.values())
+        package = make_package(list(directories), registry)
+        importlib.invalidate_caches()
+        for name, path in files.items():
+            failure = _import(f"{package}.{name}", path)
+            if failure is not None:
+                failures.append(failure)
+    for failure in failures:
+        line = "" if failure.line is None else f"line {failure.line}: "
+        registry.failed_modules[str(failure.file)] = line + failure.reason
+    return tuple(failures)
+
+
+def _modules_of(path: Path) -> Iterator[Path]:
+    """The files and packages that a path stands for.
+
+    Raises:
+        OSError: there is no such file or directory.
+    """
+    path = Path(os.path.abspath(path))
+    if path.suffix == ".py" or (path / "__init__.py").is_file():
+        path.stat()
+        yield path
+    else:
+        for each in path.iterdir():
+            is_module = each.suffix == ".py" or (each / "__init__.py").is_file()
+            if is_module and each.name[0] not in "._":
+                yield each
+
+
+def _import(name: str, path: Path) -> ImportFailure | None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return ImportFailure(path, None, "it is not a regular file")  # a pipe has no end
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
+            importlib.import_module(name)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # SystemExit too: a script that ends itself is no module
+        forget_module(name)
+        return import_failure(error, path)
+    return None

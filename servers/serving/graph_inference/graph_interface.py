@@ -1,0 +1,183 @@
+"""`GraphInterface`: what a graph looks like to clients of KServe."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from calculators.inference import Datatype, InferRequest, InferResponse, Parameters
+from calculators.inference.place import quoted
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code, GraphConfigError, ValidatedGraph
+from graph_runtime.authoring.packet_type import PacketType
+from graph_runtime.errors import did_you_mean
+from servers.contract.data_plane import ModelMetadata
+from servers.serving.graph_inference.input_values import image_value
+from servers.serving.graph_inference.model_tensors import ModelTensors
+from servers.serving.graph_inference.stream_kinds import (
+    InputStream,
+    OutputStream,
+    input_stream,
+    output_stream,
+)
+
+#: Graphs have one version. Empty and "0" ask for whichever there is.
+VERSION: Final = "1"
+VERSIONS: Final = frozenset(("", "0", VERSION))
+
+
+class GraphInterface:
+    """The inputs and outputs of a graph as tensors. Made once, when it is loaded.
+
+    Attributes:
+        metadata: what clients are told.
+        takes_http: an input takes HTTP requests, so that tensors alone cannot run the graph.
+        outputs: in the order of the graph's text.
+
+    Raises:
+        GraphConfigError: a stream of whole requests or responses is not alone.
+    """
+
+    def __init__(self, name: str, plan: ValidatedGraph, models: ModelTensors) -> None:
+        self._name = name
+        inputs = [
+            input_stream(each.name, each.tag, each.packet_type, models.inputs.get(each.name))
+            for each in plan.graph_inputs
+        ]
+        inputs.sort(key=_order(plan.config.input_stream))
+        outputs = [
+            output_stream(stream, tag, _type_of_output(plan, stream), models.outputs.get(stream))
+            for (tag, _), stream in zip(plan.outputs.keys, plan.outputs.names, strict=True)
+        ]
+        outputs.sort(key=_order(plan.config.output_stream))
+        self.outputs: tuple[OutputStream, ...] = tuple(outputs)
+        self._values = {each.name: each.value_of for each in inputs}
+        self._images = {each.name for each in inputs if each.value_of is image_value}
+        self._output_names = {each.name: each for each in self.outputs}
+        self.takes_http = any(each.is_http for each in inputs)
+        self._request_name = next((each.name for each in inputs if each.is_request), "")
+        is_response = any(each.is_response for each in self.outputs)
+        if self._request_name or is_response:
+            _check_alone(len(inputs), len(self.outputs), bool(self._request_name) and is_response)
+        self.metadata = ModelMetadata(
+            name,
+            (VERSION,),
+            "graphrt",
+            tuple(each.metadata for each in inputs),
+            tuple(each.metadata for each in self.outputs),
+        )
+
+    async def packets_of(self, request: InferRequest, *, is_partial: bool) -> list[tuple[str, Any]]:
+        """(input, value) of each packet that the request brings.
+
+        Args:
+            is_partial: inputs may be left out.
+
+        Raises:
+            RequestError: an input is missing or unknown, or its tensor does not fit.
+        """
+        if self._images and any(
+            tensor.name in self._images and tensor.datatype == Datatype.BYTES
+            for tensor in request.inputs
+        ):
+            # A large JPEG takes a tenth of a second, in which the loop should go on.
+            return await asyncio.to_thread(self._packets_of, request, is_partial)
+        return self._packets_of(request, is_partial)
+
+    def _packets_of(self, request: InferRequest, is_partial: bool) -> list[tuple[str, Any]]:
+        if self._request_name:
+            return [(self._request_name, request)]
+        values = self._values
+        packets = []
+        for tensor in request.inputs:
+            value_of = values.get(tensor.name)
+            if value_of is None:
+                raise self._unknown("input", tensor.name, values)
+            packets.append((tensor.name, value_of(tensor)))
+        if not is_partial and len(packets) != len(values):
+            given = {tensor.name for tensor in request.inputs}
+            missing = [quoted(name) for name in values if name not in given]
+            raise RequestError(
+                f"the model {quoted(self._name)} needs the input{'s' * (len(missing) > 1)} "
+                f"{', '.join(missing)}, which the request does not have; it needs all of "
+                f"{', '.join(map(quoted, values))}",
+                param="inputs",
+            )
+        return packets
+
+    def wanted_outputs(self, request: InferRequest) -> tuple[OutputStream, ...]:
+        """The outputs that the request asks for, in its order; all where it names none.
+
+        Raises:
+            RequestError: there is no such output.
+        """
+        if not request.requested_outputs or self._request_name:
+            return self.outputs
+        outputs = self._output_names
+        wanted = []
+        for output in request.requested_outputs:
+            found = outputs.get(output.name)
+            if found is None:
+                raise self._unknown("output", output.name, outputs)
+            wanted.append(found)
+        return tuple(wanted)
+
+    def response(
+        self, request_id: str, outputs: Iterable[tuple[OutputStream, Any]], parameters: Parameters
+    ) -> InferResponse:
+        """The answer with the values of some outputs.
+
+        Raises:
+            RequestError: a value cannot become a tensor (INTERNAL).
+        """
+        tensors = []
+        for output, value in outputs:
+            if isinstance(value, InferResponse):
+                return dataclasses.replace(
+                    value,
+                    model=value.model or self._name,
+                    version=value.version or VERSION,
+                    id=value.id or request_id,
+                    parameters={**value.parameters, **parameters},
+                )
+            if output.is_response:
+                raise RequestError(
+                    f"output {quoted(output.name)}: the graph gave a {type(value).__name__}, and "
+                    f"should have given an InferResponse",
+                    code=Code.INTERNAL,
+                )
+            tensors.append(output.tensor_of(value))
+        return InferResponse(self._name, VERSION, request_id, parameters, tuple(tensors))
+
+    def _unknown(self, kind: str, name: str, known: Mapping[str, object]) -> RequestError:
+        near = did_you_mean(name, known)
+        return RequestError(
+            f"the model {quoted(self._name)} has no {kind} {quoted(name)}; it has "
+            f"{', '.join(map(quoted, known)) or 'none'}.{near}",
+            param=f"{kind}s",
+        )
+
+
+def _order(entries: Iterable[str]) -> Callable[[InputStream | OutputStream], int]:
+    """Sorts as the graph's text has them; the plan has them by their tags."""
+    places = {entry.rpartition(":")[2]: place for place, entry in enumerate(entries)}
+    return lambda stream: places[stream.name]
+
+
+def _type_of_output(plan: ValidatedGraph, stream: str) -> PacketType:
+    producer = plan.producers[stream]
+    if producer >= len(plan.nodes):
+        return plan.graph_inputs[producer - len(plan.nodes)].packet_type
+    node = plan.nodes[producer]
+    return node.output_types[node.outputs.names.index(stream)]
+
+
+def _check_alone(inputs: int, outputs: int, has_both: bool) -> None:
+    if not has_both or inputs != 1 or outputs != 1:
+        raise GraphConfigError(
+            "an input stream with the tag REQUEST carries whole requests, and needs one output "
+            "stream with the tag RESPONSE, for whole answers; no other stream of the graph goes "
+            "with them"
+        )

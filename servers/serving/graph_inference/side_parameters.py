@@ -1,0 +1,94 @@
+"""Request parameters that become input side packets of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from calculators.inference.parameter import Parameter, Parameters
+from calculators.inference.place import quoted
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Packet, ValidatedGraph
+from graph_runtime.authoring.packet_type import PacketType, value_type_name
+from servers.serving.graph_inference.timestamps import TIMESTAMP
+
+_RESOURCES: Final = "_NODE_RESOURCES"
+_EXAMPLES: Final[tuple[Parameter, ...]] = ("", 0, True, 0.0)
+
+
+class SideParameters:
+    """What a graph needs of a request's parameters.
+
+    A parameter becomes the side packet of its name: string, int64, bool or double; a whole number
+    also where a double is needed. Parameters that the graph does not know have no effect, as in
+    OpenVINO Model Server: clients send some of their own.
+
+    Attributes:
+        needed: names that every request must give.
+        impossible: those among them that no parameter can be.
+    """
+
+    def __init__(self, plan: ValidatedGraph, supplied: Collection[str]) -> None:
+        """``supplied``: names of the side packets that come from elsewhere."""
+        self._supplied = frozenset(supplied)
+        self._types: dict[str, PacketType] = {}
+        needed = []
+        for name, (kind, is_optional) in plan.side_packet_types.items():
+            if name not in self._supplied:
+                self._types[name] = kind
+                if not is_optional:
+                    needed.append(name)
+        resources = _names_of_resources(plan)
+        self.needed = tuple(needed)
+        self.impossible = tuple(
+            name
+            for name in needed
+            if name in resources or not any(map(self._types[name].accepts, _EXAMPLES))
+        )
+
+    def packets_of(self, parameters: Parameters) -> Mapping[str, Packet]:
+        """The side packets that a request gives.
+
+        Raises:
+            RequestError: one is missing, has another type, or is the server's own.
+        """
+        packets: dict[str, Packet] = {}
+        for name, value in parameters.items():
+            if name in self._supplied:
+                raise RequestError(
+                    f"the parameter {quoted(name)} is not taken: the server supplies the side "
+                    f"packet of this reserved name",
+                    param=name,
+                )
+            if name in self._types and name != TIMESTAMP:
+                packets[name] = Packet(_value(name, value, self._types[name]))
+        for name in self.needed:
+            if name not in packets:
+                others = [quoted(each) for each in parameters if each not in self._types]
+                given = f"; it does not know {', '.join(others[:4])}" if others else ""
+                raise RequestError(
+                    f"the parameter {quoted(name)} is missing: the graph needs it as side packet "
+                    f"of the type {self._types[name].name}{given}",
+                    param=name,
+                )
+        return packets
+
+
+def _names_of_resources(plan: ValidatedGraph) -> set[str]:
+    return {
+        side.name
+        for node in plan.nodes
+        for (tag, _), side in zip(node.input_side_packets, node.side_input_plans, strict=True)
+        if tag.endswith(_RESOURCES)
+    }
+
+
+def _value(name: str, value: Parameter, kind: PacketType) -> Parameter:
+    if kind.accepts(value):
+        return value
+    if type(value) is int and kind.accepts(0.0):
+        return float(value)
+    raise RequestError(
+        f"the parameter {quoted(name)} is {value_type_name(value)}; the graph needs {kind.name}",
+        param=name,
+    )

@@ -1,0 +1,154 @@
+"""What the streams of a graph carry: by the type that ports declare, else by the stream's tag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, get_args, get_origin
+
+import numpy as np
+
+from calculators.image.image_frame import ImageFrame
+from calculators.inference import Datatype, InferRequest, InferResponse
+from calculators.python import pyovms
+from calculators.requests.http_payload import HttpPayload
+from graph_runtime.authoring.packet_type import PacketType
+from servers.contract.data_plane import TensorMetadata
+from servers.serving.graph_inference.input_values import (
+    AnyTensor,
+    ArrayValue,
+    FirstValue,
+    NoValue,
+    PlainValue,
+    ValueOf,
+    array_value,
+    image_value,
+    python_value,
+)
+from servers.serving.graph_inference.output_tensors import tensor_of
+from servers.serving.graph_inference.tensor_type import TensorType, plain_type, tensor_type_of
+
+#: Streams of HTTP requests, which the tags of whole KServe requests are a beginning of.
+_HTTP_REQUESTS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+_HTTP_RESPONSES: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
+_REQUEST: Final = "REQUEST"
+_RESPONSE: Final = "RESPONSE"
+_IMAGE: Final = "IMAGE"
+_PYTHON: Final = "OVMS_PY_TENSOR"
+_ARRAYS: Final = ("OVTENSOR", "TENSOR", "TFTENSOR", "TFLITE_TENSOR")
+
+
+@dataclass(frozen=True, slots=True)
+class InputStream:
+    """An input of a graph.
+
+    Attributes:
+        value_of: the packet's value of a tensor; raises `RequestError`.
+        is_http: it takes HTTP requests, and no tensors.
+        is_request: it takes the `InferRequest` itself.
+    """
+
+    name: str
+    value_of: ValueOf
+    metadata: TensorMetadata
+    is_http: bool = False
+    is_request: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStream:
+    """An output of a graph.
+
+    Attributes:
+        is_response: its packets are the `InferResponse` itself.
+        datatype: what is declared.
+    """
+
+    name: str
+    metadata: TensorMetadata
+    is_response: bool = False
+    datatype: Datatype | None = None
+
+    def tensor_of(self, value: Any) -> AnyTensor:
+        """The tensor of a packet; raises `RequestError` when it is none."""
+        return tensor_of(self.name, value, self.datatype)
+
+
+def input_stream(
+    name: str, tag: str, packet_type: PacketType, known: TensorType | None
+) -> InputStream:
+    """An input of the graph; ``known``: what a model says of it."""
+    preferred = _class_of_tag(tag)
+    specs = tuple(sorted(_specs(packet_type), key=lambda spec: _class_of(spec) is not preferred))
+    if not specs:
+        kind, told = _kind_of_tag(tag)
+        is_http = tag.startswith(_HTTP_REQUESTS)
+        is_request = tag.startswith(_REQUEST) and not is_http
+    else:
+        kinds = [kind for kind in map(_kind_of_type, specs) if kind is not None]
+        kind = FirstValue(kinds) if len(kinds) > 1 else next(iter(kinds), NoValue(packet_type.name))
+        told = tensor_type_of(specs[0])
+        is_http = specs == (HttpPayload,)
+        is_request = InferRequest in specs
+    return InputStream(name, kind, _metadata(name, known or told), is_http, is_request)
+
+
+def output_stream(
+    name: str, tag: str, packet_type: PacketType, known: TensorType | None
+) -> OutputStream:
+    """An output of the graph; ``known``: what a model says of it."""
+    specs = _specs(packet_type)
+    told = tensor_type_of(specs[0]) if specs else _kind_of_tag(tag)[1]
+    is_response = InferResponse in specs or (
+        not specs and tag.startswith(_RESPONSE) and not tag.startswith(_HTTP_RESPONSES)
+    )
+    told = known or told
+    return OutputStream(name, _metadata(name, told), is_response, told.datatype)
+
+
+def _specs(packet_type: PacketType) -> tuple[Any, ...]:
+    root = packet_type.root()
+    return () if root.is_any or root.is_none else root.types
+
+
+def _class_of(spec: Any) -> Any:
+    return get_origin(spec) or spec
+
+
+def _class_of_tag(tag: str) -> Any:
+    """Which of several types the tag speaks for; None without one."""
+    if tag.startswith(_IMAGE):
+        return ImageFrame
+    if tag.startswith(_PYTHON):
+        return pyovms.Tensor
+    return np.ndarray if tag.startswith(_ARRAYS) else None
+
+
+def _kind_of_tag(tag: str) -> tuple[ValueOf, TensorType]:
+    if tag.startswith(_IMAGE):
+        return image_value, tensor_type_of(ImageFrame)
+    if tag.startswith(_PYTHON):
+        return python_value, TensorType()
+    return array_value, TensorType()
+
+
+def _kind_of_type(spec: Any) -> ValueOf | None:
+    """How a tensor becomes a value of this type; None if it cannot."""
+    told = tensor_type_of(spec)
+    plain = plain_type(spec)
+    if plain is not None:
+        return PlainValue(*plain, told)
+    if spec is ImageFrame:
+        return image_value
+    if spec is pyovms.Tensor:
+        return python_value
+    if _class_of(spec) is np.ndarray:
+        return array_value if told == TensorType() else ArrayValue(told)
+    if _class_of(spec) is list:
+        (inner,) = get_args(spec) or (np.ndarray,)
+        if _class_of(inner) is np.ndarray:
+            return ArrayValue(tensor_type_of(inner), in_list=True)
+    return None
+
+
+def _metadata(name: str, told: TensorType) -> TensorMetadata:
+    return TensorMetadata(name, told.datatype or "INVALID", told.shape or ())

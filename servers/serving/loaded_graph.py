@@ -1,0 +1,465 @@
+"""A graph that is loaded: its plan and its resources, and one run of it per request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from calculators.file_threads import in_file_thread
+from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.inference import InferRequest, InferResponse
+from calculators.inference.place import quoted
+from calculators.openvino.directory_models import DirectoryModels
+from calculators.openvino.model_provider import MODELS, ModelProvider
+from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.requests.request_record import current_record
+from graph_runtime import (
+    METRICS,
+    NO_METRICS,
+    CalculatorGraph,
+    Code,
+    GraphError,
+    GraphResources,
+    GraphService,
+    NotFoundError,
+    Packet,
+    Registry,
+    ResourceError,
+    ResourceSettings,
+    ValidatedGraph,
+    make_resources,
+)
+from servers.config import GraphEntry
+from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
+from servers.serving.author_code import registry_of
+from servers.serving.graph_inference import (
+    GIVE_UP_SECONDS,
+    VERSIONS,
+    GraphInterface,
+    GraphStream,
+    LoopDelivery,
+    SideParameters,
+    end_run,
+    ending_of,
+    find_model_tensors,
+    infer_once,
+    stuck_nodes,
+)
+from servers.serving.graph_source import GraphSource
+from servers.serving.request_limit import RequestLimit
+from servers.serving.servable_graph import check_servable
+from servers.serving.text_generation import TextModel
+
+if TYPE_CHECKING:
+    from servers.operations.metrics.graph_runs import GraphRuns
+    from servers.operations.metrics.server_metrics import ServerMetrics
+
+_log: Final = logging.getLogger(__name__)
+
+Emit = Callable[[str | bytes], object]
+
+#: The streams of an HTTP graph, by tag, else by name (OpenVINO Model Server knows only the names).
+REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
+REQUEST_NAME: Final = "input"
+RESPONSE_NAME: Final = "output"
+
+#: Requests of one graph in flight, those that wait inside it included.
+REQUEST_LIMIT: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """What the server says about all its graphs and models.
+
+    Attributes:
+        cache_dir: where compiled models may be kept; "" is nowhere.
+        request_limit: requests of one graph, or version of a model, in flight; more get 429.
+        verbose_response: answers show what the model was given, and the raw text it wrote.
+        idle_unload_seconds: what nobody asks for so long is unloaded, and loaded again when it is
+            asked; 0 is never.
+        metrics: what they count; None: nothing.
+        allowed_media_domains, allowed_local_media_path: see `ResourceSettings`.
+    """
+
+    cache_dir: str = ""
+    request_limit: int = REQUEST_LIMIT
+    verbose_response: bool = False
+    idle_unload_seconds: float = 0.0
+    metrics: ServerMetrics | None = None
+    allowed_media_domains: tuple[str, ...] = ()
+    allowed_local_media_path: str = ""
+
+
+async def load_graph(
+    entry: GraphEntry,
+    registry: Registry,
+    settings: GraphSettings | None = None,
+    models: ModelProvider | None = None,
+) -> LoadedGraph:
+    """Check the graph and make its resources. Its sessions take ``models``, or those beside it.
+
+    Raises:
+        GraphError: its file cannot be read or does not parse, the graph cannot run, a resource
+            cannot be made or a side packet has no resource.
+    """
+    registry = await registry_of(entry, registry)
+    source, plan = await in_file_thread(
+        f'the files of the graph "{entry.name}"', _validated, entry, registry
+    )
+    check_servable(plan)
+    settings = settings or GraphSettings()
+    resource_settings = ResourceSettings(
+        entry.directory,
+        settings.cache_dir,
+        entry.name,
+        settings.request_limit,
+        settings.verbose_response,
+        NO_METRICS if settings.metrics is None else settings.metrics.service_of(entry.name),
+        settings.allowed_media_domains,
+        settings.allowed_local_media_path,
+    )
+    resources = await make_resources(plan, resource_settings, source.registry)
+    models = models or DirectoryModels(entry.directory)
+    try:
+        known = await find_model_tensors(plan, models)
+        interface = GraphInterface(entry.name, plan, known)
+        parameters = SideParameters(plan, resources.side_packets)
+        check_side_packets(parameters, interface)
+    except BaseException:
+        await resources.close()
+        raise
+    graph = LoadedGraph(
+        entry.name,
+        plan,
+        source.registry,
+        resources,
+        models,
+        interface,
+        parameters,
+        entry.directory,
+        settings.request_limit,
+    )
+    if settings.metrics is not None:
+        graph.count_into(settings.metrics)
+    return graph
+
+
+def _validated(entry: GraphEntry, registry: Registry) -> tuple[GraphSource, ValidatedGraph]:
+    """In a thread: a large graph takes seconds."""
+    source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
+    source.queue_size()
+    return source, source.validate()
+
+
+def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
+    """See that every side packet can come from somewhere.
+
+    Raises:
+        ResourceError: one is neither a resource nor what a request's parameter can be, or the
+            graph takes HTTP requests, which have no such parameters.
+    """
+    missing = parameters.needed if interface.takes_http else parameters.impossible
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        raise ResourceError(
+            f"the graph needs the input side packet {names}, and nothing provides it: a server "
+            f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES; the parameters "
+            f"of a KServe request provide strings, numbers and booleans"
+        )
+
+
+class LoadedGraph:
+    """What exists between loading a graph and closing it. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        plan: ValidatedGraph,
+        registry: Registry,
+        resources: GraphResources,
+        models: ModelProvider,
+        interface: GraphInterface,
+        parameters: SideParameters,
+        directory: Path,
+        request_limit: int = REQUEST_LIMIT,
+    ) -> None:
+        self.plan = plan
+        self._name = name
+        self._resources = resources
+        self._services: dict[GraphService[Any], Any] = {
+            # Plain models beside the graph; loaded when a run first asks for one, and kept.
+            MODELS: models,
+            GRAPH_DIRECTORY: directory,
+        }
+        self._registry = registry
+        self._side_packets = {name: Packet(value) for name, value in resources.side_packets.items()}
+        self.request_stream = request_stream_of(plan)
+        self.response_stream = response_stream_of(plan)
+        self._interface = interface
+        self._parameters = parameters
+        self._refusal = refusal_of(
+            name, self.request_stream, self.response_stream, parameters.needed
+        )
+        #: A graph that takes HTTP requests is asked for completions.
+        self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
+        self._requests = RequestLimit(name, request_limit)
+        #: Of each run that was given up, the nodes that do not return.
+        self._stuck: list[str] = []
+        self._metrics: ServerMetrics | None = None
+        self._runs: GraphRuns | None = None
+
+    def count_into(self, metrics: ServerMetrics) -> None:
+        """Count its runs there, until it is closed."""
+        self._metrics = metrics
+        self._runs = metrics.begin_graph(self._name, self.plan)
+        self._services[METRICS] = self._runs.service
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why it cannot answer now; "" while it can."""
+        return self._resources.unavailable_reason
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests it answers now."""
+        return self._requests.count
+
+    @property
+    def stuck(self) -> str:
+        """Which runs do not end although they were cancelled, in words; "" when there are none."""
+        if not self._stuck:
+            return ""
+        count = len(self._stuck)
+        what = "a run that was cancelled does" if count == 1 else f"{count} cancelled runs do"
+        return f"{what} not end: node {', '.join(dict.fromkeys(self._stuck))} has not returned"
+
+    @property
+    def answers_http(self) -> bool:
+        return not self._refusal
+
+    async def answer(self, payload: HttpPayload, emit: Emit) -> None:
+        """One run for one request; see `servers.contract.data_plane.DataPlane.answer`.
+
+        Raises:
+            RequestError: the graph takes no HTTP requests (INVALID_ARGUMENT), or no more of them
+                for now (RESOURCE_EXHAUSTED).
+            RunError: the graph failed.
+        """
+        self._check_answers_http()
+        with self._new_run() as graph:
+            packets = LoopDelivery(emit)
+            graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
+            try:
+                await graph.start_run_async(self._side_packets)
+                graph.add_packet_to_input_stream(self.request_stream, payload, 0)
+                del payload  # the nodes that get it have it now
+                graph.close_all_input_streams()
+                await graph.wait_until_done_async()
+            except BaseException:
+                await end_run(graph)
+                raise
+            finally:
+                packets.flush()
+            if reason := graph.silence(self.response_stream):
+                raise no_answer(self._name, reason)
+
+    # KServe ---------------------------------------------------------------------------------------
+
+    def is_ready(self, version: str = "") -> bool:
+        """Would it answer now? See `servers.contract.data_plane.DataPlane.is_model_ready`.
+
+        Raises:
+            NotFoundError: there is version 1 only; "" and "0" mean it, too.
+        """
+        self._check_version(version)
+        return not self.unavailable_reason
+
+    def metadata(self, version: str = "") -> ModelMetadata:
+        """See `servers.contract.data_plane.DataPlane.metadata`.
+
+        Raises:
+            NotFoundError: no such version.
+        """
+        self._check_version(version)
+        return self._interface.metadata if self._text_model is None else self._text_model.metadata()
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """One run for one request; see `servers.contract.data_plane.DataPlane.infer`.
+
+        Raises:
+            NotFoundError: no such version.
+            RequestError: the request does not fit the graph, or too many are in flight.
+            RunError: the graph failed.
+        """
+        self._check_version(request.version)
+        if self._text_model is not None:
+            self._check_answers_http()
+            return await self._text_model.infer(request, client)
+        with self._new_run() as graph:
+            side_packets = self._side_packets_of(request)
+            return await infer_once(graph, self._interface, request, side_packets)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """One run for many requests; see `servers.contract.data_plane.DataPlane.open_stream`.
+
+        Raises:
+            NotFoundError, RequestError: as `infer`, of the parameters of ``first``.
+            RunError: the run cannot begin.
+        """
+        self._check_version(first.version)
+        if self._text_model is not None:
+            self._check_answers_http()
+            async with self._text_model.open_stream(first, client, emit) as texts:
+                yield texts
+            return
+        with self._new_run() as graph:
+            side_packets = self._side_packets_of(first)
+            stream = GraphStream(graph, self._interface, first.model, client, emit)
+            await stream.start(side_packets)
+            try:
+                yield stream
+            finally:
+                await stream.end()
+
+    def _check_version(self, version: str) -> None:
+        if version not in VERSIONS:
+            raise NotFoundError(
+                f'The model "{self._name}" has no version {quoted(version)}; it has version 1'
+            )
+
+    def _check_answers_http(self) -> None:
+        if self._refusal:
+            raise RequestError(self._refusal, param="model")
+
+    def _side_packets_of(self, request: InferRequest) -> dict[str, Packet]:
+        return {**self._side_packets, **self._parameters.packets_of(request.parameters)}
+
+    # Runs -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _new_run(self) -> Iterator[CalculatorGraph]:
+        """A graph for one run, counted until the run is over.
+
+        Raises:
+            RequestError: there are as many as may be (RESOURCE_EXHAUSTED).
+        """
+        with self._requests:
+            graph = self._new_graph()
+            try:
+                yield graph
+            finally:
+                ending = ending_of(graph)
+                if ending is not None:
+                    self._give_up(graph, ending)
+
+    def _give_up(self, graph: CalculatorGraph, ending: asyncio.Future[None]) -> None:
+        """A run does not end; it counts until it has, as does the thread that it holds."""
+        nodes = ", ".join(f'"{name}"' for name in stuck_nodes(graph))
+        _log.error(
+            "%s: a run does not end although it was cancelled: node %s has not returned for %g s; "
+            "its request is over",
+            self._name, nodes, GIVE_UP_SECONDS,
+        )  # fmt: skip
+        self._requests.hold(ending)
+        self._stuck.append(nodes)
+
+        def ended(_: object) -> None:
+            self._stuck.remove(nodes)
+            _log.warning("%s: a run has ended after all: node %s", self._name, nodes)
+
+        ending.add_done_callback(ended)
+
+    def _new_graph(self) -> CalculatorGraph:
+        graph = CalculatorGraph(
+            validated_graph=self.plan, registry=self._registry, services=self._services
+        )
+        if self._runs is not None:
+            graph.count_into(self._runs.totals)
+        record = current_record()
+        if record is not None and record.trace is not None:
+            graph.trace(record.begin_run(self._name))
+        return graph
+
+    async def close(self) -> None:
+        """Wait until no request is in flight, then give the resources back."""
+        await self._requests.wait_until_none()
+        if self._metrics is not None and self._runs is not None:
+            self._metrics.end_graph(self._runs)
+            self._runs = None
+        await self._resources.close()
+
+
+def no_answer(name: str, reason: str) -> RequestError:
+    """The error of a request that the graph ``name`` did not answer, in its own words."""
+    _log.error("%s: the graph gave no answer: %s", name, reason)
+    return RequestError(
+        f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
+    )
+
+
+def request_stream_of(plan: ValidatedGraph) -> str:
+    """The graph input that takes an `HttpPayload`; "" without one."""
+    inputs = [
+        (graph_input.tag, graph_input.name)
+        for graph_input in plan.graph_inputs
+        if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
+    ]
+    return _find(inputs, REQUEST_TAGS, REQUEST_NAME)
+
+
+def response_stream_of(plan: ValidatedGraph) -> str:
+    """The graph output whose packets go to the client; "" without one."""
+    outputs = [
+        (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
+    ]
+    return _find(outputs, RESPONSE_TAGS, RESPONSE_NAME)
+
+
+def refusal_of(
+    name: str, request_stream: str, response_stream: str, parameters: tuple[str, ...] = ()
+) -> str:
+    """Why a graph with these streams does not answer HTTP requests; "" when it does.
+
+    ``parameters``: side packets that it needs from each request.
+    """
+    if not request_stream:
+        lack = f'input stream that takes an HttpPayload: input_stream: "{REQUEST_TAGS[0]}:input"'
+    elif not response_stream:
+        lack = f'output stream for the answer: output_stream: "{RESPONSE_TAGS[0]}:output"'
+    elif parameters:
+        return (
+            f'The model "{name}" does not answer HTTP requests: its graph needs the input side '
+            f'packet "{parameters[0]}", which only the parameters of a KServe request can provide'
+        )
+    else:
+        return ""
+    return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
+
+
+def _find(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: str) -> str:
+    streams = list(streams)
+    for wanted in tags:
+        for tag, stream in streams:
+            if tag == wanted:
+                return stream
+    return next((stream for _, stream in streams if stream == name), "")
+
+
+def _send(emit: Emit, stream: str, packet: Packet) -> None:
+    value = packet.payload
+    if not isinstance(value, (str, bytes)):
+        raise GraphError(
+            f'the response stream "{stream}" carries str or bytes, not {type(value).__name__}',
+            code=Code.INTERNAL,
+        )
+    emit(value)

@@ -1,0 +1,453 @@
+"""The served graphs and plain models by name: the data plane that all fronts share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_payload import ClientConnection, HttpPayload
+from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
+from graph_runtime.errors import did_you_mean
+from servers.config import GraphEntry, ModelEntry
+from servers.contract.data_plane import (
+    IndexEntry,
+    InferAnswer,
+    InferStream,
+    ModelDescription,
+    ModelMetadata,
+    TensorMetadata,
+)
+from servers.contract.servable_states import ServableState
+from servers.serving.graph_definition import GraphDefinition
+from servers.serving.loaded_graph import Emit, GraphSettings
+from servers.serving.models.graph_models import GraphModels
+from servers.serving.models.model_definition import ModelDefinition
+from servers.serving.servable import Servable
+from servers.serving.served_entry import Entry, ServedEntry
+
+T = TypeVar("T")
+
+#: Longer names are of no model, and looking for near ones would take long.
+_LONGEST_NAME = 256
+#: Of more names none is looked for that is near: each takes some ten microseconds of the loop.
+_MOST_COMPARED = 1000
+#: How long who loads something waits for its unloading: processes take a moment to end, requests in
+#: flight perhaps hours.
+UNLOAD_SECONDS = 10.0
+#: Entries that one turn of the loop goes through.
+_AT_ONCE = 100
+_ANSWERING = (ServableState.AVAILABLE, ServableState.ON_DEMAND)
+
+
+class Changes(NamedTuple):
+    """What an update changes.
+
+    Attributes:
+        names: of all that it touches.
+        work: ends when what is new is loaded, or has failed; what is retired may still have
+            requests then.
+    """
+
+    names: Sequence[str]
+    work: Sequence[asyncio.Task[None]]
+
+
+class Holding(NamedTuple):
+    """What a slot has in memory. ``leaving``: how many that were replaced still have requests."""
+
+    servable: Servable
+    state: ServableState
+    leaving: int
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.state is ServableState.AVAILABLE
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items; the event loop turns now and then, as a configuration may name thousands."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+class ModelRepository:
+    """Implements `servers.contract.data_plane.DataPlane`. Belongs to one event loop.
+
+    Attributes:
+        registry: where graphs that are loaded from now on find their calculators.
+        shared: modules whose calculators it has, from the configuration.
+        problem: why the configuration as it is now is not in use; "" while it is.
+        reloads_by: what `reload` calls; None without a configuration to read again.
+    """
+
+    def __init__(
+        self,
+        graphs: Iterable[GraphEntry],
+        registry: Registry,
+        settings: GraphSettings | None = None,
+        models: Iterable[ModelEntry] = (),
+        shared: tuple[Path, ...] = (),
+    ) -> None:
+        self.registry = registry
+        self.shared = shared
+        self.problem = ""
+        self.reloads_by: Callable[[], Awaitable[bool]] | None = None
+        self._settings = settings or GraphSettings()
+        entries: list[Entry] = [*graphs, *models]
+        #: Names of graphs that have adapters, or had some: few, where there may be thousands.
+        self._adapted: set[str] = set()
+        self._slots = {entry.name: self._slot(entry) for entry in entries}
+        self._leaving: dict[asyncio.Task[None], ServedEntry] = {}
+        self._retiring: dict[asyncio.Task[None], str] = {}
+        self._was_loaded = False
+        self._is_draining = False
+
+    # Life -----------------------------------------------------------------------------------------
+
+    async def load_all(self) -> None:
+        """Load everything at the same time; a graph waits for the models that it asks for. What is
+        to be loaded on demand is not.
+
+        Failures are logged and kept.
+        """
+        begun = [
+            slot.begin()
+            async for slot in in_turns(self.slots())
+            if self._slots.get(slot.name) is slot  # the configuration may have changed meanwhile
+        ]
+        await asyncio.gather(*begun, return_exceptions=True)
+        self._was_loaded = True
+
+    async def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
+        """Serve these, in this order: load new ones, replace those that are others now, retire the
+        rest. Requests in flight go on, on what they began with.
+
+        Failures are logged and kept.
+
+        Args:
+            changed: names of those whose files have changed, or that are to be tried again.
+
+        Raises:
+            UnavailableError: the server is shutting down.
+        """
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        old = self._slots
+        slots: dict[str, ServedEntry] = {}
+        async for entry in in_turns(entries):
+            slots[entry.name] = old.get(entry.name) or self._slot(entry)
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        self._slots = slots
+        touched: list[str] = []
+        work: list[asyncio.Task[None] | None] = []
+        async for entry in in_turns(entries):
+            name = entry.name
+            slot = slots[name]
+            if name not in old:
+                touched.append(name)
+                work.append(slot.begin())
+            elif slot.entry != entry or name in changed:
+                touched.append(name)
+                work.append(slot.begin_refreshing(entry))
+            else:
+                work.append(slot.update_residence(entry))
+        async for name in in_turns(old):
+            if name not in slots:
+                touched.append(name)
+                self._let_go(old[name])
+        return Changes(touched, [task for task in work if task is not None])
+
+    def unload_idle(self) -> None:
+        """Begin to unload what nobody has asked for longer than it may stay so."""
+        for slot in self._slots.values():
+            slot.unload_if_idle()
+
+    def begin_draining(self) -> None:
+        """Not ready any more, no new requests; those in flight go on."""
+        self._is_draining = True
+
+    async def close(self) -> None:
+        """Retire everything, which waits for requests in flight. Ends `load_all` too."""
+        self.begin_draining()
+        await asyncio.gather(*(slot.close() for slot in self._slots.values()))
+        await asyncio.gather(*self._leaving, *self._retiring)
+
+    # The data plane -------------------------------------------------------------------------------
+
+    def models(self) -> Sequence[ModelDescription]:
+        """What answers now, or once it is loaded for a request: graphs first, each in the order of
+        the configuration, with its adapters behind it."""
+        found: list[ModelDescription] = []
+        for each in self._answering():
+            found.append(ModelDescription(each.name, each.created))
+            found += (ModelDescription(name, each.created, each.name) for name in each.adapters)
+        return found
+
+    def statuses(self) -> dict[str, object]:
+        """Everything, what failed included, with the reason; what the configuration does not name
+        any more stands at the end until its last request is over."""
+        problem = self.problem and f"the changed configuration is not in use: {self.problem}"
+        found: dict[str, object] = {}
+        for name, slot in self._slots.items():
+            note = "; ".join(each for each in (slot.note(), problem) if each)
+            found[name] = slot.servable.status(note)
+        for slot in self._leaving.values():
+            found.setdefault(slot.name, slot.servable.status())
+        return found
+
+    @property
+    def is_ready(self) -> bool:
+        """Has everything been loaded, and can everything that loaded work?
+
+        What could not be loaded does not make the others unready, as in OpenVINO Model Server; nor
+        does what was unloaded. If nothing could be loaded, there is nothing to be ready for.
+        """
+        if self._is_draining or not self._was_loaded:
+            return False
+        answering = self._answering()
+        if not answering:
+            unloaded = (ServableState.UNLOADING, ServableState.END)
+            return all(each.state in unloaded for each in self.servables())
+        return not any(each.unavailable_reason for each in answering)
+
+    async def answer(self, model: str, payload: HttpPayload, emit: Emit) -> None:
+        """See `servers.contract.data_plane.DataPlane.answer`.
+
+        Raises:
+            NotFoundError, UnavailableError, RunError: as there.
+            RequestError: the model takes no HTTP requests, or no more for now.
+        """
+        answering = (await self._ready_servable(model)).answer(payload, emit)
+        del payload
+        await answering
+
+    # KServe ---------------------------------------------------------------------------------------
+
+    def is_model_ready(self, model: str, version: str = "") -> bool:
+        """See `servers.contract.data_plane.DataPlane.is_model_ready`."""
+        return self._asked_for(model).servable.is_ready(version) and not self._is_draining
+
+    async def metadata(self, model: str, version: str = "") -> ModelMetadata:
+        """See `servers.contract.data_plane.DataPlane.metadata`."""
+        metadata = (await self._ready_servable(model)).metadata(version)
+        return replace(metadata, name=model)
+
+    async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
+        """See `servers.contract.data_plane.DataPlane.inputs_of`."""
+        return (await self.metadata(model, version)).inputs
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """See `servers.contract.data_plane.DataPlane.infer`."""
+        return await (await self._ready_servable(request.model)).infer(request, client)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """See `servers.contract.data_plane.DataPlane.open_stream`."""
+        servable = await self._ready_servable(first.model)
+        async with servable.open_stream(first, client, emit) as stream:
+            yield stream
+
+    def index(self) -> Sequence[IndexEntry]:
+        """Every version of everything that the configuration names."""
+        return [entry for each in self.servables() for entry in each.index()]
+
+    async def reload(self) -> bool:
+        """See `servers.contract.data_plane.DataPlane.reload`.
+
+        Raises:
+            UnavailableError: the server is shutting down.
+        """
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        return await self.reloads_by() if self.reloads_by is not None else False
+
+    async def load(self, model: str) -> None:
+        """Load it from its files if it is not loaded; of a plain model the versions that are there
+        now and that its policy chooses. Who asks while it is loading waits for the same.
+
+        Raises:
+            NotFoundError: the configuration does not name it.
+            UnavailableError: it is still being unloaded after `UNLOAD_SECONDS`, or the server is
+                shutting down.
+            GraphError: it cannot be loaded (FAILED_PRECONDITION); the text says why.
+        """
+        slot = self._named(model)
+        retiring = [task for task, name in self._retiring.items() if name == model]
+        if retiring:
+            await asyncio.wait(retiring, timeout=UNLOAD_SECONDS)
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        if slot.servable.state is ServableState.UNLOADING and not slot.is_busy:
+            raise UnavailableError(
+                f'The model "{model}" is still being unloaded: requests in flight have not ended; '
+                f"load it when it is unloaded"
+            )
+        # Whoever leaves does not end it for others.
+        await asyncio.shield(slot.begin_loading())
+        if slot.servable.state is ServableState.ON_DEMAND:  # it was being unloaded for being idle
+            await asyncio.shield(slot.begin_loading())
+        if slot.servable.state is not ServableState.AVAILABLE:
+            raise GraphError(
+                f'The model "{model}" could not be loaded: {slot.servable.reason}',
+                code=Code.FAILED_PRECONDITION,
+            )
+
+    async def unload(self, model: str) -> None:
+        """Take no more requests, and give everything back when those in flight have ended.
+
+        Graphs whose runs hold a plain model go on with it; later runs are told that it is not
+        served any more.
+
+        Raises:
+            NotFoundError: the configuration does not name it.
+            UnavailableError: it is loading.
+        """
+        slot = self._named(model)
+        if slot.is_busy:
+            raise UnavailableError(
+                f'The model "{model}" is still loading; unload it when it is loaded'
+            )
+        retiring = asyncio.create_task(slot.servable.retire(), name=f"unload {model}")
+        self._retiring[retiring] = model
+        retiring.add_done_callback(lambda task: self._retiring.pop(task, None))
+        # Its first step: from then on nothing new is taken.
+        await asyncio.sleep(0)
+
+    # What graphs take their plain models from -----------------------------------------------------
+
+    def model_names(self) -> Collection[str]:
+        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        return [each.name for each in self.servables() if isinstance(each, ModelDefinition)]
+
+    async def awake_model(self, name: str) -> ModelDefinition | None:
+        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        slot = self._slots.get(name)
+        if slot is None or not isinstance(slot.servable, ModelDefinition):
+            return None
+        servable: Servable = slot.servable
+        if slot.loads_on_demand:
+            servable = await slot.ensure_loaded()
+        return servable if isinstance(servable, ModelDefinition) else None
+
+    # Names ----------------------------------------------------------------------------------------
+
+    def servables(self) -> Sequence[Servable]:
+        """Everything that the configuration names: graphs, then plain models, each in its order."""
+        return tuple(slot.servable for slot in self._slots.values())
+
+    def slots(self) -> Sequence[ServedEntry]:
+        """Their places, in the same order."""
+        return tuple(self._slots.values())
+
+    def holdings(self) -> Sequence[Holding]:
+        """Equal to what it was before unless something has been loaded or unloaded since."""
+        slots = (*self._slots.values(), *self._leaving.values())
+        return [Holding(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
+
+    def _slot(self, entry: Entry) -> ServedEntry:
+        return ServedEntry(entry, self._make, self._settings)
+
+    def _make(self, entry: Entry) -> Servable:
+        if isinstance(entry, ModelEntry):
+            return ModelDefinition(entry, self._settings)
+        models = GraphModels(self, entry.directory)
+        owner_of = partial(self._owner_of, asker=entry.name)
+        return GraphDefinition(
+            entry,
+            self.registry,
+            self._settings,
+            models,
+            self.shared,
+            owner_of,
+            partial(self._looked_before, entry.name),
+            partial(self._adapted.add, entry.name),
+        )
+
+    def _let_go(self, slot: ServedEntry) -> None:
+        """Retire what is not named any more; nobody waits for it."""
+        leaving = asyncio.create_task(slot.close(), name=f"retire {slot.name}")
+        self._leaving[leaving] = slot
+        leaving.add_done_callback(self._leaving.pop)
+
+    def _answering(self) -> list[Servable]:
+        return [each for each in self.servables() if each.state in _ANSWERING]
+
+    def _named(self, model: str) -> ServedEntry:
+        """By its own name, which is what is loaded and unloaded."""
+        slot = self._asked_for(model)
+        if slot.name != model:
+            raise NotFoundError(
+                f'"{model}" is an adapter of the model "{slot.name}", which is what is loaded'
+            )
+        return slot
+
+    def _asked_for(self, model: str) -> ServedEntry:
+        """By its own name, or that of one of its adapters."""
+        slot = self._slots.get(model)
+        if slot is not None:
+            return slot
+        for slot in self._with_adapters():
+            if model in slot.servable.adapters:
+                return slot
+        raise self._unknown(model)
+
+    def _owner_of(self, name: str, *, asker: str) -> str:
+        """Who but ``asker`` answers under a name, in words; "" is nobody.
+
+        Of two with the same adapter, neither of them loaded, it is the one that the configuration
+        names first.
+        """
+        if name in self._slots and name != asker:
+            return f'the model "{name}"'
+        for slot in self._with_adapters():
+            if slot.name != asker and name in slot.servable.adapters:
+                has_it = slot.servable.state in _ANSWERING
+                if has_it or (name != asker and self._is_before(slot.name, asker)):
+                    return f'an adapter of the model "{slot.name}"'
+        return ""
+
+    def _with_adapters(self) -> list[ServedEntry]:
+        """Those that may have adapters, in the order of the configuration."""
+        if len(self._adapted) > 1:
+            return [slot for name, slot in self._slots.items() if name in self._adapted]
+        return [self._slots[name] for name in self._adapted if name in self._slots]
+
+    def _is_before(self, one: str, other: str) -> bool:
+        """Does the configuration name one before the other?"""
+        return next(name for name in self._slots if name in (one, other)) == one
+
+    async def _looked_before(self, asker: str) -> None:
+        """Wait until the adapters of all that the configuration names before it are known."""
+        for slot in self.slots():
+            if slot.name == asker:
+                return
+            await slot.servable.looked()
+
+    async def _ready_servable(self, model: str) -> Servable:
+        """One that answers."""
+        slot = self._asked_for(model)
+        if self._is_draining:
+            raise UnavailableError("The server is shutting down")
+        return await slot.ensure_loaded()
+
+    def _unknown(self, model: str) -> NotFoundError:
+        if len(model) > _LONGEST_NAME:
+            return NotFoundError(
+                f"The model does not exist: no name is longer than {_LONGEST_NAME} characters"
+            )
+        if len(self._slots) > _MOST_COMPARED:
+            return NotFoundError(f'The model "{model}" does not exist.')
+        adapters = (name for each in self._answering() for name in each.adapters)
+        near = did_you_mean(model, [*self._slots, *adapters])
+        return NotFoundError(f'The model "{model}" does not exist.{near}')

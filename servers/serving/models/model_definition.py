@@ -1,0 +1,311 @@
+"""One plain model of the configuration, with its versions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from calculators.file_threads import in_file_thread
+from calculators.inference import InferRequest, InferResponse
+from calculators.inference.place import quoted
+from calculators.openvino.model import Model
+from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from graph_runtime import GraphError, NotFoundError, UnavailableError
+from servers.config import ModelEntry
+from servers.contract.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.contract.servable_states import ServableState
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.models.model_stream import ModelStream
+from servers.serving.models.model_version import ModelVersion
+from servers.serving.models.request_tensors import metadata_of
+from servers.serving.models.version_folders import VersionFolders, find_versions
+from servers.serving.servable_status import index_entry, unavailable_error, version_status
+from servers.serving.use_count import UseCount
+
+_log: Final = logging.getLogger(__name__)
+
+#: Of a model whose versions are in several states, the first of these is its own.
+_FIRST: Final = (
+    ServableState.AVAILABLE,
+    ServableState.LOADING,
+    ServableState.UNLOADING,
+    ServableState.FAILED,
+    ServableState.START,
+    ServableState.ON_DEMAND,
+    ServableState.END,
+)
+
+
+class ModelDefinition:
+    """A `servers.serving.servable.Servable`. Belongs to one event loop.
+
+    Attributes:
+        versions: in rising order; those that the policy chose when it was last loaded, and others
+            until those are loaded and the last request to the others is over.
+        users: requests and streams to any version, and loading graphs that asked for it.
+    """
+
+    def __init__(self, entry: ModelEntry, settings: GraphSettings | None = None) -> None:
+        self.entry = entry
+        self.versions: dict[int, ModelVersion] = {}
+        self._settings = settings or GraphSettings()
+        #: Of the model as a whole, as long as it has no versions.
+        self._state = ServableState.START
+        self._reason = ""
+        self._was_loaded = asyncio.Event()
+        self._created = 0
+        self._found = VersionFolders()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.users = UseCount()
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def adapters(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def state(self) -> ServableState:
+        # A copy: another thread may look while versions come and go.
+        states = {version.state for version in [*self.versions.values()]} or {self._state}
+        return next(state for state in _FIRST if state in states)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing of it could be loaded; "" otherwise."""
+        if self.state is not ServableState.FAILED:
+            return ""
+        reasons = [each.reason for each in self.versions.values() if each.reason]
+        return reasons[-1] if reasons else self._reason
+
+    @property
+    def created(self) -> int:
+        return max((version.created for version in self._available()), default=self._created)
+
+    @property
+    def unavailable_reason(self) -> str:
+        """A version that is loaded answers."""
+        return ""
+
+    # Life -----------------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """It has one name."""
+
+    async def looked(self) -> None:
+        """It has one name."""
+
+    async def load(self) -> None:
+        """Load the versions that the policy chooses now and that are not loaded; then retire
+        others.
+
+        Failures are logged and kept. Without any version what is loaded stays.
+        """
+        self._was_loaded.clear()
+        self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
+        try:
+            self._found = await in_file_thread(
+                f'the files of the model "{self.name}"', find_versions, self.entry
+            )
+            await self._load_versions(self._found.paths())
+        except GraphError as error:
+            self._reason = str(error)
+            _log.error("%s: could not be loaded: %s", self.name, error)
+            if not self._available():
+                self.versions = {}
+        finally:
+            self._state = ServableState.FAILED
+            self._was_loaded.set()
+
+    async def _load_versions(self, paths: Mapping[int, Path]) -> None:
+        chosen = self.entry.policy.chosen(paths)
+        kept = {number: each for number, each in self.versions.items() if _answers(each)}
+        for number in chosen:
+            if number not in kept:
+                kept[number] = ModelVersion(self.entry, number, self._settings)
+        self.versions = dict(sorted(kept.items()))
+        await asyncio.gather(
+            *(
+                self.versions[each].load(paths.get(each))
+                for each in chosen
+                if not _answers(kept[each])
+            )
+        )
+        # Only now, so that there is always one that answers.
+        if any(_answers(kept[number]) for number in chosen):
+            for number, version in kept.items():
+                if number not in chosen:
+                    self._leave(version)
+            await asyncio.sleep(0)  # nobody may use them, so that they are gone at once
+
+    def _leave(self, version: ModelVersion) -> None:
+        """Retire a version that the policy does not choose any more; others go on meanwhile."""
+        version.begin_retiring()
+
+        async def end() -> None:
+            await version.end_retiring()
+            if self.versions.get(version.number) is version:
+                del self.versions[version.number]
+
+        leaving = asyncio.create_task(end(), name=f"unload version of {self.name}")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    def defer(self) -> None:
+        """The next request is to load it."""
+        self.versions = {}
+        self._state, self._reason = ServableState.ON_DEMAND, ""
+        self._created = self._created or int(time.time())
+
+    def is_outdated(self) -> bool:
+        """Are there other versions, or files of one that could not be loaded? For a thread."""
+        if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
+            return False
+        loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
+        return not find_versions(self.entry).is_as(self._found, loaded)
+
+    async def retire(self) -> None:
+        """Take no new requests and wait for those in flight."""
+        if not self.versions:
+            self._state = ServableState.END
+        await self._retire([*self.versions.values()])
+        await asyncio.gather(*self._leaving)
+
+    async def _retire(self, versions: Iterable[ModelVersion]) -> None:
+        begun = [version for version in versions if version.begin_retiring()]
+        for version in begun:  # through at once where nothing is in flight
+            await version.end_retiring()
+
+    # What it says of itself -----------------------------------------------------------------------
+
+    def status(self, note: str = "") -> dict[str, object]:
+        """Its part of ``GET /v1/config``."""
+        return {
+            "model_version_status": [
+                version_status(str(number), each.state, each.reason, note=note)
+                for number, each in self.versions.items()
+            ]
+            or [version_status("1", self._state, self.reason, note=note)]
+        }
+
+    def index(self) -> Sequence[IndexEntry]:
+        """A line per version; one without a version if none was found."""
+        return [
+            index_entry(self.name, str(number), each.state, each.reason)
+            for number, each in self.versions.items()
+        ] or [index_entry(self.name, "", self._state, self.reason)]
+
+    def is_ready(self, version: str) -> bool:
+        """Does this version answer? "": any.
+
+        Raises:
+            NotFoundError: there is none of that number.
+        """
+        if self.state is ServableState.ON_DEMAND:
+            return True  # which versions there are shows when it is loaded
+        if version in ("", "0"):
+            return bool(self._available())
+        return self._named(version).model is not None
+
+    def metadata(self, version: str) -> ModelMetadata:
+        """Of a version that is loaded.
+
+        Raises:
+            NotFoundError, UnavailableError: it is not.
+        """
+        model = self._model(self._version(version))
+        return ModelMetadata(
+            self.name,
+            tuple(str(each.number) for each in self._available()),
+            "OpenVINO",
+            tuple(map(metadata_of, model.inputs)),
+            tuple(map(metadata_of, model.outputs)),
+            model.rt_info,
+        )
+
+    # Answering ------------------------------------------------------------------------------------
+
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+        """
+        Raises:
+            RequestError: a plain model takes tensors only.
+        """
+        raise RequestError(
+            f'The model "{self.name}" does not answer such requests: it takes tensors, at '
+            f"/v2/models/{self.name}/infer",
+            param="model",
+        )
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """See `servers.contract.data_plane.DataPlane.infer`."""
+        version = self._version(request.version)
+        with self.users:
+            return await version.infer(request)
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """See `servers.contract.data_plane.DataPlane.open_stream`."""
+        version = self._version(first.version)
+        with self.users, version.held() as model:
+            stream = ModelStream(version, model, self.name, client, emit)
+            try:
+                yield stream
+            finally:
+                await stream.end()
+
+    async def for_session(self, version: int | None) -> Model:
+        """The model for a graph, once it is loaded; without a version the default one.
+
+        Raises:
+            NotFoundError: no such version.
+            UnavailableError: it could not be loaded, or is not served any more.
+        """
+        with self.users:
+            await self._was_loaded.wait()
+        return self._model(self._version("" if version is None else str(version)))
+
+    # Versions -------------------------------------------------------------------------------------
+
+    def _available(self) -> list[ModelVersion]:
+        return [version for version in self.versions.values() if version.model is not None]
+
+    def _version(self, text: str) -> ModelVersion:
+        """The highest that is loaded for "" and "0", as in OpenVINO Model Server."""
+        if text not in ("", "0"):
+            found = self._named(text)
+            if found.model is None:
+                what = f'Version {found.number} of the model "{self.name}"'
+                raise unavailable_error(what, found.state, found.reason)
+            return found
+        available = self._available()
+        if not available:
+            raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
+        return available[-1]
+
+    def _named(self, text: str) -> ModelVersion:
+        is_number = text.isascii() and text.isdecimal() and len(text) < 20
+        found = self.versions.get(int(text)) if is_number else None
+        if found is None:
+            there = ", ".join(map(str, self.versions)) or "none"
+            raise NotFoundError(
+                f'The model "{self.name}" has no version {quoted(text)}; it has {there}'
+            )
+        return found
+
+    def _model(self, version: ModelVersion) -> Model:
+        if version.model is None:
+            raise UnavailableError(f'The model "{self.name}" is not served any more')
+        return version.model
+
+
+def _answers(version: ModelVersion) -> bool:
+    return version.state is ServableState.AVAILABLE

@@ -1,0 +1,98 @@
+"""`ModelStream`: requests to a plain model, answered in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from calculators.inference import InferRequest, InferResponse
+from calculators.inference.place import quoted
+from calculators.openvino.model import Model
+from calculators.requests.http_payload import ClientConnection, RequestError
+from servers.contract.data_plane import InferAnswer, InferFailure
+from servers.serving.models.model_version import ModelVersion
+
+#: Requests of one stream in hand, for each infer request of the model: one is computed, one waits.
+_IN_HAND = 2
+
+
+class ModelStream:
+    """A `servers.contract.data_plane.InferStream` over a plain model.
+
+    Inferences overlap as far as the model has infer requests. What is wrong with a request is its
+    answer; nothing but the client ends the stream.
+    """
+
+    def __init__(
+        self,
+        version: ModelVersion,
+        held: Model,
+        model: str,
+        client: ClientConnection,
+        emit: Callable[[InferAnswer], object],
+    ) -> None:
+        """``held``: the version's model, for as long as this stream is open."""
+        self._version = version
+        self._held = held
+        self._model = model
+        self._client = client
+        self._emit = emit
+        self._free = asyncio.Semaphore(_IN_HAND * held.nireq)
+        #: Ids and inferences in the order of their requests; None is the end.
+        self._answers: asyncio.Queue[tuple[str, asyncio.Task[InferResponse]] | None]
+        self._answers = asyncio.Queue()
+        self._emitting = asyncio.create_task(self._emit_answers())
+
+    async def send(self, request: InferRequest) -> None:
+        """Take a request as soon as the client reads and fewer requests are in hand.
+
+        Raises:
+            RequestError: it names another model or version than the stream does.
+        """
+        if request.model != self._model:
+            raise RequestError(
+                f"this stream is one to the model {quoted(self._model)}, not to "
+                f"{quoted(request.model)}",
+                param="model_name",
+            )
+        if request.version not in ("", "0", str(self._version.number)):
+            raise RequestError(
+                f"this stream is one to version {self._version.number} of the model, not to "
+                f"{quoted(request.version)}",
+                param="model_version",
+            )
+        if not self._client.is_writable:
+            await self._client.writable()
+        await self._free.acquire()
+        inference = asyncio.create_task(self._version.infer(request, self._held))
+        self._answers.put_nowait((request.id, inference))
+
+    def close_inputs(self) -> None:
+        """No more requests come."""
+        self._answers.put_nowait(None)
+
+    async def wait(self) -> None:
+        """Return when inputs are closed and every answer was given."""
+        await asyncio.shield(self._emitting)
+
+    async def end(self) -> None:
+        """Cancel what is in hand."""
+        self._emitting.cancel()
+        inferences = []
+        while not self._answers.empty():
+            item = self._answers.get_nowait()
+            if item is not None:
+                item[1].cancel()
+                inferences.append(item[1])
+        await asyncio.gather(self._emitting, *inferences, return_exceptions=True)
+
+    async def _emit_answers(self) -> None:
+        while (item := await self._answers.get()) is not None:
+            request_id, inference = item
+            answer: InferAnswer
+            try:
+                answer = await inference
+            except Exception as error:
+                answer = InferFailure(request_id, error)
+            self._free.release()
+            self._emit(answer)

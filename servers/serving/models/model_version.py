@@ -1,0 +1,159 @@
+"""One version of a plain model, from its file to its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from calculators.inference import Datatype, InferRequest, InferResponse
+from calculators.openvino.model import Model
+from calculators.openvino.model_folder import NO_FILE, model_in
+from calculators.openvino.model_loading import load_model
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code, GraphError
+from graph_runtime.engine.states import next_state
+from graph_runtime.errors import reason_of
+from servers.config import ModelEntry
+from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.models.request_tensors import arrays_of, response_of, wanted_outputs
+from servers.serving.request_limit import RequestLimit
+from servers.serving.servable_status import unavailable_error
+from servers.serving.use_count import UseCount
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ModelVersion:
+    """A version by number, through loading, answering and retiring. Belongs to one event loop.
+
+    Attributes:
+        model: what answers; None unless it is AVAILABLE. Graphs that run keep theirs for longer.
+        reason: why it could not be loaded, for clients; "" otherwise.
+        created: when it was loaded, Unix time in seconds.
+    """
+
+    def __init__(self, entry: ModelEntry, number: int, settings: GraphSettings) -> None:
+        self.number = number
+        self.model: Model | None = None
+        self.reason = ""
+        self.created = 0
+        self._entry = entry
+        self._settings = settings
+        self._state = ServableState.START
+        self._in_flight = RequestLimit(entry.name, settings.request_limit)
+        self._users = UseCount()
+        self._end_watching: Callable[[], None] | None = None
+
+    @property
+    def state(self) -> ServableState:
+        return self._state
+
+    async def load(self, path: Path | None) -> None:
+        """Load it from its folder or file, None if there is none. A failure is logged and kept."""
+        self._move(ServableEvent.LOAD)
+        self.reason = ""
+        start = time.monotonic()
+        _log.info("%s: loading version %d", self._entry.name, self.number)
+        try:
+            self.model = await asyncio.to_thread(self._load, path)
+        except asyncio.CancelledError:
+            self.reason = "its loading was interrupted"
+            self._move(ServableEvent.LOAD_FAILED)
+            raise
+        except Exception as error:
+            self.reason = reason_of(error) if isinstance(error, GraphError) else "internal error"
+            self._move(ServableEvent.LOAD_FAILED)
+            _log.error(
+                "%s: version %d could not be loaded: %s",
+                self._entry.name,
+                self.number,
+                self.reason,
+                exc_info=None if isinstance(error, GraphError) else error,
+            )
+            return
+        if self._settings.metrics is not None:
+            self._end_watching = self._settings.metrics.watch_model(self.model)
+        self.created = int(time.time())
+        self._move(ServableEvent.LOADED)
+        seconds = time.monotonic() - start
+        _log.info("%s: version %d loaded in %.1f s", self._entry.name, self.number, seconds)
+
+    def _load(self, path: Path | None) -> Model:
+        if path is None:
+            raise GraphError(
+                f"there is no folder {self.number} in its base_path", code=Code.FAILED_PRECONDITION
+            )
+        file = model_in(path) if path.is_dir() else path
+        if file is None:
+            raise GraphError(f"the folder {path.name} {NO_FILE}", code=Code.FAILED_PRECONDITION)
+        settings = self._entry.settings
+        if self._entry.is_cached:
+            settings = replace(settings, cache_dir=self._settings.cache_dir)
+        return load_model(file, self._entry.name, self.number, settings)
+
+    @contextmanager
+    def held(self) -> Iterator[Model]:
+        """The model, which stays as long as this is open, also when no others get it any more.
+
+        Raises:
+            UnavailableError: it is not loaded.
+        """
+        model = self._loaded()
+        with self._users:
+            yield model
+
+    async def infer(self, request: InferRequest, model: Model | None = None) -> InferResponse:
+        """One inference, when its turn comes; ``model``: one that is `held`.
+
+        Raises:
+            UnavailableError: it is not loaded.
+            RequestError: not a request for this model; too many are in flight
+                (RESOURCE_EXHAUSTED); or the inference failed (INTERNAL).
+        """
+        model = model or self._loaded()
+        try:
+            with self._in_flight, self._users:
+                wanted = wanted_outputs(request, model)
+                has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
+                if has_bytes:  # images, to be decoded
+                    arrays = await asyncio.to_thread(arrays_of, request, model)
+                else:
+                    arrays = arrays_of(request, model)
+                outputs = await model.infer(arrays)
+        except RequestError:
+            raise
+        except GraphError as error:
+            raise RequestError(str(error), code=error.code) from error
+        return response_of(request, model, wanted, outputs)
+
+    def begin_retiring(self) -> bool:
+        """Take no new requests; False if that was so before."""
+        if self._state in (ServableState.UNLOADING, ServableState.END):
+            return False
+        self.model = None
+        if self._end_watching is not None:
+            self._end_watching()
+        self._move(ServableEvent.RETIRE)
+        return True
+
+    async def end_retiring(self) -> None:
+        """Wait for requests in flight and for open streams, which keep the model."""
+        await self._users.wait_until_none()
+        self._move(ServableEvent.UNLOADED)
+        _log.info("%s: version %d unloaded", self._entry.name, self.number)
+
+    def _loaded(self) -> Model:
+        if self.model is None:
+            what = f'Version {self.number} of the model "{self._entry.name}"'
+            raise unavailable_error(what, self._state, self.reason)
+        return self.model
+
+    def _move(self, event: ServableEvent) -> None:
+        self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)

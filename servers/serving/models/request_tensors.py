@@ -1,0 +1,136 @@
+"""Requests as a plain model takes them, and its answers as clients take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from calculators.inference import CustomTensor, Datatype, InferRequest, InferResponse, Tensor
+from calculators.inference.place import place_of, quoted, shown_shape
+from calculators.openvino.model import Model
+from calculators.openvino.tensor_spec import Dimension, TensorSpec
+from calculators.requests.http_payload import RequestError
+from servers.contract.data_plane import TensorMetadata
+from servers.serving.models.encoded_images import images_of, takes_images
+from servers.serving.models.tensor_datatypes import datatype_of
+
+Array = NDArray[Any]
+
+#: Triton's: the client asks to be told which answer is the last one.
+_ASKED_FOR_FINAL = "triton_enable_empty_final_response"
+_FINAL = "triton_final_response"
+
+
+def metadata_of(spec: TensorSpec) -> TensorMetadata:
+    """A tensor as the metadata of a model has it."""
+    shape = () if spec.shape is None else tuple(map(_length, spec.shape))
+    return TensorMetadata(spec.name, datatype_of(spec), shape)
+
+
+def arrays_of(request: InferRequest, model: Model) -> dict[str, Array]:
+    """What `Model.infer` takes. Images of a BYTES tensor are decoded, which takes long.
+
+    Raises:
+        RequestError: an input is missing, unknown, there twice under two of its names, or of
+            another datatype or shape.
+        GraphError: it has images, and OpenCV is not installed.
+    """
+    specs = {name: spec for spec in model.inputs for name in spec.names}
+    arrays: dict[str, Array] = {}
+    for index, tensor in enumerate(request.inputs):
+        place = place_of("inputs", index, tensor.name)
+        spec = specs.get(tensor.name)
+        if spec is None:
+            raise RequestError(
+                f"{place}: the model has no such input; its inputs are {_names(model.inputs)}",
+                param=f"inputs[{index}].name",
+            )
+        if spec.name in arrays:
+            raise RequestError(f"{place}: another input of the request is the same tensor")
+        arrays[spec.name] = _array_of(tensor, spec, place)
+    missing = [spec for spec in model.inputs if spec.name not in arrays]
+    if missing:
+        raise RequestError(f"the model needs the inputs {_names(missing)} too", param="inputs")
+    return arrays
+
+
+def wanted_outputs(request: InferRequest, model: Model) -> list[tuple[str, TensorSpec]]:
+    """The outputs to answer with, under the names that the client has for them.
+
+    Raises:
+        RequestError: it wants one that the model does not have.
+    """
+    if not request.requested_outputs:
+        return [(spec.name, spec) for spec in model.outputs]
+    specs = {name: spec for spec in model.outputs for name in spec.names}
+    for index, wanted in enumerate(request.requested_outputs):
+        if wanted.name not in specs:
+            raise RequestError(
+                f"{place_of('outputs', index, wanted.name)}: the model has no such output; its "
+                f"outputs are {_names(model.outputs)}",
+                param=f"outputs[{index}].name",
+            )
+    return [(wanted.name, specs[wanted.name]) for wanted in request.requested_outputs]
+
+
+def response_of(
+    request: InferRequest,
+    model: Model,
+    wanted: Sequence[tuple[str, TensorSpec]],
+    arrays: Mapping[str, Array],
+) -> InferResponse:
+    """The answer."""
+    return InferResponse(
+        model.name,
+        str(model.version),
+        request.id,
+        {_FINAL: True} if request.parameters.get(_ASKED_FOR_FINAL) is True else {},
+        tuple(
+            Tensor(name, datatype_of(spec), _little_endian(arrays[spec.name], spec))
+            for name, spec in wanted
+        ),
+    )
+
+
+def _array_of(tensor: Tensor | CustomTensor, spec: TensorSpec, place: str) -> Array:
+    expected = datatype_of(spec)
+    if isinstance(tensor, CustomTensor) and tensor.defect:
+        raise RequestError(tensor.defect)
+    if isinstance(tensor, Tensor) and tensor.datatype is Datatype.BYTES and takes_images(spec):
+        return images_of(tensor, spec, place)
+    if isinstance(tensor, CustomTensor) or tensor.datatype != expected:
+        raise RequestError(f"{place}: the datatype is {_cut(tensor.datatype)}, not {expected}")
+    shape = spec.shape
+    if shape is not None and not (
+        len(shape) == len(tensor.shape)
+        and all(each.allows(length) for each, length in zip(shape, tensor.shape, strict=True))
+    ):
+        raise RequestError(
+            f"{place}: the shape is {shown_shape(tensor.shape)}, not "
+            f"{shown_shape([_shown(each) for each in shape])}"
+        )
+    return tensor.data.astype(spec.dtype, copy=False)
+
+
+def _little_endian(array: Array, spec: TensorSpec) -> Array:
+    return array.astype(datatype_of(spec).dtype, copy=False)
+
+
+def _length(dimension: Dimension) -> int:
+    return dimension.low if dimension.low == dimension.high else -1
+
+
+def _shown(dimension: Dimension) -> str:
+    if dimension.high is None:
+        return "-1" if dimension.low <= 1 else str(dimension)
+    return str(dimension)
+
+
+def _names(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(quoted(spec.name) for spec in specs)
+
+
+def _cut(datatype: str) -> str:
+    return str(datatype) if datatype in list(Datatype) else quoted(datatype)

@@ -1,0 +1,247 @@
+"""`Reloader`: sees that the configuration and what it names have changed, and takes the change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from calculators.file_threads import FilesNotAnsweringError, in_file_thread
+from graph_runtime.regular_file import DescriptorsExhaustedError
+from servers.config import ConfigError, ServerConfig
+from servers.config.entry import GRAPH_FILE
+from servers.contract.data_plane import ReloadError
+from servers.contract.error_text import clean
+from servers.contract.finding import Finding
+from servers.contract.servable_states import ServableState
+from servers.serving.graph_definition import without_directories
+from servers.serving.model_repository import ModelRepository
+from servers.serving.served_entry import Entry
+from servers.serving.shared_modules import SharedModules
+from servers.serving.watched_files import WatchedFiles
+
+_log: Final = logging.getLogger(__name__)
+
+#: How much longer than looking the time between two looks is, at least.
+_REST: Final = 10.0
+_CONFIG_FILES: Final = "the files of the configuration"
+#: Of many errors or names, those that one text has.
+_TOLD: Final = 10
+
+
+class _Reading(NamedTuple):
+    """What was read of the configuration. ``config``: None where it cannot be used at all;
+    ``findings`` then say why."""
+
+    digest: str
+    config: ServerConfig | None
+    findings: Sequence[Finding] = ()
+
+
+class Reloader:
+    """Belongs to the event loop of its repository. One reload at a time.
+
+    What cannot be used changes nothing: it is logged, told by ``/v1/config``, and looked at again
+    when its file is another one.
+    """
+
+    def __init__(
+        self,
+        repository: ModelRepository,
+        shared: SharedModules,
+        config: ServerConfig,
+        reread: Callable[[], ServerConfig],
+    ) -> None:
+        """
+        Args:
+            shared: of the configuration.
+            config: what the repository serves.
+            reread: reads the configuration again, in a thread; raises `ConfigError`.
+        """
+        self._repository = repository
+        self._shared = shared
+        self._config = config
+        self._reread = reread
+        self._digest = ""
+        #: Of the last reading; those of the first were told when the server started.
+        self._findings: tuple[Finding, ...] | None = None
+        self._lock = asyncio.Lock()
+        self._reloads: set[asyncio.Task[bool]] = set()
+        self._finishing: set[asyncio.Task[None]] = set()
+        repository.reloads_by = self.reload
+
+    async def watch(self, seconds: float) -> None:
+        """Look again and again, with so much time between; never returns. Where looking takes long,
+        as with thousands of graphs, there is more time between.
+
+        What takes long to load does not hold up what changes meanwhile.
+        """
+        told = ""
+        took = 0.0
+        while True:
+            await asyncio.sleep(max(seconds, took * _REST))
+            began = time.monotonic()
+            try:
+                await self.look()
+                told = ""
+            except (FilesNotAnsweringError, DescriptorsExhaustedError) as error:
+                if str(error) != told:
+                    _log.error("changed files are not seen: %s", error)
+                told = str(error)
+            except Exception:
+                _log.exception("looking for changed files failed; it is done again")
+            took = time.monotonic() - began
+
+    async def step(self) -> bool:
+        """Look once, and take what has changed; was there anything? Returns when it is loaded."""
+        touched = await self.look()
+        await self._finished()
+        return bool(touched)
+
+    async def reload(self) -> bool:
+        """`step`, which tries again what could not be loaded, too. Whoever leaves does not end it.
+
+        Raises:
+            ReloadError: the configuration cannot be used, or something in it cannot be loaded.
+        """
+        task = asyncio.create_task(self._reload(), name="reload")
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End reloads that are under way."""
+        tasks = [*self._reloads, *self._finishing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _reload(self) -> bool:
+        touched = await self.look(retries=True)
+        await self._finished()
+        if self._repository.problem:
+            raise ReloadError(f"Reloading config file failed: {self._repository.problem}")
+        failed = {
+            slot.name: failure.reason
+            for slot in self._repository.slots()
+            if (failure := slot.rejected or slot.servable).state is ServableState.FAILED
+        }
+        if failed:
+            reloaded = [name for name in touched if name not in failed]
+            raise ReloadError(_told(reloaded, failed), reloaded, failed)
+        return bool(touched)
+
+    async def look(self, *, retries: bool = False) -> Sequence[str]:
+        """Look once, and begin to take what has changed; the names of all that is touched.
+
+        Args:
+            retries: what could not be loaded is tried again, changed or not.
+        """
+        async with self._lock:
+            self._take(await in_file_thread(_CONFIG_FILES, self._read, self._config, self._digest))
+            changed = set(await in_file_thread("the files of graphs and models", self._outdated))
+            paths = self._config.python_path
+            if await in_file_thread("the files of python_path", self._shared.is_outdated, paths):
+                await asyncio.to_thread(self._shared.import_again, paths)
+                self._repository.registry = self._shared.registry
+                self._repository.shared = self._shared.paths
+                changed.update(entry.name for entry in self._config.graphs)
+            if retries:
+                changed.update(
+                    slot.name
+                    for slot in self._repository.slots()
+                    if slot.rejected is not None or slot.servable.state is ServableState.FAILED
+                )
+            entries: list[Entry] = [*self._config.graphs, *self._config.models]
+            names, work = await self._repository.update(entries, changed)
+            finishing = asyncio.create_task(_finish(names, work), name="finish reload")
+            self._finishing.add(finishing)
+            finishing.add_done_callback(self._finishing.discard)
+            return names
+
+    async def _finished(self) -> None:
+        """All that has been begun is loaded, or has failed."""
+        if self._finishing:
+            await asyncio.wait(self._finishing)
+
+    # In a thread ----------------------------------------------------------------------------------
+
+    def _read(self, config: ServerConfig, known: str) -> _Reading | None:
+        """The configuration as it is now; None where no file of it has changed."""
+        digest = _deciding(config).digest()
+        if digest == known:
+            return None
+        # The digest comes first: a change meanwhile is seen by the next look.
+        try:
+            return _Reading(digest, self._reread())
+        except ConfigError as error:
+            return _Reading(digest, None, error.findings)
+
+    def _outdated(self) -> list[str]:
+        return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
+
+    # What was read --------------------------------------------------------------------------------
+
+    def _take(self, reading: _Reading | None) -> None:
+        if reading is None:
+            return
+        self._digest = reading.digest
+        config = reading.config
+        if config is None:
+            self._refuse(reading.findings)
+            return
+        if any(finding.severity == "error" for finding in config.findings):
+            self._refuse(config.findings)
+            return
+        if self._findings is not None:
+            known = set(self._findings)
+            for finding in config.findings:
+                if finding not in known:
+                    _log.warning("%s", finding.to_text())
+        self._findings = config.findings
+        if self._repository.problem:
+            _log.info("the configuration can be used again")
+            self._repository.problem = ""
+        if _deciding(config) != _deciding(self._config):
+            self._digest = ""  # other files decide now; they are read once more
+        self._config = config
+
+    def _refuse(self, findings: Collection[Finding]) -> None:
+        texts = [finding.to_text() for finding in findings if finding.severity == "error"]
+        told = "; ".join(texts[:_TOLD])
+        problem = clean(without_directories(told, str(self._config.path.absolute().parent)))
+        if problem != self._repository.problem:
+            self._repository.problem = problem
+            _log.error("the changed configuration is not in use:\n%s", "\n".join(texts))
+
+
+def _told(reloaded: Sequence[str], failed: Mapping[str, str]) -> str:
+    """How a reload went of which something failed."""
+    if reloaded:
+        begin = f"Reloading config file took effect in part: reloaded {_some(reloaded)}; failed: "
+    else:
+        begin = "Reloading config file failed: "
+    return begin + _some([f"{name}: {reason}" for name, reason in failed.items()], "; ")
+
+
+def _some(texts: Sequence[str], separator: str = ", ") -> str:
+    more = [f"and {len(texts) - _TOLD} more"] if len(texts) > _TOLD else []
+    return separator.join([*texts[:_TOLD], *more])
+
+
+async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> None:
+    if work:
+        await asyncio.wait(work)
+    if names:
+        _log.info("reloaded: %s", _some(names))
+
+
+def _deciding(config: ServerConfig) -> WatchedFiles:
+    """The files whose content says what is served: which graphs there are, and which models."""
+    files = [config.path]
+    for graph in config.graphs:
+        files += (graph.subconfig_path, graph.graph_path)
+    files += (model.base_path / GRAPH_FILE for model in config.models)
+    return WatchedFiles(tuple(files))

@@ -1,0 +1,283 @@
+"""`ServedEntry`: a name of the configuration and what answers under it, replacements included."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+from calculators.file_threads import in_file_thread
+from graph_runtime import UnavailableError
+from servers.config import GraphEntry, ModelEntry
+from servers.contract.servable_states import ServableState
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.models.model_definition import ModelDefinition
+from servers.serving.request_limit import RequestLimit
+from servers.serving.servable import Servable
+from servers.serving.servable_status import unavailable_error
+
+Entry: TypeAlias = GraphEntry | ModelEntry
+
+_log: Final = logging.getLogger(__name__)
+
+#: How long a request waits for what it has to load; the loading goes on behind it.
+LOAD_WAIT_SECONDS: Final = 300.0
+#: After a failure, how long requests are told why instead of trying it again.
+RETRY_SECONDS: Final = 10.0
+
+
+class ServedEntry:
+    """Belongs to one event loop. One job at a time loads, replaces or unloads what is in it.
+
+    Attributes:
+        entry: what the configuration says now.
+        servable: what answers; what it was made from may be older than `entry`.
+        rejected: what should have replaced it, and could not be loaded; None without such.
+    """
+
+    def __init__(
+        self, entry: Entry, make: Callable[[Entry], Servable], settings: GraphSettings
+    ) -> None:
+        self.entry = entry
+        self.servable = make(entry)
+        self.rejected: Servable | None = None
+        self._make = make
+        self._settings = settings
+        self._job: asyncio.Task[None] | None = None
+        self._is_replacing = False
+        self._refreshing: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._waiting = RequestLimit(entry.name, settings.request_limit)
+        self._failed_at = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def is_busy(self) -> bool:
+        """Is it being loaded, replaced, or unloaded for being idle?"""
+        return self._job is not None
+
+    @property
+    def leaving(self) -> int:
+        """How many that were replaced still have requests."""
+        return len(self._leaving)
+
+    @property
+    def loads_on_demand(self) -> bool:
+        """May a request find it unloaded, and load it?"""
+        return self.entry.residence.is_on_demand or self._idle_limit > 0
+
+    @property
+    def _idle_limit(self) -> float:
+        return self.entry.residence.idle_limit(self._settings.idle_unload_seconds)
+
+    def note(self) -> str:
+        """What is to be known beside the state of `servable`."""
+        if self._is_replacing and self.servable.state is ServableState.AVAILABLE:
+            return "a changed version is being loaded; the previous one answers meanwhile"
+        if self.rejected is not None:
+            return (
+                f"the changed version could not be loaded, so the previous one answers: "
+                f"{self.rejected.reason}"
+            )
+        return ""
+
+    # Loading --------------------------------------------------------------------------------------
+
+    def begin(self) -> asyncio.Task[None]:
+        """At the start: load it, or leave that to the first request."""
+        if self.entry.residence.is_on_demand:
+            self.servable.defer()
+            return self._begin(self.servable.prepare(), "look at")
+        return self.begin_loading()
+
+    def begin_loading(self) -> asyncio.Task[None]:
+        """Load it; the job that is under way, if there is one."""
+        return self._job or self._begin(self._load(), "load")
+
+    async def ensure_loaded(self) -> Servable:
+        """What answers. If a request is to load it, wait for that.
+
+        Raises:
+            UnavailableError: it does not answer, and why; or it still loads.
+            RequestError: too many wait for it already (RESOURCE_EXHAUSTED).
+        """
+        if self.servable.state is ServableState.AVAILABLE:
+            return self.servable
+        if not self.loads_on_demand and not self._is_replacing:
+            raise self.unavailable()
+        with self._waiting:
+            return await self._woken()
+
+    async def _woken(self) -> Servable:
+        deadline = time.monotonic() + LOAD_WAIT_SECONDS
+        while self.servable.state is not ServableState.AVAILABLE:
+            if self._job is None and not self._may_load():
+                raise self.unavailable()
+            left = deadline - time.monotonic()
+            # Whoever leaves does not end it for others.
+            done, _ = await asyncio.wait({self.begin_loading()}, timeout=max(left, 0))
+            if not done:
+                raise UnavailableError(
+                    f'The model "{self.name}" is still loading, after {LOAD_WAIT_SECONDS:g} s; try '
+                    f"again later"
+                )
+            if done.pop().cancelled():
+                raise UnavailableError("The server is shutting down")
+        return self.servable
+
+    def _may_load(self) -> bool:
+        state = self.servable.state
+        if state is ServableState.FAILED:
+            return time.monotonic() - self._failed_at >= RETRY_SECONDS
+        return state is ServableState.ON_DEMAND
+
+    def unavailable(self) -> UnavailableError:
+        """Why it does not answer."""
+        servable = self.servable
+        return unavailable_error(f'The model "{self.name}"', servable.state, servable.reason)
+
+    async def _load(self) -> None:
+        await self.servable.load()
+        if self.servable.state is ServableState.FAILED:
+            self._failed_at = time.monotonic()
+
+    # Replacing ------------------------------------------------------------------------------------
+
+    def is_outdated(self) -> bool:
+        """Would `begin_refreshing` bring anything new? Reads files: for a thread."""
+        if self.is_busy or self._refreshing:
+            return False
+        return (self.rejected or self.servable).is_outdated()
+
+    def begin_refreshing(self, entry: Entry) -> asyncio.Task[None]:
+        """Serve what the entry and its files are now; the old one answers until the new one does.
+
+        What fails is logged and kept as `rejected`, and the old one stays, if it answers. Comes
+        after the job that is under way.
+        """
+        self.entry = entry
+        task = asyncio.create_task(self._refresh_next(), name=f"refresh {self.name}")
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)
+        return task
+
+    async def _refresh_next(self) -> None:
+        while self._job is not None:
+            await asyncio.wait({self._job})
+        await asyncio.wait({self._begin(self._refresh(self.entry), "reload")})
+
+    async def _refresh(self, entry: Entry) -> None:
+        old = self.servable
+        is_same = old.entry == entry
+        if is_same and isinstance(old, ModelDefinition):
+            await self._load()  # it keeps the versions that are loaded
+            return
+        if is_same and self.rejected is not None and not await self._is_outdated(old):
+            await self._drop_rejected()  # the change was taken back
+            return
+        new = self._make(entry)
+        await new.prepare()
+        if old.state is not ServableState.AVAILABLE:
+            await self._drop_rejected()
+            await self._take_over(old, new, is_same=is_same)
+            return
+        _log.info("%s: it has changed", self.name)
+        self._is_replacing = True
+        try:
+            if entry.residence.unloads_first:
+                await self._drop_rejected()
+                self.servable = new
+                new.defer()
+                self._let_go(old)
+                await asyncio.wait(self._leaving)
+                await self._load()
+                return
+            await new.load()
+        finally:
+            self._is_replacing = False
+        await self._drop_rejected()
+        if new.state is ServableState.AVAILABLE:
+            self.servable = new
+            self._let_go(old)
+        else:
+            self.rejected = new
+            _log.warning("%s: the previous version of it goes on answering", self.name)
+
+    async def _is_outdated(self, servable: Servable) -> bool:
+        return await in_file_thread(f'the files of "{self.name}"', servable.is_outdated)
+
+    async def _take_over(self, old: Servable, new: Servable, *, is_same: bool) -> None:
+        """Where the old one does not answer; whether the new one is loaded goes by why."""
+        was = old.state
+        self.servable = new
+        self._let_go(old)
+        if is_same and was in (ServableState.UNLOADING, ServableState.END):
+            await new.retire()  # a client has unloaded it, and only its modules have changed
+        elif self.entry.residence.is_on_demand or (
+            was is ServableState.ON_DEMAND and self.loads_on_demand
+        ):
+            new.defer()
+        else:
+            await self._load()
+
+    async def _drop_rejected(self) -> None:
+        rejected, self.rejected = self.rejected, None
+        if rejected is not None:
+            await rejected.retire()
+
+    def _let_go(self, old: Servable) -> None:
+        """Retire what has been replaced when its last request is over; nobody need wait for it."""
+        leaving = asyncio.create_task(old.retire(), name=f"retire {self.name}")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    def update_residence(self, entry: Entry) -> asyncio.Task[None] | None:
+        """Take an equal entry, which may say something else about when it is loaded."""
+        self.entry = entry
+        if self.servable.state is ServableState.ON_DEMAND and not self.loads_on_demand:
+            return self.begin_loading()
+        return None
+
+    # Unloading ------------------------------------------------------------------------------------
+
+    def unload_if_idle(self) -> None:
+        """Unload it if nobody has asked it for longer than its limit."""
+        limit = self._idle_limit
+        if (
+            limit > 0
+            and not self.is_busy
+            and self.servable.state is ServableState.AVAILABLE
+            and not self.servable.users.count
+            and self.servable.users.idle_seconds() >= limit
+        ):
+            _log.info("%s: idle for %g s: unloading", self.name, limit)
+            self._job = self._begin(self._unload_idle(), "unload")
+
+    async def _unload_idle(self) -> None:
+        await self._drop_rejected()
+        self._let_go(self.servable)
+        await asyncio.wait(self._leaving)
+        self.servable.defer()
+
+    async def close(self) -> None:
+        """End what is being done, and retire all, which waits for requests in flight."""
+        for task in (*self._refreshing, *filter(None, [self._job])):
+            task.cancel()
+            await asyncio.wait({task})
+        await self._drop_rejected()
+        await asyncio.gather(self.servable.retire(), *self._leaving)
+
+    def _begin(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        self._job = asyncio.create_task(work, name=f"{what} {self.name}")
+        self._job.add_done_callback(self._end_job)
+        return self._job
+
+    def _end_job(self, job: asyncio.Task[None]) -> None:
+        self._job = None
+        if not job.cancelled() and job.exception() is not None:
+            _log.error("%s: %s failed", self.name, job.get_name(), exc_info=job.exception())

@@ -1,9 +1,0 @@
-"""Requests as OpenTelemetry's spans, sent to a collector. Needs the extra ``otel``.
-
-Nothing of OpenTelemetry is imported before `start_traces`.
-"""
-
-from servers.tracing.settings import TracingSettings
-from servers.tracing.start import RunningTraces, TracingError, start_traces
-
-__all__ = ["RunningTraces", "TracingError", "TracingSettings", "start_traces"]

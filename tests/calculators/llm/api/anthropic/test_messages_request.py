@@ -1,0 +1,372 @@
+"""What a body to ``/messages`` means, and what it is refused for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from calculators.llm.api.anthropic.messages_request import (
+    MessagesRequest,
+    count_tokens_response,
+    parse_count_tokens_request,
+    parse_messages_request,
+)
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.http_payload import RequestError
+
+SEES = RequestLimits(max_images=2)
+USER = {"role": "user", "content": "hi"}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+TOOL = {"name": "f", "description": "does f", "input_schema": SCHEMA}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
+
+
+def parsed(limits: RequestLimits = SEES, **members: Any) -> MessagesRequest:
+    body = {"model": "m", "max_tokens": 9, "messages": [USER], **members}
+    return parse_messages_request(body, limits, ModelDefaults())
+
+
+def conversation(*turns: dict[str, Any], **members: Any) -> list[dict[str, Any]]:
+    return parsed(messages=list(turns), **members).messages
+
+
+def refused(**members: Any) -> RequestError:
+    with pytest.raises(RequestError) as raised:
+        parsed(**members)
+    return raised.value
+
+
+def turn(role: str, *blocks: Any) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+@pytest.mark.parametrize(
+    ("system", "content"),
+    [
+        ("Be short.", "Be short."),
+        ([text("Be short.")], "Be short."),
+        (
+            [{**text("Be short."), "cache_control": {"type": "ephemeral"}}, text("And kind.")],
+            [text("Be short."), text("And kind.")],
+        ),
+    ],
+)
+def test_the_system_comes_first(system: Any, content: Any) -> None:
+    assert conversation(USER, system=system) == [{"role": "system", "content": content}, USER]
+
+
+@pytest.mark.parametrize("system", [None, "", []])
+def test_no_system_is_no_message(system: Any) -> None:
+    assert conversation(USER, system=system) == [USER]
+
+
+def test_images_become_parts() -> None:
+    linked = {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}
+    [message] = conversation(turn("user", text("look"), IMAGE, linked))
+    assert message["content"] == [
+        text("look"),
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+        {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
+    ]
+
+
+def test_thoughts_text_and_calls_are_one_message() -> None:
+    assistant = turn(
+        "assistant",
+        {"type": "thinking", "thinking": "hm", "signature": ""},
+        {"type": "redacted_thinking", "data": "xyz"},
+        text("Let me see."),
+        {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": "é"}},
+        {"type": "tool_use", "id": "t2", "name": "g", "input": {}},
+    )
+    [_, message, *_] = conversation(USER, assistant, USER)
+    assert message == {
+        "role": "assistant",
+        "content": "Let me see.",
+        "reasoning_content": "hm",
+        "tool_calls": [
+            {"id": "t1", "type": "function", "function": {"name": "f", "arguments": '{"a": "é"}'}},
+            {"id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+        ],
+    }
+
+
+def test_results_are_messages_of_their_own_and_what_follows_is_the_users() -> None:
+    results = turn(
+        "user",
+        {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"},
+        {"type": "tool_result", "tool_use_id": "t2", "content": [text("a"), IMAGE]},
+        {"type": "tool_result", "tool_use_id": "t3"},
+        text("go on"),
+    )
+    assert conversation(results) == [
+        {"role": "tool", "tool_call_id": "t1", "content": "sunny"},
+        {
+            "role": "tool",
+            "tool_call_id": "t2",
+            "content": [
+                text("a"),
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "t3", "content": ""},
+        {"role": "user", "content": "go on"},
+    ]
+
+
+def test_a_result_that_is_an_error_says_so() -> None:
+    failed = {"type": "tool_result", "tool_use_id": "t", "content": "no file", "is_error": True}
+    [message] = conversation(turn("user", failed))
+    assert message["content"] == [text("Error:"), text("no file")]
+
+
+def test_an_empty_answer_in_the_history_stays() -> None:
+    [_, assistant, _] = conversation(USER, turn("assistant"), USER)
+    assert assistant == {"role": "assistant", "content": ""}
+
+
+def test_a_message_of_the_system_may_stand_between_others() -> None:
+    between = {"role": "system", "content": [text("be quick")]}
+    assert conversation(USER, between, USER)[1] == {"role": "system", "content": "be quick"}
+
+
+def test_tools_are_as_templates_know_them() -> None:
+    request = parsed(tools=[{**TOOL, "type": "custom", "cache_control": {"type": "ephemeral"}}])
+    assert request.tools.items == [
+        {
+            "type": "function",
+            "function": {"name": "f", "description": "does f", "parameters": SCHEMA},
+        }
+    ]
+    assert request.tools.choice == "auto"
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind", "left"),
+    [
+        (None, "auto", ["f", "g"]),
+        ({"type": "auto"}, "auto", ["f", "g"]),
+        ({"type": "any"}, "required", ["f", "g"]),
+        ({"type": "tool", "name": "g"}, "named", ["g"]),
+        ({"type": "none"}, "none", []),
+    ],
+)
+def test_the_choice(choice: Any, kind: str, left: list[str]) -> None:
+    request = parsed(tools=[TOOL, {**TOOL, "name": "g"}], tool_choice=choice)
+    assert request.tools.choice == kind
+    assert [tool["function"]["name"] for tool in request.tools.items] == left
+    assert request.parallel_tool_calls
+
+
+def test_parallel_calls_can_be_forbidden() -> None:
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    assert not parsed(tools=[TOOL], tool_choice=choice).parallel_tool_calls
+
+
+@pytest.mark.parametrize(
+    ("thinking", "values"),
+    [
+        (None, {}),
+        ({"type": "enabled", "budget_tokens": 2048}, {"enable_thinking": True}),
+        ({"type": "adaptive"}, {"enable_thinking": True}),
+        ({"type": "disabled"}, {"enable_thinking": False}),
+    ],
+)
+def test_thinking_reaches_the_template(thinking: Any, values: dict[str, Any]) -> None:
+    assert parsed(thinking=thinking).template.values == values
+
+
+def test_the_effort_reaches_the_template_and_its_own_arguments_win() -> None:
+    request = parsed(
+        thinking={"type": "enabled", "budget_tokens": 2048},
+        output_config={"effort": "low"},
+        chat_template_kwargs={"enable_thinking": False},
+    )
+    assert request.template.values == {"enable_thinking": False, "reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize("member", ["output_config", "output_format"])
+def test_a_format_binds_the_answer(member: str) -> None:
+    form = {"type": "json_schema", "schema": SCHEMA}
+    members: dict[str, Any] = {member: {"format": form} if member == "output_config" else form}
+    assert parsed(**members).structured is not None
+    assert parsed().structured is None
+
+
+def test_sampling() -> None:
+    settings = parsed(
+        temperature=0.5, top_p=0.9, top_k=7, stop_sequences=["a", "b"], seed=3
+    ).settings
+    assert (settings.temperature, settings.top_p, settings.top_k) == (0.5, 0.9, 7)
+    assert (settings.stop_strings, settings.rng_seed) == (("a", "b"), 3)
+    assert settings.max_new_tokens == 9
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"metadata": {"user_id": "u"}},
+        {"service_tier": "auto"},
+        {"context_management": {"edits": []}},
+        {"mcp_servers": []},
+        {"thread": None},
+        {"stop_sequences": []},
+    ],
+)
+def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
+    assert parsed(**members).settings.stop_strings == ()
+
+
+@pytest.mark.parametrize(
+    ("members", "param", "words"),
+    [
+        ({"model": None}, "model", "Missing"),
+        ({"max_tokens": None}, "max_tokens", "Missing"),
+        ({"max_tokens": 0}, "max_tokens", "minimum 1"),
+        ({"n": 2}, "n", "one answer"),
+        ({"stop_sequences": [1]}, "stop_sequences[0]", "a string"),
+        ({"mcp_servers": [{}]}, "mcp_servers", "tools"),
+        ({"thread": {"type": "create"}}, "thread", "send all messages"),
+        ({"thread": {"type": "continue", "previous_message_id": "x"}}, "thread", "stored"),
+        ({"compaction": {"type": "summarize"}}, "compaction", "not supported"),
+        ({"container": "container_1"}, "container", "not supported"),
+        ({"system": 1}, "system", "array of blocks"),
+        ({"system": [IMAGE]}, "system[0].type", "image"),
+        ({"messages": None}, "messages", "Missing"),
+        ({"output_config": {"format": {}}}, "output_config.format.type", "Missing"),
+        ({"output_format": {}}, "output_format.type", "Missing"),
+        ({"messages": []}, "messages", "at least one"),
+        ({"messages": [{"role": "system", "content": ""}]}, "messages", "nothing is said"),
+        ({"messages": [1]}, "messages[0]", "an object"),
+        ({"messages": [{"content": "x"}]}, "messages[0].role", "Missing"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role", "assistant"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "Missing"),
+        ({"messages": [{"role": "user", "content": 4}]}, "messages[0].content", "array of blocks"),
+        ({"messages": [turn("user")]}, "messages[0].content", "at least one"),
+        ({"messages": [turn("user", "x")]}, "messages[0].content[0]", "an object"),
+        ({"messages": [turn("user", {})]}, "messages[0].content[0].type", "Missing"),
+        (
+            {"messages": [turn("user", {"type": "text"})]},
+            "messages[0].content[0].text",
+            "Missing",
+        ),
+        (
+            {"messages": [turn("user", {"type": "document", "source": {}})]},
+            "messages[0].content[0].type",
+            "document",
+        ),
+        (
+            {"messages": [turn("user", {"type": "image", "source": {"type": "file"}})]},
+            "messages[0].content[0].source.type",
+            "base64",
+        ),
+        (
+            {"messages": [turn("user", IMAGE, IMAGE, IMAGE)]},
+            "messages[0].content[2]",
+            "2 images",
+        ),
+        (
+            {"messages": [turn("user", {"type": "tool_result", "content": "x"})]},
+            "messages[0].content[0].tool_use_id",
+            "Missing",
+        ),
+        (
+            {
+                "messages": [
+                    turn(
+                        "user",
+                        {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "x"}]},
+                    )
+                ]
+            },
+            "messages[0].content[0].content[0].type",
+            "image",
+        ),
+        (
+            {
+                "messages": [
+                    USER,
+                    turn("assistant", {"type": "server_tool_use", "id": "s", "name": "web"}),
+                ]
+            },
+            "messages[1].content[0].type",
+            "server_tool_use",
+        ),
+        (
+            {
+                "messages": [
+                    USER,
+                    turn("assistant", {"type": "tool_use", "id": "t", "name": "f", "input": "{}"}),
+                ]
+            },
+            "messages[1].content[0].input",
+            "an object",
+        ),
+        (
+            {"messages": [USER, {"role": "assistant", "content": "The answer is ("}]},
+            "messages",
+            "go on from there",
+        ),
+        ({"tools": [1]}, "tools[0]", "an object"),
+        ({"tools": [{"type": "web_search_20250305", "name": "w"}]}, "tools[0].type", "web_search"),
+        ({"tools": [TOOL, {"type": "bash_20250124", "name": "bash"}]}, "tools[1].type", "bash_"),
+        ({"tools": [{"input_schema": SCHEMA}]}, "tools[0].name", "Missing"),
+        ({"tools": [{"name": "f"}]}, "tools[0].input_schema", "Missing"),
+        ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name", "letters"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice", "an object"),
+        ({"tools": [TOOL], "tool_choice": {"type": "all"}}, "tool_choice.type", '"any"'),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name", "Missing"),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice", "none"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice", "needs tools"),
+        (
+            {"tools": [{**TOOL, "input_schema": {"title": "x" * 70_000}}]},
+            "tools[0].input_schema",
+            "maximum 65536",
+        ),
+        ({"tools": [TOOL, TOOL]}, "tools[1].name", "already"),
+        ({"thinking": {"type": "deep"}}, "thinking.type", '"adaptive"'),
+        ({"thinking": {"budget_tokens": 5000}}, "thinking.type", "null"),
+        ({"output_config": {"effort": "huge"}}, "output_config.effort", '"max"'),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(
+    members: dict[str, Any], param: str, words: str
+) -> None:
+    error = refused(**members)
+    assert error.param is not None
+    assert error.param.startswith(param)
+    assert words in str(error)
+
+
+def test_a_model_without_eyes_reads_no_images() -> None:
+    with pytest.raises(RequestError, match="does not read images"):
+        parsed(RequestLimits(), messages=[turn("user", IMAGE)])
+
+
+def test_to_count_the_tokens_no_length_is_needed() -> None:
+    body = {
+        "model": "m",
+        "messages": [USER],
+        "system": "s",
+        "tools": [TOOL],
+        "thinking": {"type": "disabled"},
+    }
+    request = parse_count_tokens_request(body, SEES)
+    assert request.model == "m"
+    assert request.messages == [{"role": "system", "content": "s"}, USER]
+    assert request.tools.items[0]["function"]["name"] == "f"
+    assert request.template.values == {"enable_thinking": False}
+    assert json.loads(count_tokens_response(12)) == {"input_tokens": 12}
+
+
+def test_what_is_wrong_when_counting_is_named_too() -> None:
+    with pytest.raises(RequestError) as raised:
+        parse_count_tokens_request({"model": "m", "messages": [{"role": "user"}]}, SEES)
+    assert raised.value.param == "messages[0].content"

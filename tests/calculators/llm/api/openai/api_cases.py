@@ -1,0 +1,98 @@
+"""OpenVINO Model Server's cases of requests, and where graphrt answers otherwise on purpose.
+
+The file lies beside the checkout. The rules at the end of the README beside it say which
+differences there may be.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, Final
+
+from tests.checkout import SHARED_CASES
+
+CASES: Final = SHARED_CASES
+
+_VLM: Final = "that the model reads images, and so answers no completions, is the calculator's"
+_LENGTH: Final = "decided once the prompt's tokens are counted"
+_STOP: Final = "the stop string stays out of streamed text, so false is nothing to refuse"
+_CANCELLED: Final = "a client that has gone is the calculator's business"
+_NULL: Final = "null is absent"
+_INCLUSIVE: Final = "the limit may be reached"
+_N: Final = "n needs no best_of"
+_MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built yet"
+#: What OpenVINO Model Server does differently, by the part of the id that its cases share; those
+#: that are named "derived:" are one case each. Accepted there is refused here, or the reverse.
+EXCEPTIONS: Final = {
+    "unaryCompletionsJson/vlm": _VLM,
+    "ParsingResponsesMaxTokensIsIgnored": "a limit that is none is an error",
+    "endpoint:/v3/completions:OMNI": _VLM,
+    "VlmInjectionGuardRejected": "the guard stands where images are decoded",
+    "unaryStructuredOutputBadSchema": "what is no schema is refused, not dropped silently",
+    "ExceedsMaxModelLength": _LENGTH,
+    "EqualToMaxModelLength": _LENGTH,
+    "IncludeStopStrInOutputFalse": _STOP,
+    "include_stop_str_in_output cannot be set to false": _STOP,
+    "ClientDisconnectedImmediately": _CANCELLED,
+    "MessagesWithOnlyRole": "a hostile case of its own: content must be there, if only as null",
+    "ChoiceNotInProvidedList": "a tool that is not there is an error, not an empty list",
+    "parseChatTemplateKwargsInvalidArray": "refused at once; there, later in the same request",
+    "ParsingAudioVoiceAndFormatWav": _MODEL_SIDE,
+    "ParsingInputAudioContentPartInChatCompletions": _MODEL_SIDE,
+    "derived:chat/completions:stream_options.include_usage is not a boolean#2": _NULL,
+    "derived:completions:stream_options.include_usage is not a boolean#2": _NULL,
+    "derived:http:stream field is not a boolean#4": _NULL,
+    "derived:http:stream field is not a boolean#6": _NULL,
+    "derived:responses:stream_options is not supported in Responses API.#2": _NULL,
+    "derived:responses:best_of exceeds limit provided in graph config: 20": _INCLUSIVE,
+    "ParsingResponsesNUnaryIsAccepted": "a response is one answer: a second has no place in it",
+    "ParsingModalitiesWorksForResponsesEndpoint": _MODEL_SIDE,
+    "derived:completions:n value cannot be greater than best_of": _N,
+    "derived:chat/completions:n value cannot be greater than best_of#2": _N,
+    "derived:chat/completions:max_tokens exceeds limit provided in graph config: 10": _INCLUSIVE,
+    "logprobs are not supported in streaming mode": "they can be streamed",
+    "derived:completions:prompt is not a string": "several prompts are answered",
+}
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    """The cases of a file; none when it is not there."""
+    path = CASES / name
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def load_api_cases() -> list[dict[str, Any]]:
+    """The cases of requests, with long texts written out."""
+    return [_expanded(case) for case in load("api.jsonl")]
+
+
+def exception_of(case: dict[str, Any]) -> str | None:
+    """Why a case does not count, if it does not."""
+    name = case["id"]
+    for part, reason in EXCEPTIONS.items():
+        if name == part or (part in name and not part.startswith("derived:")):
+            return reason
+    return None
+
+
+def is_refused(case: dict[str, Any]) -> bool:
+    """Does OpenVINO Model Server refuse the request?"""
+    expect = case["expect"]
+    for name in ("parse_ok", "ok"):
+        if name in expect:
+            return not expect[name]
+    return int(expect.get("http_status", 200)) >= 400
+
+
+def _expanded(case: dict[str, Any]) -> dict[str, Any]:
+    case = copy.deepcopy(case)
+    for each in case.get("body_expand", ()):
+        *way, last = each["path"]
+        here = case["body"]
+        for step in way:
+            here = here[step]
+        here[last] = each["repeat"] * each["times"]
+    return case

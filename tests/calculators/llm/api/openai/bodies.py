@@ -1,0 +1,66 @@
+"""Small request bodies, and short ways to parse them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
+from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.http_payload import RequestError
+
+LIMITS = RequestLimits()
+DEFAULTS = ModelDefaults()
+
+
+def chat_body(**members: Any) -> dict[str, Any]:
+    """A chat request that is right, but for ``members``."""
+    return {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
+
+
+def completion_body(**members: Any) -> dict[str, Any]:
+    """A completion request that is right, but for ``members``."""
+    return {"model": "m", "prompt": "hi", **members}
+
+
+def chat(
+    limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
+) -> ChatRequest:
+    """Parse a chat request."""
+    return parse_chat_request(chat_body(**members), limits, defaults)
+
+
+def completion(
+    limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
+) -> CompletionRequest:
+    """Parse a completion request."""
+    return parse_completion_request(completion_body(**members), limits, defaults)
+
+
+def settings(
+    limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
+) -> GenerationSettings:
+    """What the engine gets for a chat request."""
+    return chat(limits, defaults, **members).settings
+
+
+def refusal(
+    limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
+) -> RequestError:
+    """The error that a chat request is refused with."""
+    with pytest.raises(RequestError) as raised:
+        chat(limits, defaults, **members)
+    return raised.value
+
+
+def completion_refusal(
+    limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
+) -> RequestError:
+    """The error that a completion request is refused with."""
+    with pytest.raises(RequestError) as raised:
+        completion(limits, defaults, **members)
+    return raised.value

@@ -1,0 +1,313 @@
+"""The bodies and events of answers, read as a client reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from calculators.llm.answers.finish_reason import FinishReason, finish_reason
+from calculators.llm.answers.response import (
+    DONE,
+    AnswerChoice,
+    ResponseHead,
+    Verbose,
+    new_response_id,
+)
+from calculators.llm.answers.token_logprob import TokenLogprob
+from calculators.llm.answers.usage import Usage
+from calculators.llm.api.openai.chat_writer import ChatAnswerWriter
+from calculators.llm.api.openai.completion_writer import CompletionAnswerWriter
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+
+HEAD = ResponseHead("chatcmpl-1", 'a "model"', 123)
+USAGE = Usage(3, 4)
+TRICKY = 'quote " backslash \\ line\nend\r tab\t nul\0 \x1c \x85 \u2028 \u2029 é 漢 😀 \x7f'
+
+
+def event(text: str) -> dict[str, Any]:
+    """The JSON of one server-sent event."""
+    assert text.startswith("data: ")
+    assert text.endswith("\n\n")
+    data = text.removeprefix("data: ").removesuffix("\n\n")
+    # Clients split streams with str.splitlines, which knows more line ends than SSE does.
+    assert len(data.splitlines()) == 1
+    data.encode()
+    value = json.loads(data)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_a_chat_answer() -> None:
+    choices = [
+        AnswerChoice([Content("Hello")]),
+        AnswerChoice([], FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
+    ]
+    assert json.loads(ChatAnswerWriter(HEAD).whole(choices, USAGE)) == {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 123,
+        "model": 'a "model"',
+        "system_fingerprint": None,
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": "Hello",
+                    "refusal": None,
+                    "tool_calls": [],
+                },
+                "logprobs": None,
+                "finish_reason": "stop",
+            },
+            {
+                "index": 1,
+                "message": {"role": "assistant", "content": "", "refusal": None, "tool_calls": []},
+                "logprobs": {
+                    "content": [{"token": "H", "logprob": -0.5, "bytes": [72], "top_logprobs": []}],
+                    "refusal": None,
+                },
+                "finish_reason": "length",
+            },
+        ],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+    }
+
+
+def test_a_completion_answer() -> None:
+    head = ResponseHead("cmpl-1", "m", 123, "fp")
+    choices = [AnswerChoice([Content("Hello")])]
+    assert json.loads(CompletionAnswerWriter(head).whole(choices, Usage(3, 4, 2))) == {
+        "id": "cmpl-1",
+        "object": "text_completion",
+        "created": 123,
+        "model": "m",
+        "system_fingerprint": "fp",
+        "choices": [{"index": 0, "text": "Hello", "logprobs": None, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 4,
+            "total_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 2},
+        },
+    }
+
+
+def test_the_events_of_a_chat() -> None:
+    writer = ChatAnswerWriter(HEAD, n=2)
+    common = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 123,
+        "model": 'a "model"',
+        "system_fingerprint": None,
+    }
+
+    def chunk(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return {**common, "choices": [choice]}
+
+    assert event(writer.begin(0)) == chunk(0, {"role": "assistant", "content": ""})
+    assert event(writer.more(1, [Content("Hi")], None)) == chunk(1, {"content": "Hi"})
+    assert event(writer.finish(1, FinishReason.LENGTH)) == chunk(1, {}, "length")
+    assert writer.end(USAGE) == DONE
+    usage = ChatAnswerWriter(HEAD, include_usage=True).end(USAGE)
+    assert usage.endswith(DONE)
+    assert event(usage.removesuffix(DONE)) == {
+        **common,
+        "choices": [],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+    }
+    assert DONE == "data: [DONE]\n\n"
+
+
+def chunks(text: str) -> list[dict[str, Any]]:
+    """The one choice of each of several events."""
+    return [event(each + "\n\n")["choices"][0] for each in text.split("\n\n")[:-1]]
+
+
+def test_calls_and_reasoning_of_a_whole_chat() -> None:
+    call: list[OutputEvent] = [ToolCall("f", "a1b2c3d4e"), Arguments('{"x"'), Arguments(":1}")]
+    choice = AnswerChoice([Reasoning("hm"), *call], FinishReason.TOOL_CALLS)
+    (written,) = json.loads(ChatAnswerWriter(HEAD).whole([choice], USAGE))["choices"]
+    assert written["message"] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "hm",
+        "refusal": None,
+        "tool_calls": [
+            {
+                "id": "a1b2c3d4e",
+                "type": "function",
+                "function": {"name": "f", "arguments": '{"x":1}'},
+            }
+        ],
+    }
+    assert written["finish_reason"] == "tool_calls"
+
+
+def test_id_and_name_of_a_call_come_once_and_arguments_follow() -> None:
+    writer = ChatAnswerWriter(HEAD, n=2)
+    events: list[OutputEvent] = [
+        Reasoning("hm"),
+        ToolCall("f", "id1"),
+        Arguments('{"x"'),
+        Arguments(":1}"),
+        ToolCall("g", "id2"),
+        Arguments("{}"),
+    ]
+
+    def begun(index: int, name: str, call_id: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": ""}
+        call = {"index": index, "id": call_id, "type": "function", "function": function}
+        return {"tool_calls": [call]}
+
+    def more(index: int, text: str) -> dict[str, Any]:
+        return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+
+    assert [each["delta"] for each in chunks(writer.more(1, events, None))] == [
+        {"reasoning_content": "hm"},
+        begun(0, "f", "id1"),
+        more(0, '{"x"'),
+        more(0, ":1}"),
+        begun(1, "g", "id2"),
+        more(1, "{}"),
+    ]
+    # Every choice counts its own.
+    (first,) = chunks(writer.more(0, [ToolCall("f", "id3")], None))
+    assert first["delta"] == begun(0, "f", "id3")
+
+
+def test_log_probabilities_of_tokens_are_shown_once_and_also_where_they_made_no_text() -> None:
+    writer = ChatAnswerWriter(HEAD)
+    tokens = [TokenLogprob("a", b"a", -0.5)]
+    alone = chunks(writer.more(0, [], tokens))
+    both = chunks(writer.more(0, [ToolCall("f", "id"), Arguments("{")], tokens))
+    assert [bool(each["logprobs"]) for each in alone] == [True]
+    assert [bool(each["logprobs"]) for each in both] == [True, False]
+
+
+@pytest.mark.parametrize("include_usage", [False, True])
+def test_prompt_and_raw_text_stand_beside_the_answer_when_asked_for(include_usage: bool) -> None:
+    verbose = Verbose("<prompt>", "raw<|end|>")
+    shown = {"prompt": "<prompt>", "content": "raw<|end|>"}
+    chat = ChatAnswerWriter(HEAD, include_usage=include_usage, verbose=verbose)
+    text = CompletionAnswerWriter(HEAD, include_usage=include_usage, verbose=verbose)
+    for writer in (chat, text):
+        assert json.loads(writer.whole([AnswerChoice([Content("x")])], USAGE))["__verbose"] == shown
+        assert event(writer.finish(0, FinishReason.STOP))["__verbose"] == shown
+        assert "__verbose" not in event(writer.more(0, [Content("x")], None))
+
+
+def test_the_events_of_a_completion() -> None:
+    writer = CompletionAnswerWriter(HEAD, choices=2)
+    body = event(writer.more(1, [Content("Hi")], None))
+    assert body["object"] == "text_completion"
+    assert body["choices"] == [{"index": 1, "text": "Hi", "logprobs": None, "finish_reason": None}]
+    assert event(writer.finish(0, FinishReason.STOP))["choices"] == [
+        {"index": 0, "text": "", "logprobs": None, "finish_reason": "stop"}
+    ]
+    assert writer.end(USAGE) == DONE
+
+
+@pytest.mark.parametrize("include_usage", [False, True])
+def test_usage_is_null_in_every_event_of_a_stream_that_ends_with_it(include_usage: bool) -> None:
+    chat = ChatAnswerWriter(HEAD, include_usage=include_usage)
+    text = CompletionAnswerWriter(HEAD, include_usage=include_usage)
+    logprobs = [TokenLogprob("a", b"a", -1.0)]
+    for written in (
+        chat.begin(0),
+        chat.more(0, [Content("a")], None),
+        chat.more(0, [Content("a")], logprobs),
+        chat.finish(0, FinishReason.STOP),
+        text.more(0, [Content("a")], None),
+        text.more(0, [Content("a")], logprobs),
+        text.finish(0, FinishReason.STOP),
+    ):
+        body = event(written)
+        assert ("usage" in body) is include_usage
+        assert body.get("usage") is None
+
+
+def test_any_text_arrives_as_it_was() -> None:
+    for text in (TRICKY, *map(chr, range(0x100)), "\ud7ff\ue000\uffff"):
+        assert event(ChatAnswerWriter(HEAD).more(0, [Content(text)], None))["choices"][0][
+            "delta"
+        ] == {"content": text}
+        assert (
+            event(CompletionAnswerWriter(HEAD).more(0, [Content(text)], None))["choices"][0]["text"]
+            == text
+        )
+    whole = ChatAnswerWriter(HEAD).whole([AnswerChoice([Content(TRICKY)])], USAGE)
+    assert json.loads(whole.encode())["choices"][0]["message"]["content"] == TRICKY
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    written = ChatAnswerWriter(HEAD).more(0, [Content("a\ud800b")], None)
+    assert event(written)["choices"][0]["delta"]["content"] == "a\ufffdb"
+
+
+def test_ids_are_fresh() -> None:
+    ids = {new_response_id("chatcmpl") for _ in range(10)}
+    assert len(ids) == 10
+    assert all(re.fullmatch("chatcmpl-[0-9a-f]{32}", each) for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("engine", "wire"),
+    [("stop", "stop"), ("length", "length"), ("cache", "length"), ("eos", "stop")],
+)
+def test_finish_reasons_are_those_that_clients_know(engine: str, wire: str) -> None:
+    assert finish_reason(engine) == wire
+
+
+class TestLogprobs:
+    TOKENS = (
+        TokenLogprob("a", b"a", -0.25),
+        TokenLogprob("\ufffd", b"\xc3", float("-inf")),
+        TokenLogprob("\ufffd", b"\xa9", 1.0),
+        TokenLogprob("漢x", "漢x".encode(), float("nan")),
+        TokenLogprob("", b"", 0.0),
+    )
+
+    def test_of_a_chat_are_always_numbers(self) -> None:
+        written = ChatAnswerWriter(HEAD).more(0, [Content("aé漢x")], self.TOKENS)
+        content = event(written)["choices"][0]["logprobs"]["content"]
+        assert [token["logprob"] for token in content] == [-0.25, -9999, -9999, -9999, 0]
+        assert [token["bytes"] for token in content] == [
+            [97],
+            [0xC3],
+            [0xA9],
+            [0xE6, 0xBC, 0xA2, 0x78],
+            [],
+        ]
+        assert all(token["top_logprobs"] == [] for token in content)
+
+    def test_of_a_completion_are_null_where_there_is_none(self) -> None:
+        choice = AnswerChoice([Content("aé漢x")], FinishReason.STOP, list(self.TOKENS))
+        plain, topped = (
+            json.loads(CompletionAnswerWriter(HEAD, logprobs=top).whole([choice], USAGE))[
+                "choices"
+            ][0]["logprobs"]
+            for top in (0, 1)
+        )
+        assert plain == {
+            "tokens": ["a", "\ufffd", "\ufffd", "漢x", ""],
+            "token_logprobs": [-0.25, -9999, None, None, 0],
+            "top_logprobs": None,
+            # Each points to the character that its token begins, or that comes next.
+            "text_offset": [0, 1, 2, 2, 4],
+        }
+        tops = [{"a": -0.25}, {"\ufffd": -9999}, None, None, {"": 0}]
+        assert topped == {**plain, "top_logprobs": tops}
+
+    def test_offsets_go_on_from_event_to_event(self) -> None:
+        writer = CompletionAnswerWriter(HEAD, choices=2, logprobs=1)
+        offsets = [
+            event(writer.more(index, [], self.TOKENS))["choices"][0]["logprobs"]["text_offset"][0]
+            for index in (0, 0, 1, 0)
+        ]
+        assert offsets == [0, 4, 0, 8]

@@ -1,0 +1,207 @@
+"""OpenVINO Model Server's cases and hostile requests, as far as parsing decides them.
+
+Both files lie beside the checkout. Where a case shows a defect of OpenVINO Model Server, an
+off-by-one limit say, it is listed in ``api_cases.py`` with what counts here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
+from calculators.llm.api.openai.tokenize_request import TokenizeRequest, parse_tokenize_request
+from calculators.llm.engine.engine_settings import DecodingMode
+from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
+from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
+from calculators.llm.requests.endpoint import Endpoint, endpoint_of
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.model_length import model_length
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.http_payload import RequestError
+from tests.calculators.llm.api.openai.api_cases import (
+    CASES,
+    EXCEPTIONS,
+    exception_of,
+    is_refused,
+    load,
+    load_api_cases,
+)
+from tests.calculators.llm.api.openai.bodies import settings
+
+API_CASES = load_api_cases()
+BAD_INPUTS = load("bad_inputs.jsonl")
+
+
+def is_parsing(case: dict[str, Any]) -> bool:
+    endpoint = case.get("endpoint", "")
+    return (
+        (case["level"] in ("http", "handler") or case.get("function") == "parse_tokenize_request")
+        and endpoint.endswith(("/completions", "/responses", "/tokenize"))
+        and isinstance(case.get("body"), dict)
+    )
+
+
+def parse(
+    endpoint: Endpoint, body: object, limits: RequestLimits
+) -> ChatRequest | CompletionRequest | ResponsesRequest | TokenizeRequest:
+    match endpoint:
+        case Endpoint.CHAT_COMPLETIONS:
+            return parse_chat_request(body, limits, ModelDefaults())
+        case Endpoint.RESPONSES:
+            return parse_responses_request(body, limits, ModelDefaults())
+        case Endpoint.TOKENIZE:
+            return parse_tokenize_request(body, limits)
+        case _:
+            return parse_completion_request(body, limits, ModelDefaults())
+
+
+def limits_of(case: dict[str, Any]) -> RequestLimits:
+    given = case.get("limits") or {}
+    requires = case.get("requires") or {}
+    given = {**(requires.get("graph_options") or {}), **given}
+    # The cases of the request handler alone know no model; whether it sees is asked later there.
+    sees = case["level"] == "handler" or "VLM" in str(requires.get("servable"))
+    mode: DecodingMode = "standard"
+    if "draft_models_path" in given:
+        mode = "speculative"
+    elif "prompt_lookup" in str(given.get("plugin_config")):
+        mode = "prompt_lookup"
+    return RequestLimits(
+        decoding_mode=mode,
+        max_tokens_limit=given.get("max_tokens_limit"),
+        best_of_limit=given.get("best_of_limit") or 20,
+        max_images=16 if sees else 0,
+    )
+
+
+@pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
+@pytest.mark.parametrize(
+    "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
+)
+def test_what_is_accepted(case: dict[str, Any]) -> None:
+    try:
+        parse(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
+        refused = False
+    except RequestError as error:
+        refused = True
+        unnamed = error.param is None
+        assert not unnamed, "every refusal of a body names the member"
+    # An exception goes the other way: should it not, it is none any more.
+    assert refused is (is_refused(case) is (exception_of(case) is None))
+
+
+@pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
+@pytest.mark.parametrize("part", EXCEPTIONS)
+def test_an_exception_still_has_its_case(part: str) -> None:
+    parsing = [case for case in API_CASES if is_parsing(case)]
+    assert any(exception_of(case) == EXCEPTIONS[part] and part in case["id"] for case in parsing)
+
+
+def expected_messages(case: dict[str, Any]) -> Any:
+    """The messages for the template, where a case tells them all."""
+    checks = case["expect"].get("state_checks") or []
+    return next(
+        (check["value"] for check in checks if (check["path"], check["op"]) == MESSAGES), None
+    )
+
+
+MESSAGES = ("messages", "json_eq")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in API_CASES
+        if case.get("endpoint") == "/v3/responses" and expected_messages(case) is not None
+    ],
+    ids=lambda case: case["id"],
+)
+def test_input_items_become_messages(case: dict[str, Any]) -> None:
+    request = parse(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
+    assert isinstance(request, ResponsesRequest)
+    assert request.messages == expected_messages(case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in API_CASES if case["level"] == "generation_config"],
+    ids=lambda case: case["id"],
+)
+def test_generation_config(case: dict[str, Any]) -> None:
+    names = {"topK": "top_k"}
+    # Written by the C++ test as a double; a request's has to be an integer.
+    convert = {"top_k": int}
+    members: dict[str, Any] = {
+        names.get(name, name): convert.get(names.get(name, name), lambda value: value)(value)
+        for name, value in case["request_fields"].items()
+    }
+    made = settings(**members)
+    for check in case["expect"]["checks"]:
+        value = getattr(made, check["path"])
+        # The engine's own default is the largest number there is; here it is None.
+        assert (2**64 - 1 if value is None else value) == check["value"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in API_CASES if case.get("function") == "max_model_length_from_config_json"],
+    ids=lambda case: case["id"],
+)
+def test_model_length(case: dict[str, Any]) -> None:
+    assert model_length(case["config_json"]) == case["expect"]["result"]
+
+
+# Hostile requests: those that parsing refuses, with the field that they are refused for.
+
+GROUPS = ("messages", "sampling", "tools", "structured", "completions", "image", "template")
+
+_LENGTH = "decided once the prompt's tokens are counted"
+_GRAMMAR = "decided when a grammar is made of it"
+NOT_DECIDED_BY_PARSING = {
+    "msg_over_context": _LENGTH,
+    "msg_over_context_stream": _LENGTH,
+    "so_schema_ref_self": _GRAMMAR,
+    "so_schema_ref_cycle": _GRAMMAR,
+    "so_schema_min_gt_max": _GRAMMAR,
+    "so_schema_maxlength_1e6": _GRAMMAR,
+    "so_schema_deep_5000": "too deep to be parsed: the front refuses it",
+    "comp_prompt_oov_id": "decided where the vocabulary is known",
+}
+
+
+def expander() -> ModuleType:
+    """The runner of the cases: it knows how the long ones are abbreviated."""
+    spec = importlib.util.spec_from_file_location("run_bad_inputs", CASES / "run_bad_inputs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in BAD_INPUTS if case["group"] in GROUPS], ids=lambda case: case["name"]
+)
+def test_hostile_request(case: dict[str, Any]) -> None:
+    if case["name"] in NOT_DECIDED_BY_PARSING:
+        pytest.skip(NOT_DECIDED_BY_PARSING[case["name"]])
+    body = json.loads(expander().enc(case["body"], {"MODEL": "m"}))
+    endpoint = endpoint_of(case["path"])
+    expect = case["expect"]
+    if 200 in expect["status"]:
+        try:
+            parse(endpoint, body, RequestLimits())
+        except RequestError:
+            assert len(expect["status"]) > 1
+        return
+    with pytest.raises(RequestError) as raised:
+        parse(endpoint, body, RequestLimits())
+    assert raised.value.param is not None
+    assert raised.value.param.startswith(expect.get("param") or "")
+    assert len(str(raised.value)) < 300

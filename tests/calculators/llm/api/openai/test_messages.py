@@ -1,0 +1,147 @@
+"""Messages of a chat request: what is kept, what is refused and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calculators.llm.requests.messages import normalise_messages
+from calculators.requests.http_payload import RequestError
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+IMAGE = {"type": "image_url", "image_url": {"url": ""}}
+AUDIO = {"type": "input_audio", "input_audio": {"data": "x"}}
+
+
+def normalised(message: dict[str, Any]) -> dict[str, Any]:
+    (result,) = normalise_messages([message])
+    return result
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "x"},
+        {"role": "developer", "content": "x"},
+        {"content": "x", "role": "anything"},
+        {"role": "user", "content": "x", "name": "n"},
+        {"role": "tool", "tool_call_id": "c", "content": "x", "name": "f"},
+        {"role": "assistant", "reasoning_content": "r", "content": "x"},
+        {"role": "assistant", "content": "", "tool_calls": [CALL, CALL]},
+        {"role": "assistant", "content": "", "tool_calls": []},
+        {"role": "user", "content": []},
+        {"role": "user", "content": [{"type": "text", "text": "a", "extra": 1}, IMAGE, AUDIO]},
+    ],
+)
+def test_kept_as_it_is_and_in_its_order(message: dict[str, Any]) -> None:
+    assert list(normalised(message).items()) == list(message.items())
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"role": "user", "content": None}, {"role": "user", "content": ""}),
+        (
+            {"role": "assistant", "content": "x", "reasoning": "r"},
+            {"role": "assistant", "content": "x", "reasoning_content": "r"},
+        ),
+        (
+            {"role": "assistant", "content": "x", "reasoning_content": "a", "reasoning": "b"},
+            {"role": "assistant", "content": "x", "reasoning_content": "a"},
+        ),
+        ({"content": None, "role": "assistant"}, {"content": "", "role": "assistant"}),
+        (
+            {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        ),
+        ({"role": "user", "content": "x", "tool_calls": None}, {"role": "user", "content": "x"}),
+        ({"role": "user", "content": "x", "name": None}, {"role": "user", "content": "x"}),
+        ({"role": "user", "content": "x", "unknown": {}}, {"role": "user", "content": "x"}),
+        ({"role": "user", "content": "x", "name": 5}, {"role": "user", "content": "x"}),
+        (
+            {"role": "user", "content": "x", "reasoning_content": []},
+            {"role": "user", "content": "x"},
+        ),
+    ],
+)
+def test_null_is_absent_and_the_rest_is_dropped(
+    message: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert list(normalised(message).items()) == list(expected.items())
+
+
+@pytest.mark.parametrize("function", [{"name": "f"}, {"name": "f", "arguments": None}])
+def test_a_call_without_arguments_has_none(function: dict[str, Any]) -> None:
+    message = {"role": "assistant", "tool_calls": [{"function": function}]}
+    assert normalised(message)["tool_calls"] == [{"function": {"name": "f", "arguments": "{}"}}]
+    assert function.get("arguments") is None, "the request itself is not changed"
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}', r'["\ud83d\ude00"]'])
+def test_arguments_stay_as_they_are(arguments: str) -> None:
+    call = {"function": {"name": "f", "arguments": arguments}}
+    assert normalised({"role": "assistant", "tool_calls": [call]})["tool_calls"] == [call]
+
+
+def test_an_assistant_may_say_nothing() -> None:
+    assert normalised({"role": "assistant"}) == {"role": "assistant", "content": ""}
+
+
+def part(value: object) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "text", "text": "a"}, value]}]
+
+
+def calls(value: object) -> list[dict[str, Any]]:
+    return [{"role": "assistant", "tool_calls": value}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        (None, "messages"),
+        ("hi", "messages"),
+        ({}, "messages"),
+        ([], "messages"),
+        ([{"role": "user", "content": "x"}, 1], "messages[1]"),
+        ([{}], "messages[0].role"),
+        ([{"role": None}], "messages[0].role"),
+        ([{"role": 1, "content": "x"}], "messages[0].role"),
+        ([{"role": "user", "content": {"a": 1}}], "messages[0].content"),
+        ([{"role": "user", "content": 5}], "messages[0].content"),
+        (part(1), "messages[0].content[1]"),
+        (part({}), "messages[0].content[1].type"),
+        (part({"type": 1}), "messages[0].content[1].type"),
+        (part({"type": "hologram"}), "messages[0].content[1].type"),
+        (part({"type": "text"}), "messages[0].content[1].text"),
+        (part({"type": "text", "text": None}), "messages[0].content[1].text"),
+        (part({"type": "text", "text": 1}), "messages[0].content[1].text"),
+        (part({"type": "image_url"}), "messages[0].content[1].image_url"),
+        (part({"type": "image_url", "image_url": "x"}), "messages[0].content[1].image_url"),
+        (part({"type": "image_url", "image_url": {}}), "messages[0].content[1].image_url.url"),
+        (part({"type": "input_audio"}), "messages[0].content[1].input_audio"),
+        (
+            part({"type": "input_audio", "input_audio": {"data": 1}}),
+            "messages[0].content[1].input_audio.data",
+        ),
+        (calls("x"), "messages[0].tool_calls"),
+        (calls({}), "messages[0].tool_calls"),
+        (calls(["x"]), "messages[0].tool_calls[0]"),
+        (calls([CALL, {"id": "a"}]), "messages[0].tool_calls[1].function"),
+        (calls([{"function": "f"}]), "messages[0].tool_calls[0].function"),
+        (
+            calls([{"function": {"name": "f", "arguments": r'{"a": "\uD83d"}'}}]),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            calls([{"function": {"name": "f", "arguments": "{bad"}}]),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ([{"role": "user"}], "messages[0].content"),
+    ],
+)
+def test_errors_name_the_place(messages: object, param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        normalise_messages(messages)
+    assert caught.value.param == param
+    assert param in str(caught.value)

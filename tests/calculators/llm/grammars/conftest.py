@@ -1,0 +1,12 @@
+"""The demo model, loaded once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.calculators.llm.grammars.answers import Answers
+
+
+@pytest.fixture(scope="package")
+def answers() -> Answers:
+    return Answers()

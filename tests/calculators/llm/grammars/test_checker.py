@@ -1,0 +1,365 @@
+"""The grammar process: what it accepts and refuses, what it remembers, its death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calculators.llm.grammar_process import worker
+from calculators.llm.grammar_process.client import GrammarChecker
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.grammar import AnswerForm, Grammar
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+from tests.calculators.llm.conditions import is_running, signal_process, soon, until
+from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
+from tests.calculators.llm.grammars.answers import schema_of
+
+
+def form(part: Format) -> AnswerForm:
+    return AnswerForm(json.dumps(part))
+
+
+@pytest.fixture
+def checker(runner: asyncio.Runner) -> Iterator[GrammarChecker]:
+    async def make() -> GrammarChecker:
+        return GrammarChecker(str(DEMO), name="demo", seconds=20.0, hang_seconds=60.0)
+
+    checker = runner.run(make())
+    yield checker
+    runner.run(checker.close())
+
+
+#: Takes seconds, here and everywhere.
+SLOW: dict[str, Any] = {
+    "type": "object",
+    "properties": {f"p{i}": {"type": "integer", "minimum": i, "maximum": 7**i} for i in range(40)},
+}
+SLOW["properties"] |= {f"q{i}": {"enum": [f"{i}-{j}" for j in range(60)]} for i in range(600)}
+
+
+async def refusal(checker: GrammarChecker, part: Format) -> RequestError:
+    with pytest.raises(RequestError) as raised:
+        await soon(checker.check(form(part), "asked"))
+    return raised.value
+
+
+#: Twice exponential: every property is another way to combine the same two.
+EXPLODING: dict[str, Any] = {
+    "$defs": {
+        f"d{i}": {
+            "type": "object",
+            "properties": {
+                name: {"$ref": f"#/$defs/d{i + 1}", "minProperties": 0} for name in "ab"
+            },
+        }
+        for i in range(22)
+    }
+    | {"d22": {"type": "object"}},
+    "$ref": "#/$defs/d0",
+}
+
+
+def test_no_process_before_the_first_form(checker: GrammarChecker) -> None:
+    assert checker.pid is None
+
+
+def test_forms_become_grammars(checker: GrammarChecker, runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        plain = await soon(checker.check(form(formats.regex("a+")), "x"))
+        assert plain.kind == "ebnf"
+        tagged = await soon(checker.check(form(formats.tag("<", formats.any_text(), ">")), "x"))
+        assert tagged.kind == "structural_tag"
+
+    runner.run(run())
+
+
+def test_the_same_form_is_checked_once(checker: GrammarChecker, runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        good, bad = form(formats.regex("b+")), formats.regex("(a|b)*a(a|b){20}")
+        same = await soon(asyncio.gather(*(checker.check(good, "x") for _ in range(5))))
+        assert len(set(same)) == 1
+        assert checker.asked == 1
+        first = await refusal(checker, bad)
+        asked = checker.asked
+        assert str(first) == str(await refusal(checker, bad))
+        assert checker.asked == asked
+
+    runner.run(run())
+
+
+def test_a_refusal_names_the_place(checker: GrammarChecker, runner: asyncio.Runner) -> None:
+    schema = schema_of(a={"type": "integer", "minimum": 3, "maximum": 1})
+
+    async def run() -> None:
+        error = await refusal(checker, formats.json_schema(schema, "response_format.s"))
+        assert error.code is Code.INVALID_ARGUMENT
+        assert error.param == "response_format.s.properties.a"
+        assert "no integer lies between the bounds" in str(error)
+
+    runner.run(run())
+
+
+def test_what_the_library_refuses_is_refused_without_its_paths(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    unlimited = formats.sequence(formats.any_text(), formats.const("x"))
+
+    async def run() -> None:
+        error = await refusal(checker, unlimited)
+        assert error.param == "asked"
+        assert "Only the last element in a sequence can be unlimited" in str(error)
+        assert ".cpp" not in str(error)
+        assert "/" not in str(error)
+        await soon(checker.check(form(formats.regex("c")), "x"))
+
+    runner.run(run())
+
+
+def test_what_takes_too_long_is_refused_and_the_next_one_is_not(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(str(DEMO), name="demo", seconds=0.5, hang_seconds=60)
+        await soon(checker.check(form(formats.regex("a")), "x"))
+        before = checker.pid
+        error = await refusal(checker, formats.json_schema(SLOW, "s"))
+        assert error.param == "asked"
+        assert error.code is Code.INVALID_ARGUMENT
+        assert "too complex" in str(error)
+        await soon(checker.check(form(formats.regex("b")), "x"))
+        assert checker.pid == before
+        asked = checker.asked
+        assert str(await refusal(checker, formats.json_schema(SLOW, "s"))) == str(error)
+        assert checker.asked == asked
+        await checker.close()
+
+    runner.run(run())
+
+
+def test_what_explodes_is_refused(checker: GrammarChecker, runner: asyncio.Runner) -> None:
+    error = runner.run(refusal(checker, formats.json_schema(EXPLODING, "s")))
+    assert error.param == "s"
+    assert "too large" in str(error)
+
+
+async def asked_while_stopped(
+    checker: GrammarChecker, pattern: str
+) -> tuple[asyncio.Task[Grammar], int]:
+    """A check that the first process, which is stopped, has been asked for; the process."""
+    await soon(checker.check(form(formats.regex("first")), "x"))
+    pid, asked = checker.pid, checker.asked
+    assert pid is not None
+    signal_process(pid, signal.SIGSTOP)
+    check = asyncio.create_task(checker.check(form(formats.regex(pattern)), "x"))
+    await until(lambda: checker.asked == asked + 1)
+    return check, pid
+
+
+def test_a_process_that_is_stopped_for_a_moment_refuses_nothing(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, signal.SIGCONT)
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid == pid
+
+    runner.run(run())
+
+
+def test_a_form_is_asked_again_of_another_process_when_one_hangs(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(str(DEMO), name="demo", seconds=20, hang_seconds=3)
+        check, pid = await asked_while_stopped(checker, "b")
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid not in (None, pid)
+        await checker.close()
+
+    runner.run(run())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_form_is_asked_again_when_somebody_ends_the_process(
+    checker: GrammarChecker, runner: asyncio.Runner, number: signal.Signals
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, number)
+        signal_process(pid, signal.SIGCONT)
+        assert (await soon(check)).kind == "ebnf"
+        assert checker.pid not in (None, pid)
+
+    runner.run(run())
+
+
+def test_processes_that_end_again_and_again_are_no_fault_of_the_form(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        signal_process(pid, signal.SIGKILL)
+        await until(lambda: checker.pid not in (None, pid))
+        signal_process(checker.pid, signal.SIGKILL)  # while it loads
+        with pytest.raises(RequestError) as raised:
+            await soon(check)
+        assert raised.value.code is Code.UNAVAILABLE
+        assert raised.value.retry_after
+        assert (await soon(checker.check(form(formats.regex("b")), "x"))).kind == "ebnf"
+
+    runner.run(run())
+
+
+def test_a_form_that_ends_the_process_is_refused_and_not_tried_again(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        check, pid = await asked_while_stopped(checker, "b")
+        asked = checker.asked
+        signal_process(pid, signal.SIGSEGV)
+        signal_process(pid, signal.SIGCONT)
+        with pytest.raises(RequestError) as raised:
+            await soon(check)
+        assert raised.value.code is Code.INVALID_ARGUMENT
+        assert str(await refusal(checker, formats.regex("b"))).count("asked") == 1
+        assert checker.asked == asked
+        assert (await soon(checker.check(form(formats.regex("c")), "x"))).kind == "ebnf"
+
+    runner.run(run())
+
+
+def hard(number: int) -> AnswerForm:
+    """A form that takes a few tenths of a second, here."""
+    letters = "".join(f"[^{chr(0x61 + (number + i) % 26)}]" for i in range(300 + number))
+    return form(formats.regex(letters))
+
+
+def test_a_simple_form_does_not_wait_for_hard_ones(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(40)]
+        await until(lambda: len(checker.pids) == 2)
+        schema = formats.json_schema(schema_of(a={"type": "string"}), "s")
+        await soon(checker.check(form(schema), "x"))
+        assert sum(other.done() for other in others) < 20
+        for other in others:
+            other.cancel()
+
+    runner.run(run())
+
+
+def test_forms_that_nobody_waits_for_are_not_begun(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(30)]
+        await until(lambda: checker.asked > 0)
+        for other in others:
+            other.cancel()
+        await asyncio.wait(others)
+        await soon(checker.check(form(formats.regex("a")), "x"))
+        assert checker.asked <= 4
+
+    runner.run(run())
+
+
+def test_there_is_room_for_a_simple_form_among_too_many(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        others = [asyncio.create_task(checker.check(hard(i), "x")) for i in range(80)]
+        await asyncio.sleep(0)
+        assert (await soon(checker.check(form(formats.regex("a")), "x"))).kind == "ebnf"
+        refused = [each for each in others if each.done()]
+        assert refused
+        for each in refused:
+            error = each.exception()
+            assert isinstance(error, RequestError)
+            assert error.code is Code.RESOURCE_EXHAUSTED
+        for each in others:
+            each.cancel()
+
+    runner.run(run())
+
+
+def test_a_process_that_has_grown_is_replaced(
+    checker: GrammarChecker, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "MAX_GROWN", -1)
+
+    async def run() -> None:
+        await soon(checker.check(form(formats.regex("a")), "x"))
+        before = checker.pid
+        assert before is not None
+        await until(lambda: checker.pid != before)
+        assert checker.pid is not None
+        await until(lambda: not is_running(before))
+        await soon(checker.check(form(formats.regex("b")), "x"))
+
+    runner.run(run())
+
+
+def test_a_process_without_hard_forms_ends(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(
+            str(DEMO), name="demo", seconds=20, hang_seconds=60, idle_seconds=0.01
+        )
+        await soon(checker.check(hard(0), "x"))
+        await until(lambda: checker.pids == [checker.pid])
+        await soon(checker.check(hard(1), "x"))
+        await checker.close()
+
+    runner.run(run())
+
+
+def test_a_client_that_goes_does_not_take_the_check_with_it(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
+    async def run() -> None:
+        asked = form(formats.regex("d+"))
+        first = asyncio.create_task(checker.check(asked, "x"))
+        second = asyncio.create_task(checker.check(asked, "x"))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await soon(second)).kind == "ebnf"
+        assert checker.asked == 1
+
+    runner.run(run())
+
+
+def test_a_closed_one_is_gone(runner: asyncio.Runner) -> None:
+    async def run() -> None:
+        checker = GrammarChecker(str(DEMO), name="demo")
+        await soon(checker.check(form(formats.regex("a")), "x"))
+        pid = checker.pid
+        assert pid is not None
+        await soon(checker.close())
+        assert not is_running(pid)
+        error = await refusal(checker, formats.regex("b"))
+        assert error.code is Code.UNAVAILABLE
+
+    runner.run(run())
+
+
+def test_a_model_without_a_tokenizer_cannot_give_structured_output(
+    runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    model = copy_of_demo(tmp_path / "broken")
+    rewrite(model / "openvino_tokenizer.xml", lambda content: content[:1000])
+
+    async def run() -> None:
+        checker = GrammarChecker(str(model), name="demo")
+        error = await refusal(checker, formats.regex("a"))
+        assert "this model cannot give structured output" in str(error)
+        assert error.code is Code.UNAVAILABLE
+        assert error.retry_after
+        assert str(tmp_path) not in str(error)
+        await checker.close()
+
+    runner.run(run())

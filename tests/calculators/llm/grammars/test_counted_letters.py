@@ -1,0 +1,132 @@
+"""Texts that are so many letters long: exactly as many, and not more work for more letters."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.bounded_repeat import NEAR, counted_letters
+from calculators.llm.grammars.regular_expression import parse_regex
+from calculators.llm.grammars.rules import Rules
+from calculators.llm.grammars.schema_rules import schema_grammar
+from tests.calculators.llm.grammars.answers import Answers
+
+ESCAPED = '"\\\n'
+PLAIN = "aé漢😀"
+
+
+def string_grammar(**keywords: Any) -> str:
+    return schema_grammar({"type": "string", **keywords})
+
+
+def regex_grammar(pattern: str) -> str:
+    rules = Rules()
+    return rules.text(rules.add_expression(parse_regex(pattern)))
+
+
+def matches(grammar: str, text: str) -> bool:
+    """Is it a text of a grammar that we wrote? What is declared to follow is no part of it."""
+    lines = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+
+    def parts(sequence: str) -> list[str]:
+        return re.findall(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\S+', sequence)
+
+    @cache
+    def rule(name: str) -> list[list[str]]:
+        body = lines[name].partition(" (= ")[0]
+        sequences: list[list[str]] = [[]]
+        for part in parts(body):
+            if part == "|":
+                sequences.append([])
+            else:
+                sequences[-1].append(part)
+        return sequences
+
+    @cache
+    def one(part: str, at: int) -> frozenset[int]:
+        if part == '""':
+            return frozenset({at})
+        if part.startswith("["):
+            found = re.compile(part).match(text, at)
+            return frozenset({found.end()} if found else ())
+        ends: set[int] = set()
+        for sequence in rule(part):
+            reached = {at}
+            for each in sequence:
+                reached = {end for start in reached for end in one(each, start)}
+            ends |= reached
+        return frozenset(ends)
+
+    return len(text) in one("root", 0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, NEAR + 1), (0, 40), (3, 40), (35, 40), (40, 40), (20, None)]
+)
+@pytest.mark.parametrize("letter", [*PLAIN, *ESCAPED])
+def test_a_string_has_as_many_letters_as_it_may(letter: str, low: int, high: int | None) -> None:
+    bounds = {"minLength": low} | ({} if high is None else {"maxLength": high})
+    grammar = string_grammar(**bounds)
+    for count in {0, 1, low - 1, low, low + 1, NEAR, 39, 40, 41, 60, (high or 0) + 1} - {-1}:
+        text = json.dumps(letter * count, ensure_ascii=False)
+        expected = low <= count and (high is None or count <= high)
+        assert matches(grammar, text) is expected, count
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (".{2,40}", ["ab", "é" * 40], ["a", "a" * 41, "a\nb"]),
+        ("a[b-d]{20}e", ["a" + "bcd" * 6 + "bb" + "e"], ["a" + "b" * 19 + "e", "a" + "b" * 21]),
+        ("[a-c]{20,}", ["a" * 20, "c" * 90], ["a" * 19, "a" * 20 + "d"]),
+        ("(?:ab|cd){15,20}", ["ab" * 15, "abcd" * 10], ["ab" * 14, "cd" * 21, "ab" * 15 + "c"]),
+        ("(?:a|ab){15,20}", ["a" * 15, "ab" * 20], ["a" * 14, "b" * 15]),
+        ("a{15,20}a", ["a" * 16, "a" * 21], ["a" * 15, "a" * 22]),
+        (r"[\s\S]{15,20}", ["\n" * 15, "a" * 20], ["a" * 14, "a" * 21]),
+    ],
+)
+def test_an_expression_keeps_its_texts(pattern: str, yes: list[str], no: list[str]) -> None:
+    grammar = regex_grammar(pattern)
+    assert all(matches(grammar, text) for text in yes)
+    assert not any(matches(grammar, text) for text in no)
+
+
+@pytest.mark.parametrize("pattern", ["(?:a|ab){15,20}", "a{15,20}a", "(?:a*b){15}", ".{3}", "a"])
+def test_what_would_have_to_guess_or_is_small_is_left_to_the_automaton(pattern: str) -> None:
+    assert counted_letters(parse_regex(pattern)) is None
+
+
+def test_more_letters_are_not_more_states() -> None:
+    few, many = (string_grammar(maxLength=count) for count in (NEAR + 1, 512))
+    assert few.count("[\\u0020-") == many.count("[\\u0020-") < 2 * NEAR
+    several = {f"p{count}": {"type": "string", "maxLength": count} for count in range(20, 200, 20)}
+    made = schema_grammar({"type": "object", "properties": several, "required": list(several)})
+    assert made.count("[\\u0020-") == few.count("[\\u0020-")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "low", "high"),
+    [
+        ({"maxLength": 60}, 0, 60),
+        ({"minLength": 45, "maxLength": 45}, 45, 45),
+        ({"minLength": 20, "maxLength": 30}, 20, 30),
+        ({"pattern": "^.{10,50}$"}, 10, 50),
+        ({"pattern": '^["\\\\\\n😀é]{20,25}$'}, 20, 25),
+    ],
+)
+def test_answers_of_the_model_keep_to_it(
+    answers: Answers, keywords: dict[str, Any], low: int, high: int
+) -> None:
+    for text in answers.several(formats.json_schema({"type": "string", **keywords}, ""), 5):
+        assert low <= len(json.loads(text)) <= high, text
+
+
+def test_an_answer_by_a_counted_expression(answers: Answers) -> None:
+    for text in answers.several(formats.regex("[^x]{30,33}"), 5):
+        assert 30 <= len(text) <= 33
+        assert "x" not in text

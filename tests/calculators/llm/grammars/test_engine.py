@@ -1,0 +1,171 @@
+"""The engine with grammars: answers keep to them, and nobody else waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import jsonschema
+import pytest
+
+from calculators.llm.engine import grammar_cache
+from calculators.llm.engine.core import EngineCore
+from calculators.llm.engine.engine import Part
+from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Add, Cancel, Failed, Step
+from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.form_grammar import grammar_of
+from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.grammar import AnswerForm, Grammar
+from tests.calculators.llm.demo_model import demo_tokenizer, ids_of
+from tests.calculators.llm.engine.engines import demo_engine, generate, part
+from tests.calculators.llm.grammars.answers import Answers, schema_of
+
+SCHEMA = schema_of(
+    name={"type": "string", "maxLength": 12}, age={"type": "integer", "minimum": 1, "maximum": 99}
+)
+
+
+def grammar(form: Format) -> Grammar:
+    return grammar_of(AnswerForm(json.dumps(form)))
+
+
+@pytest.fixture(scope="module")
+def engine(runner: asyncio.Runner) -> Iterator[ProcessEngine]:
+    engine = runner.run(demo_engine())
+    yield engine
+    runner.run(engine.close())
+
+
+def guided(form: Format, answers: Answers, tokens: int = 200) -> Part:
+    prompt = "<|im_start|>user\nTom is 30 years old.<|im_end|>\n<|im_start|>assistant\n"
+    return Part(
+        answers.tokens(prompt), GenerationSettings(max_new_tokens=tokens, grammar=grammar(form))
+    )
+
+
+def test_two_grammars_beside_a_plain_stream(
+    engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
+) -> None:
+    tokenizer = demo_tokenizer()
+
+    async def run() -> None:
+        plain = asyncio.create_task(generate(engine, part(300)))
+        made = await asyncio.gather(
+            generate(engine, guided(formats.json_schema(SCHEMA, ""), answers)),
+            generate(engine, guided(formats.regex("[a-c]{5}-[0-9]{3}"), answers)),
+        )
+        [by_schema], [by_regex] = made
+        assert by_schema.reasons == by_regex.reasons == ["stop"]
+        value = json.loads(tokenizer.decode(by_schema.ids))
+        jsonschema.validate(value, SCHEMA)
+        text = tokenizer.decode(by_regex.ids)
+        assert len(text) == 9
+        assert set(text[:5]) <= set("abc")
+        [gained] = await plain
+        assert len(gained.ids) == 300
+
+    runner.run(run())
+
+
+def test_the_length_still_ends_an_answer(
+    engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
+) -> None:
+    [gained] = runner.run(generate(engine, guided(formats.regex("[a-c]{50}"), answers, 3)))
+    assert gained.reasons == ["length"]
+    assert len(gained.ids) == 3
+
+
+def test_a_grammar_that_the_library_refuses_fails_its_request_only(
+    engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
+) -> None:
+    broken = Part(
+        answers.tokens("Hi"),
+        GenerationSettings(max_new_tokens=3, grammar=Grammar("ebnf", "root ::= nothing")),
+    )
+
+    async def run() -> None:
+        before = engine.pid
+        plain = asyncio.create_task(generate(engine, part(100)))
+        with pytest.raises(Exception, match="the grammar cannot be used"):
+            await generate(engine, broken)
+        [gained] = await plain
+        assert len(gained.ids) == 100
+        assert engine.pid == before
+
+    runner.run(run())
+
+
+def steps(core: EngineCore, count: int) -> list[Step]:
+    return [output for _ in range(count) for output in core.step() if isinstance(output, Step)]
+
+
+def test_a_stream_gains_a_token_at_every_step_while_a_grammar_is_compiled(
+    answers: Answers,
+) -> None:
+    core = EngineCore(answers.pipeline)
+    endless = GenerationSettings(max_new_tokens=1500, ignore_eos=True)
+    core.handle(Add(70_001, ids_of(*range(40, 60)), endless))
+    steps(core, 3)
+    many = {f"p{i}": {"type": "string"} for i in range(200)}
+    slow = grammar(formats.json_schema({"type": "object", "properties": many}, ""))
+    core.handle(
+        Add(70_002, ids_of(*range(40, 60)), GenerationSettings(max_new_tokens=4, grammar=slow))
+    )
+    gained: dict[int, list[int]] = {70_001: [], 70_002: []}
+    step = 0
+    while len(gained[70_002]) < 4:
+        step += 1
+        for output in steps(core, 1):
+            for tokens in output.tokens:
+                gained[tokens.request_id] += [step] * len(tokens.token_ids)
+    assert gained[70_001] == list(range(1, step + 1)), "a step without a token for the stream"
+    assert gained[70_002][0] > 1, "the grammar was compiled in a step"
+    core.handle(Cancel(70_001))
+
+
+def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answers) -> None:
+    core = EngineCore(answers.pipeline)
+    form = grammar(formats.regex("[a-d]{2}x{33}"))
+    core.handle(Add(70_010, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
+    steps(core, 1)
+    core.handle(Cancel(70_010))
+    for _ in range(200):
+        if not core.has_work:
+            break
+        assert not [tokens for output in steps(core, 1) for tokens in output.tokens]
+    assert not core.has_work
+
+
+def test_a_failure_is_told_once(answers: Answers) -> None:
+    core = EngineCore(answers.pipeline)
+    broken = Grammar("ebnf", "root ::= nowhere")
+    core.handle(Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken)))
+    failed: list[Failed] = []
+    while core.has_work:
+        failed += [each for output in steps(core, 1) for each in output.failed]
+    assert [each.request_id for each in failed] == [70_020]
+    assert ".cpp" not in failed[0].reason
+
+
+def test_grammars_are_forgotten_when_they_are_too_many(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_cache, "MAX_COUNT", 2)
+    core = EngineCore(answers.pipeline)
+    made = [grammar(formats.regex(f"x{number}y")) for number in range(5)]
+    ids = range(70_030, 70_035)
+    for request_id, each in zip(ids, made, strict=True):
+        settings = GenerationSettings(max_new_tokens=20, grammar=each)
+        core.handle(Add(request_id, ids_of(40, 41), settings))
+    gained: dict[int, list[int]] = {request_id: [] for request_id in ids}
+    while core.has_work:
+        for output in steps(core, 1):
+            for tokens in output.tokens:
+                gained[tokens.request_id] += tokens.token_ids
+    texts = [answers.tokenizer.decode(each, skip_special_tokens=True) for each in gained.values()]
+    assert texts == [f"x{number}y" for number in range(5)]
+    assert not answers.pipeline.is_compiled(made[0])
+    assert answers.pipeline.is_compiled(made[4])

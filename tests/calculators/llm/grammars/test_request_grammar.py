@@ -1,0 +1,220 @@
+"""What a request's answer has to be: by a schema, a call, or either; thoughts come first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema
+import pytest
+
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.form_grammar import grammar_of
+from calculators.llm.grammars.grammar import AnswerForm
+from calculators.llm.parsers.events import Arguments, Content, ToolCall
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.parser import CallForm, ToolParser
+from calculators.llm.parsers.registry import reasoning_parser, tool_parser
+from calculators.llm.requests.request_grammar import request_grammar
+from calculators.llm.requests.structured_output import StructuredOutput
+from calculators.llm.requests.tools import Tools
+from calculators.requests.http_payload import RequestError
+from tests.calculators.llm.grammars.answers import Answers, schema_of
+
+WEATHER = schema_of(
+    city={"enum": ["Rome", "Oslo"]}, days={"type": "integer", "minimum": 1, "maximum": 7}
+)
+NOTE = {
+    "type": "object",
+    "properties": {"loud": {"type": "boolean"}, "tags": {"type": "array", "maxItems": 2,
+                   "items": {"enum": ["a", "b c"]}}},
+}  # fmt: skip
+SCHEMAS: dict[str, dict[str, Any]] = {"weather": WEATHER, "note": NOTE, "stop": {}}
+ANSWER = StructuredOutput(formats.json_schema(schema_of(ok={"type": "boolean"}), "rf"), "rf")
+#: Answers to make where the model thinks first: of ten of them one comes to an end.
+RARELY_ENDED = 48
+PARSERS = (
+    "hermes3", "llama3", "phi4", "mistral", "devstral", "qwen3coder", "minicpm5", "onyx",
+    "gptoss", "lfm2", "gemma4",
+)  # fmt: skip
+
+
+def tools(choice: Any = "auto", names: Iterable[str] = SCHEMAS) -> Tools:
+    items = [
+        {"type": "function", "function": {"name": name, "parameters": SCHEMAS[name]}}
+        for name in names
+    ]
+    return Tools(items, choice, tuple(f"tools[{i}].function.parameters" for i in range(len(items))))
+
+
+def asked(
+    structured: StructuredOutput | None = None,
+    offered: Tools | None = None,
+    *,
+    tool: str | None = None,
+    reasoning: str | None = None,
+    is_open: bool = False,
+    guides: bool = False,
+    parallel: bool = True,
+) -> AnswerForm | None:
+    return request_grammar(
+        structured,
+        offered or Tools(),
+        tool_parser=tool_parser(tool) if tool else None,
+        reasoning_parser=reasoning_parser(reasoning) if reasoning else None,
+        reasoning_is_open=is_open,
+        guides_tools=guides,
+        parallel=parallel,
+    )
+
+
+def written(answers: Answers, form: AnswerForm | None, count: int = 3) -> list[str]:
+    """Answers of the form, those that came to an end."""
+    assert form is not None
+    return answers.ended(grammar_of(form), count)
+
+
+@dataclass
+class Call:
+    name: str
+    arguments: str = ""
+
+
+@dataclass
+class Understood:
+    """What the parsers make of an answer."""
+
+    content: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+
+def understood(
+    text: str, tool: str | None, reasoning: str | None = None, prompt: str = ""
+) -> Understood:
+    parsers = OutputParsers(
+        tool_parser(tool) if tool else None, reasoning_parser(reasoning) if reasoning else None
+    )
+    stream = parsers.start(tools=SCHEMAS, prompt=prompt)
+    answer = Understood()
+    for event in [*stream.feed(text), *stream.finish()]:
+        match event:
+            case Content(more):
+                answer.content += more
+            case ToolCall(name, _):
+                answer.calls.append(Call(name))
+            case Arguments(more):
+                answer.calls[-1].arguments += more
+            case _:
+                pass
+    return answer
+
+
+def check_calls(choice: Understood, most: int | None = None) -> None:
+    assert choice.calls
+    assert most is None or len(choice.calls) <= most
+    for call in choice.calls:
+        jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+
+
+def test_nothing_is_asked_for() -> None:
+    assert asked() is None
+    assert asked(None, tools(), tool="hermes3", reasoning="qwen3") is None
+
+
+def test_a_schema_alone(answers: Answers) -> None:
+    for text in written(answers, asked(ANSWER)):
+        assert isinstance(json.loads(text)["ok"], bool)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_schema_binds_the_answer_and_not_the_thoughts(answers: Answers, is_open: bool) -> None:
+    prompt = "<think>\n" if is_open else ""
+    for text in written(answers, asked(ANSWER, reasoning="qwen3", is_open=is_open), 6):
+        choice = understood(text, None, "qwen3", prompt)
+        assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+def test_open_thoughts_come_to_an_end(answers: Answers) -> None:
+    form = asked(ANSWER, reasoning="qwen3", is_open=True)
+    assert all("</think>" in text for text in written(answers, form, RARELY_ENDED))
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_forced_call_is_read_by_the_parser_and_by_the_schema(
+    answers: Answers, parser: str
+) -> None:
+    for text in written(answers, asked(None, tools("required"), tool=parser)):
+        check_calls(understood(text, parser))
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_one_call_when_only_one_is_allowed(answers: Answers, parser: str) -> None:
+    form = asked(None, tools("required"), tool=parser, parallel=False)
+    for text in written(answers, form):
+        check_calls(understood(text, parser), most=1)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_named_tool_is_called_once(answers: Answers, parser: str) -> None:
+    form = asked(None, tools("named", ["weather"]), tool=parser)
+    for text in written(answers, form):
+        choice = understood(text, parser)
+        check_calls(choice, most=1)
+        assert choice.calls[0].name == "weather"
+
+
+@pytest.mark.parametrize("parser", ["hermes3", "phi4", "qwen3coder"])
+def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> None:
+    for text in written(answers, asked(ANSWER, tools(), tool=parser), 6):
+        choice = understood(text, parser)
+        if choice.calls:
+            check_calls(choice)
+        else:
+            assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_text_is_free_and_calls_are_by_the_schema(answers: Answers, parser: str) -> None:
+    for text in written(answers, asked(None, tools(), tool=parser, guides=True), 6):
+        choice = understood(text, parser)
+        for call in choice.calls:
+            jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+
+
+def test_thoughts_before_a_forced_call(answers: Answers) -> None:
+    form = asked(None, tools("required"), tool="hermes3", reasoning="qwen3", is_open=True)
+    for text in written(answers, form, RARELY_ENDED):
+        check_calls(understood(text, "hermes3", "qwen3", "<think>"))
+
+
+def test_harmony_thinks_and_answers_in_messages(answers: Answers) -> None:
+    for text in written(answers, asked(ANSWER, tool="gptoss", reasoning="gptoss"), 6):
+        choice = understood(text, "gptoss", "gptoss")
+        assert isinstance(json.loads(choice.content)["ok"], bool)
+
+
+def test_a_model_whose_calls_have_no_form_cannot_be_made_to_call() -> None:
+    class Other(ToolParser):
+        feed = finish = None  # type: ignore[assignment]
+
+    for parser in (None, Other):
+        with pytest.raises(RequestError) as raised:
+            request_grammar(
+                None, tools("required"), tool_parser=parser, reasoning_parser=None,
+                reasoning_is_open=False, guides_tools=False, parallel=True,
+            )  # fmt: skip
+        assert raised.value.param == "tool_choice"
+
+
+def test_the_form_of_an_installed_parser_is_used(answers: Answers) -> None:
+    class Other(ToolParser):
+        call_form = CallForm(trigger="CALL", begin="CALL NAME ", end=" END")
+        feed = finish = None  # type: ignore[assignment]
+
+    form = request_grammar(
+        None, tools("named", ["stop"]), tool_parser=Other, reasoning_parser=None,
+        reasoning_is_open=False, guides_tools=False, parallel=True,
+    )  # fmt: skip
+    assert set(written(answers, form, 2)) == {"CALL stop {} END"}

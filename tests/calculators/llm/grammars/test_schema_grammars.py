@@ -1,0 +1,149 @@
+"""Answers by a JSON schema are valid by it, whatever the model would like to write."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_rules import schema_grammar
+from calculators.llm.grammars.string_formats import PATTERNS
+from tests.calculators.llm.grammars.answers import Answers, schema_of
+
+NODE = schema_of(v={"type": "integer"}, next={"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]})
+SHORT = {"type": "string", "maxLength": 9}
+
+SCHEMAS: dict[str, Any] = {
+    "properties": schema_of(name=SHORT, age={"type": "integer"}),
+    "optional": {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}, "b": {"type": "null"}, "c": {"const": [1, {}]}},
+        "required": ["b"],
+        "additionalProperties": False,
+    },
+    "all optional": {"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}},
+    "additional": {**schema_of(a={"type": "boolean"}), "additionalProperties": {"type": "null"}},
+    "required without a property": {"type": "object", "required": ["q"]},
+    "map": {
+        "type": "object",
+        "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 9},
+        "propertyNames": {"enum": ["p", "q", "r"]},
+        "minProperties": 1,
+        "maxProperties": 3,
+    },
+    "pattern properties": {
+        "type": "object",
+        "patternProperties": {"^x_[a-z]{1,3}$": {"type": "boolean"}},
+    },
+    "numbers": schema_of(
+        a={"type": "integer", "minimum": -3, "exclusiveMaximum": 12},
+        b={"type": "number", "exclusiveMinimum": 0, "maximum": 2.5},
+    ),
+    "array": {"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 5},
+    "tuple": {
+        "type": "array",
+        "prefixItems": [{"const": 1}, {"type": "null"}],
+        "items": {"const": "k"},
+        "minItems": 3,
+        "maxItems": 4,
+    },
+    "recursion": {"$defs": {"n": NODE}, "$ref": "#/$defs/n"},
+    "enum": {"type": ["string", "null"], "enum": ["x", 'y"z\\', None, 7, "é\n"]},
+    "one of": {
+        "oneOf": [
+            schema_of(kind={"const": "a"}, x={"type": "boolean"}),
+            schema_of(kind={"enum": ["b", "c"]}),
+        ]
+    },
+    "any of beside": {
+        "type": "object",
+        "properties": {"a": {"const": 1}, "b": {"const": 2}},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+    },
+    "all of": {"allOf": [schema_of(a={"const": 1}), {"properties": {"b": {"const": 2}}}]},
+    "reference with more beside": {
+        "$defs": {"a": schema_of(x={"type": "boolean"})},
+        "$ref": "#/$defs/a",
+        "required": ["x"],
+        "description": "as pydantic writes it",
+    },
+    "pattern": {"type": "string", "pattern": '^[A-Z"\\\\\\n]{3}[^a]{2}$'},
+    "annotations": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "x",
+        "title": "T",
+        **schema_of(a={"type": "boolean", "default": True, "examples": [1], "deprecated": True}),
+    },
+    # A model of random words finds no end of an address.
+    **{
+        f"format {name}": {"type": "string", "format": name} for name in PATTERNS if name != "email"
+    },
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_answers_are_valid(answers: Answers, name: str) -> None:
+    schema = SCHEMAS[name]
+    validator = jsonschema.Draft202012Validator(schema)
+    for text in answers.several(formats.json_schema(schema, "")):
+        validator.validate(json.loads(text))
+
+
+def test_any_object(answers: Answers) -> None:
+    form = formats.json_schema({"type": "object"}, "")
+    assert all(isinstance(json.loads(text), dict) for text in answers.several(form, 20))
+
+
+def test_formats_look_as_they_should(answers: Answers) -> None:
+    form = formats.json_schema({"type": "string", "format": "date-time"}, "")
+    for text in answers.several(form):
+        assert re.fullmatch(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*(Z|[+-]\d\d:\d\d)"', text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "why"),
+    [
+        ({"not": {}}, ".not", "not supported"),
+        ({"type": "array", "uniqueItems": True}, ".uniqueItems", "not supported"),
+        (schema_of(a={"multipleOf": 2}), ".properties.a.multipleOf", "not supported"),
+        ({"$ref": "file:///etc/passwd"}, ".$ref", "only references inside the schema"),
+        ({"$ref": "#/$defs/x"}, ".$ref", "leads nowhere"),
+        ({"$ref": "#"}, "", "without a way out"),
+        (schema_of(a={"$ref": "#"}), "", "without a way out"),
+        ({"enum": []}, ".enum", "expected an array with values"),
+        ({"type": "integer", "minimum": 10, "maximum": 1}, "", "no integer lies between"),
+        ({"type": "string", "maxLength": 10**6}, ".maxLength", "above the maximum 512"),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, ".minLength", "above maxLength"),
+        ({"type": "array", "minItems": 10**9}, ".minItems", "above the maximum 1000"),
+        ({"type": "string", "pattern": "a", "minLength": 1}, ".minLength", "together with pattern"),
+        ({"type": "string", "format": "idn-email"}, ".format", "not supported"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, ".oneOf", "the same value"),
+        ({"const": "\ud800"}, ".const", "cannot be written"),
+        ({"type": "string", "pattern": "(?=a)b"}, ".pattern", "not supported at character 1"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, ".allOf[1].type", "be combined"),
+        (False, "", "no value is valid"),
+        ({"type": "object", "required": ["a"], "additionalProperties": False}, ".required", "not"),
+        (
+            {"type": "object", "properties": {"x1": {}}, "patternProperties": {"^x": {}}},
+            ".patternProperties.^x",
+            "also matches",
+        ),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_with_its_place(
+    schema: Any, place: str, why: str
+) -> None:
+    with pytest.raises(SchemaError, match=re.escape(why)) as raised:
+        schema_grammar(schema)
+    assert raised.value.place == place
+
+
+def test_a_way_without_an_end_is_left_out(answers: Answers) -> None:
+    endless = schema_of(a={"$ref": "#/$defs/e"})
+    schema = {"$defs": {"e": endless}, "anyOf": [{"$ref": "#/$defs/e"}, {"const": "end"}]}
+    assert set(answers.several(formats.json_schema(schema, ""))) == {'"end"'}

@@ -1,0 +1,24 @@
+"""Reasoning as LFM2.5 writes it."""
+
+from __future__ import annotations
+
+from tests.calculators.llm.parsers.said import Said, parse
+
+
+def test_reasoning_and_an_answer() -> None:
+    text = "<think>\nHm, ä.\n</think>\n\nHi."
+    assert parse(text, reasoning="lfm2") == Said("\n\nHi.", "\nHm, ä.\n", [])
+
+
+def test_the_prompt_may_have_begun_the_reasoning() -> None:
+    result = parse("Hm.</think>Hi.", reasoning="lfm2", prompt="<think>\n")
+    assert result == Said("Hi.", "Hm.", [])
+    assert parse("Hm.", reasoning="lfm2", prompt="<think>\n") == Said("", "Hm.", [])
+
+
+def test_an_end_without_a_begin_is_content() -> None:
+    assert parse("Hm.</think>Hi.", reasoning="lfm2") == Said("Hm.</think>Hi.", "", [])
+
+
+def test_reasoning_that_does_not_end() -> None:
+    assert parse("<think>Hm.</thin", reasoning="lfm2") == Said("", "Hm.</thin", [])

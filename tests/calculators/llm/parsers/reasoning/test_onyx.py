@@ -1,0 +1,34 @@
+"""Reasoning as Onyx models write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.calculators.llm.parsers.said import Said, parse
+
+
+def test_reasoning_and_an_answer() -> None:
+    text = " to=self<|message|> Hm,\nä.<|eom|><|start|>assistant to=user<|message|>Hi.<|eot|>"
+    assert parse(text, reasoning="onyx") == Said("Hi.", " Hm,\nä.", [])
+
+
+def test_several_thoughts_are_joined_by_line_ends() -> None:
+    text = "to=self<|message|>A<|eom|> to=self<|message|>B<|eom|><|message|>C"
+    assert parse(text, reasoning="onyx") == Said("C", "A\nB", [])
+
+
+@pytest.mark.parametrize("prompt", ["<|start|>assistant to=self<|message|>", "assistant to=self\n"])
+@pytest.mark.parametrize("begin", ["", "<|message|>"])
+def test_the_prompt_may_have_begun_the_reasoning(prompt: str, begin: str) -> None:
+    text = begin + "Hm.<|eom|> to=user<|message|>Hi."
+    assert parse(text, reasoning="onyx", prompt=prompt) == Said("Hi.", "Hm.", [])
+
+
+def test_messages_to_others_are_content_without_their_frames() -> None:
+    text = "<|start|>assistant to=get_weather<|message|>text<|eom|>\n<|start|>assistant to=user"
+    assert parse(text + "<|message|>Hi.", reasoning="onyx") == Said("textHi.", "", [])
+
+
+@pytest.mark.parametrize("text", ["Hello", " to see you", "to=", "to=self but no message", "\n\n "])
+def test_text_without_frames_is_content(text: str) -> None:
+    assert parse(text, reasoning="onyx") == Said(text, "", [])

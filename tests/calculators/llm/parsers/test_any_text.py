@@ -1,0 +1,200 @@
+"""What holds for every parser, whatever a model writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.registry import (
+    reasoning_parser,
+    reasoning_parser_names,
+    tool_parser,
+    tool_parser_names,
+)
+from tests.calculators.llm.parsers.said import events_of, parsers, said
+
+# Thousands of runs of what other tests cover: measuring it takes three times as long.
+pytestmark = pytest.mark.no_cover
+
+#: What models write around calls and reasoning, whole and broken, and what is in between.
+PIECES = (
+    *("<tool_call>", "</tool_call>", "<|python_tag|>", ";", "functools", "[", "]", ",", "</s>"),
+    *("[TOOL_CALLS]", "[ARGS]", "<think>", "</think>", "{", "}", '"', "\\", ":", "\n", " ", "é"),
+    *('{"name": "f", "arguments": {', '"a": "x"}}', '"name"', '"arguments"', '{"a": [1, true]}'),
+    *("<function=f>", "</function>", "<parameter=a>", "</parameter>", '<function name="f">'),
+    *('<param name="a">', "</param>", "<atem:function_calls>", "</atem:function_calls>"),
+    *('<atem:invoke name="f">', "</atem:invoke>", '<atem:parameter name="a">', "</atem:parameter>"),
+    *("to=f", "to=self", "<|message|>", "<|eom|>", "<|eot|>", "<|start|>assistant", "<|channel|>"),
+    *("analysis", "final", "commentary", " to=functions.f ", "<|constrain|>json", "<|end|>"),
+    *("<|call|>", "<|return|>", "<|tool_call>", "<tool_call|>", "call:f{", 'a:<|"|>', '<|"|>'),
+    *("<|channel>thought\n", "<channel|>", "<turn|>", "<|tool_response>", "<|im_end|>", "<s>"),
+    *("<|tool_call_start|>[", "]<|tool_call_end|>", "f(a=", "'", "=", "(", ")", "1", "True", "ord"),
+)
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
+
+TOOLS = {"f": {"type": "object", "properties": {"a": {"type": "string"}}}, "ord": {}}
+NAMES: list[tuple[str | None, str | None]] = [(name, None) for name in tool_parser_names()]
+NAMES += [(None, name) for name in reasoning_parser_names()]
+NAMES += [(name, name) for name in reasoning_parser_names() if name in tool_parser_names()]
+NAMES += [("hermes3", "qwen3")]
+
+every_parser = pytest.mark.parametrize(("tool", "reasoning"), NAMES)
+
+
+def events(tool: str | None, reasoning: str | None, chunks: Iterator[str]) -> list[OutputEvent]:
+    return merged(events_of(parsers(tool, reasoning).start(tools=TOOLS), chunks))
+
+
+def cut(text: str, cuts: list[int]) -> Iterator[str]:
+    places = sorted({min(each, len(text)) for each in cuts} | {0, len(text)})
+    return (text[begin:end] for begin, end in pairwise(places))
+
+
+@every_parser
+@given(text=TEXTS, cuts=st.lists(st.integers(0, 150), max_size=8))
+@example(text='<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>', cuts=[])
+@example(text='functools[{"name": "f", "arguments": {"a": b}}]', cuts=[40, 46, 47])
+def test_the_same_comes_of_a_text_however_it_is_cut(
+    tool: str | None, reasoning: str | None, text: str, cuts: list[int]
+) -> None:
+    whole = events(tool, reasoning, iter([text]))
+    assert events(tool, reasoning, iter(text)) == whole
+    assert events(tool, reasoning, cut(text, cuts)) == whole
+
+
+@every_parser
+@given(text=TEXTS)
+def test_events_are_well_formed(tool: str | None, reasoning: str | None, text: str) -> None:
+    has_call = False
+    for event in events(tool, reasoning, iter(text)):
+        match event:
+            case ToolCall(name, call_id):
+                assert name
+                assert call_id == ""
+                has_call = True
+            case Arguments(part):
+                assert part
+                assert has_call
+            case Content(part) | Reasoning(part):
+                assert part
+        assert tool is not None or not isinstance(event, ToolCall | Arguments)
+        assert reasoning is not None or not isinstance(event, Reasoning)
+
+
+@every_parser
+@given(text=st.text(st.characters(exclude_characters="<>[]{}|=:;,()'\"\\")))
+def test_text_without_any_tag_is_content(
+    tool: str | None, reasoning: str | None, text: str
+) -> None:
+    text = text.replace("functools", "").replace("to", "")
+    assert "".join(said(events(tool, reasoning, iter([text])))[:1]) == text
+
+
+#: Parsers that drop nothing but their tags and the punctuation of calls.
+KEEP_ALL: list[tuple[str | None, str | None]] = [
+    ("hermes3", None),
+    ("llama3", None),
+    ("phi4", None),
+    ("mistral", None),
+]
+KEEP_ALL += [("devstral", None), (None, "qwen3"), ("hermes3", "qwen3")]
+
+#: Without lone quotation marks: a word in a member that is skipped is not lost, but not seen.
+UNQUOTED = tuple(piece for piece in PIECES if piece not in ('"', '"name"', '"arguments"', "\\"))
+
+
+@pytest.mark.parametrize(("tool", "reasoning"), KEEP_ALL)
+@given(pieces=st.lists(st.sampled_from(UNQUOTED), max_size=25))
+@example(pieces=["<tool_call>", "{", "}", "</tool_call>"])
+def test_no_word_is_lost_and_none_changes_its_place(
+    tool: str | None, reasoning: str | None, pieces: list[str]
+) -> None:
+    words = [f" w{number}w " for number in range(len(pieces))]
+    text = "".join(piece + word for piece, word in zip(pieces, words, strict=True))
+    seen = "".join(
+        event.name if isinstance(event, ToolCall) else event.text
+        for event in events(tool, reasoning, iter([text]))
+    )
+    places = [seen.find(word.strip()) for word in words]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", tool_parser_names())
+def test_a_tool_parser_needs_no_tools(name: str) -> None:
+    assert tool_parser(name)().feed("Hello") + tool_parser(name)({}).finish() == [Content("Hello")]
+
+
+@pytest.mark.parametrize("name", reasoning_parser_names())
+def test_a_reasoning_parser_that_begins_open(name: str) -> None:
+    parser = reasoning_parser(name)
+    result = said(events_of(parser(is_open=True), ["Hm.", parser.end_tag, "Hello"]))
+    assert result.reasoning == "Hm."
+    # What ends the reasoning may belong to the header of what follows.
+    assert result.content in ("Hello", "")
+
+
+OPENINGS = {
+    "hermes3": '<tool_call>{"name": "f", "arguments": ',
+    "llama3": '<|python_tag|>{"name": "f", "parameters": ',
+    "phi4": 'functools[{"name": "f", "arguments": ',
+    "mistral": '[TOOL_CALLS][{"name": "f", "arguments": ',
+    "devstral": "[TOOL_CALLS]f[ARGS]",
+    "qwen3coder": "<tool_call><function=f><parameter=b>",
+    "gptoss": "<|channel|>commentary to=functions.f <|message|>",
+    "lfm2": "<|tool_call_start|>[f(b=",
+    "gemma4": "<|tool_call>call:f{b:",
+    "onyx": '<atem:function_calls><atem:invoke name="f"><atem:parameter name="b">',
+    "minicpm5": '<function name="f"><param name="b">',
+}
+REPEATED = {
+    "plain text": "a word or two ",
+    "the tag again": "",
+    "deep JSON": '{"a":[',
+    "white space": "   \n",
+    "brackets": "}]",
+    "an open string": '"x ',
+    "backslashes": "\\",
+    "quotes": "'",
+    "half tags": "</tool_",
+}
+
+
+@pytest.mark.parametrize("repeated", REPEATED)
+@pytest.mark.parametrize("name", tool_parser_names())
+def test_time_grows_with_the_text_and_no_faster(name: str, repeated: str) -> None:
+    piece = REPEATED[repeated] or OPENINGS[name]
+    if repeated == "an open string":
+        begin = OPENINGS[name] + '{"a": "'
+        piece = "some text "
+    else:
+        begin = OPENINGS[name]
+
+    def seconds(length: int) -> float:
+        text = begin + piece * (length // len(piece))
+        stream = parsers(name).start(tools=TOOLS)
+        started = time.process_time()
+        for place in range(0, len(text), 24):
+            stream.feed(text[place : place + 24])
+        stream.finish()
+        return time.process_time() - started
+
+    short = min(seconds(20_000) for _ in range(3))
+    assert seconds(320_000) < 3 * 16 * short
+
+
+@pytest.mark.parametrize("name", tool_parser_names())
+def test_a_large_answer_in_one_piece(name: str) -> None:
+    text = OPENINGS[name] + '{"a": "' + "some text " * 100_000 + '"}'
+    started = time.process_time()
+    events_of(parsers(name).start(tools=TOOLS), [text])
+    events_of(parsers(name).start(tools=TOOLS), [OPENINGS[name] * 10_000])
+    events_of(parsers(name).start(tools=TOOLS), [OPENINGS[name] + "[" * 100_000])
+    assert time.process_time() - started < 60

@@ -1,0 +1,44 @@
+"""Calls of devstral: a name and arguments between tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from calculators.llm.parsers.events import Arguments, Content, ToolCall
+from calculators.llm.parsers.registry import tool_parser
+from tests.calculators.llm.parsers.said import Said, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "content"),
+    [
+        ("[TOOL_CALLS]f[ARGS]{}", [("f", "{}")], ""),
+        ('[TOOL_CALLS] f [ARGS] {"a": 1} </s>', [("f", ' {"a": 1} ')], ""),
+        ("Well. [TOOL_CALLS]f[ARGS]{}</s>\n", [("f", "{}")], "Well. "),
+        ("[TOOL_CALLS]f[ARGS]{}</s> Done.", [("f", "{}")], " Done."),
+        ("[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]g[ARGS]x", [("f", "{}"), ("g", "x")], ""),
+        ("[TOOL_CALLS]f[ARGS]</s>", [("f", "{}")], ""),
+        ("[TOOL_CALLS]f[ARGS]\n[TOOL_CALLS]g[ARGS]", [("f", "{}"), ("g", "{}")], ""),
+        ("[TOOL_CALLS]f[ARGS]a[ARGS]b", [("f", "a[ARGS]b")], ""),
+        # No call comes of these; tags are tokens, not text.
+        ("[TOOL_CALLS]f", [], "f"),
+        ("[TOOL_CALLS]f{}</s>", [], "f{}"),
+        ("[TOOL_CALLS] [ARGS]{}", [], " {}"),
+        ("[TOOL_CALLS]f[TOOL_CALLS]g[ARGS]{}", [("g", "{}")], "f"),
+        ("[ARGS]f[TOOL_CALLS]{}</s>", [], "f{}"),
+        (f"[TOOL_CALLS]{'f' * 257}[ARGS]{{}}", [], "f" * 257 + "{}"),
+        ("[TOOL_CALLS", [], "[TOOL_CALLS"),
+    ],
+)
+def test_text_and_calls(text: str, calls: list[tuple[str, str]], content: str) -> None:
+    assert parse(text, "devstral") == Said(content, "", calls)
+
+
+def test_events_come_as_soon_as_they_are_certain() -> None:
+    stream = tool_parser("devstral")()
+    assert stream.feed("Hi [TOOL_CALLS]f") == [Content("Hi ")]
+    assert stream.feed("[ARGS]") == [ToolCall("f")]
+    assert stream.feed('{"a": ') == [Arguments('{"a": ')]
+    assert stream.feed("1}</") == [Arguments("1}")]
+    assert stream.feed("s>") == []
+    assert stream.finish() == []

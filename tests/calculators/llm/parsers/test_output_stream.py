@@ -1,0 +1,64 @@
+"""`OutputParsers` and `OutputStream`: the parsers of one answer together."""
+
+from __future__ import annotations
+
+from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.output_stream import merged
+from tests.calculators.llm.parsers.said import parsers
+
+CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+
+
+def test_without_parsers_everything_is_content() -> None:
+    stream = OutputParsers().start(tools={})
+    assert stream.feed(CALL) == [Content(CALL)]
+    assert stream.feed("") == []
+    assert stream.finish() == []
+
+
+def test_calls_are_text_when_the_request_has_no_tools() -> None:
+    chosen = parsers("hermes3", "qwen3")
+    stream = chosen.start(tools=None)
+    assert stream.feed("<think>a</think>" + CALL) == [Reasoning("a"), Content(CALL)]
+    stream = chosen.start(tools={})
+    assert stream.feed(CALL) == [ToolCall("f"), Arguments("{}")]
+    stream = chosen.start(tools={"g": {"type": "object"}})
+    assert stream.feed(CALL) == [ToolCall("f"), Arguments("{}")]
+
+
+def test_what_both_parsers_held_back_comes_at_the_end_in_order() -> None:
+    stream = parsers("hermes3", "qwen3").start(tools={})
+    assert stream.feed("a <tool_call>{<thi") == [Content("a ")]
+    assert stream.finish() == [Content("<tool_call>{<thi")]
+
+
+def test_one_answer_leaves_no_trace_in_the_next() -> None:
+    chosen = parsers("hermes3", "qwen3")
+    chosen.start(tools={}).feed("<think><tool_call>{")
+    assert chosen.start(tools={}).feed("x") == [Content("x")]
+
+
+def test_neighbours_of_one_kind_are_one_event() -> None:
+    events: list[OutputEvent] = [
+        Content("a"),
+        Content("b"),
+        Reasoning("c"),
+        Content("d"),
+        Content("e"),
+    ]
+    assert merged(events) == [Content("ab"), Reasoning("c"), Content("de")]
+    calls: list[OutputEvent] = [
+        ToolCall("f"),
+        Arguments("1"),
+        Arguments("2"),
+        ToolCall("f"),
+        ToolCall("g"),
+    ]
+    assert merged(calls) == [ToolCall("f"), Arguments("12"), ToolCall("f"), ToolCall("g")]
+
+
+def test_special_tokens_are_those_of_both() -> None:
+    assert parsers("mistral", "qwen3").special_tokens == {"[TOOL_CALLS]", "<think>", "</think>"}
+    assert OutputParsers().special_tokens == set()
+    assert not OutputParsers().reasoning_is_open("<think>")

@@ -1,0 +1,60 @@
+"""Reasoning of qwen3, alone and with calls behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from calculators.llm.parsers.events import Content, Reasoning
+from calculators.llm.parsers.registry import reasoning_parser
+from tests.calculators.llm.parsers.said import parse
+
+CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("Hello", "", "Hello"),
+        ("<think>\nHm.\n</think>\n\nHello", "\nHm.\n", "\n\nHello"),
+        ("<think></think>Hello", "", "Hello"),
+        ("A<think>b</think>C<think>d</think>E", "bd", "ACE"),
+        ("<think>Hm, <think> again</think>Hello", "Hm, <think> again", "Hello"),
+        ("<think>Hm, and never", "Hm, and never", ""),
+        ("no start</think>Hello", "", "no start</think>Hello"),
+        ("<thin", "", "<thin"),
+        ("<think>a</thin", "a</thin", ""),
+        ("< think>1 < 2</think>", "", "< think>1 < 2</think>"),
+        ("<think>日本語 😀</think>ü", "日本語 😀", "ü"),
+    ],
+)
+def test_reasoning_and_content(text: str, reasoning: str, content: str) -> None:
+    assert parse(text, reasoning="qwen3") == (content, reasoning, [])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_open"),
+    [
+        ("...assistant\n<think>", True),
+        ("...assistant\n<think>\n \n", True),
+        ("...assistant\n<think>\n\n</think>\n\n", False),
+        ("...assistant\n", False),
+        ("<think> about it", False),
+        ("", False),
+    ],
+)
+def test_a_prompt_may_begin_the_reasoning(prompt: str, is_open: bool) -> None:
+    result = parse("Hm.</think>Hello", reasoning="qwen3", prompt=prompt)
+    assert result == (("Hello", "Hm.", []) if is_open else ("Hm.</think>Hello", "", []))
+
+
+def test_calls_are_found_behind_the_reasoning_and_not_in_it() -> None:
+    text = f"<think>Shall I {CALL}?</think>\n\n{CALL}\n"
+    assert parse(text, "hermes3", "qwen3") == ("\n\n", f"Shall I {CALL}?", [("f", "{}")])
+
+
+def test_reasoning_comes_as_it_grows() -> None:
+    parser = reasoning_parser("qwen3")()
+    assert parser.feed("<think>He") == [Reasoning("He")]
+    assert parser.feed("llo</th") == [Reasoning("llo")]
+    assert parser.feed("ink>Hi") == [Content("Hi")]
+    assert parser.finish() == []

@@ -1,0 +1,143 @@
+"""Parsers by name, and those that other packages bring."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calculators.llm.parsers.parser import ReasoningParser, ToolParser
+from calculators.llm.parsers.registry import (
+    UnknownParser,
+    reasoning_parser,
+    reasoning_parser_names,
+    tool_parser,
+    tool_parser_names,
+)
+from tests.calculators.llm.parsers.said import parse
+
+TOOL = """\
+from calculators.llm.parsers.events import Content, ToolCall
+from calculators.llm.parsers.parser import ToolParser
+
+
+class Shouts(ToolParser):
+    special_tokens = frozenset(("!",))
+
+    def feed(self, text):
+        return [ToolCall(text)] if text.isupper() else [Content(text)]
+
+    def finish(self):
+        return []
+
+
+class Half(ToolParser):
+    def feed(self, text):
+        return []
+
+
+NUMBER = 5
+"""
+
+ENTRY_POINTS = """\
+[graphrt.tool_parsers]
+shouts = shouting_parsers:Shouts
+half = shouting_parsers:Half
+number = shouting_parsers:NUMBER
+missing = shouting_parsers:Missing
+gone = no_such_module_at_all:Parser
+hermes3 = shouting_parsers:Shouts
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package with parsers, good ones and bad ones."""
+    (tmp_path / "shouting_parsers.py").write_text(TOOL)
+    info = tmp_path / "shouting_parsers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting-parsers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("shouting_parsers", None)
+
+
+OWN = (
+    "hermes3",
+    "llama3",
+    "phi4",
+    "mistral",
+    "devstral",
+    "qwen3coder",
+    "gptoss",
+    "lfm2",
+    "gemma4",
+    "onyx",
+    "minicpm5",
+)
+
+
+def test_the_names_of_our_own() -> None:
+    assert tool_parser_names()[: len(OWN)] == OWN
+    assert reasoning_parser_names()[:6] == ("qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_tool_parser_of_our_own(name: str) -> None:
+    assert issubclass(tool_parser(name), ToolParser)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5"])
+def test_a_reasoning_parser_of_our_own(name: str) -> None:
+    parser = reasoning_parser(name)
+    assert issubclass(parser, ReasoningParser)
+    assert parser.end_tag
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(UnknownParser) as raised:
+        tool_parser("hermes")
+    assert str(raised.value).startswith('"hermes" is no tool parser: one of hermes3, llama3, ')
+    assert str(raised.value).endswith('Did you mean "hermes3"?')
+    with pytest.raises(UnknownParser, match='"qwen" is no reasoning parser: one of qwen3, gptoss'):
+        reasoning_parser("qwen")
+    with pytest.raises(UnknownParser, match="no tool parser"):
+        tool_parser("qwen3")
+
+
+@pytest.mark.usefixtures("package")
+def test_a_parser_of_another_package() -> None:
+    assert "shouts" in tool_parser_names()
+    assert tool_parser("shouts").special_tokens == {"!"}
+    assert parse("hello", "shouts").content == "hello"
+    with pytest.raises(UnknownParser, match="shouts"):
+        tool_parser("shout")
+
+
+@pytest.mark.usefixtures("package")
+def test_our_own_name_comes_first() -> None:
+    assert tool_parser("hermes3").__module__ == "calculators.llm.parsers.tool.hermes3"
+    assert tool_parser_names().count("hermes3") == 1
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("half", "(shouting_parsers:Half) lacks methods of ToolParser"),
+        ("number", "(shouting_parsers:NUMBER) is no class derived from ToolParser"),
+        ("missing", "(shouting_parsers:Missing) cannot be loaded: AttributeError"),
+        ("gone", "(no_such_module_at_all:Parser) cannot be loaded: ModuleNotFoundError"),
+    ],
+)
+def test_a_broken_package_is_named_and_in_nobody_elses_way(name: str, reason: str) -> None:
+    with pytest.raises(UnknownParser) as raised:
+        tool_parser(name)
+    begin = f'entry point "{name}" of the group "graphrt.tool_parsers" '
+    assert str(raised.value).startswith(begin + reason)
+    assert tool_parser("shouts").__name__ == "Shouts"

@@ -1,0 +1,121 @@
+"""Calls as LFM2 and LFM2.5 write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from calculators.llm.parsers.events import Arguments, ToolCall
+from calculators.llm.parsers.tool.lfm2 import PARSER
+from tests.calculators.llm.parsers.said import Said, parse
+
+
+def block(calls: str) -> str:
+    return f"<|tool_call_start|>[{calls}]<|tool_call_end|>"
+
+
+def test_calls_among_text() -> None:
+    text = "One. " + block("f(a='x', b=1), g( )") + " Two. " + block(" h(c = [1] )") + "<|im_end|>"
+    assert parse(text, "lfm2") == Said(
+        "One.  Two. ", "", [("f", '{"a":"x","b":1}'), ("g", "{}"), ("h", '{"c":[1]}')]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'x'", "x"),
+        ('"x"', "x"),
+        ("''", ""),
+        ("'zażółć'", "zażółć"),
+        ("'a, b) and (c'", "a, b) and (c"),
+        ("'it\\'s \"so\"'", 'it\'s "so"'),
+        ("'it's so'", "it's so"),
+        ('"say "hi", or not"', 'say "hi", or not'),
+        (r'"a\nb\\ \"c\""', 'a\nb\\ "c"'),
+        (r'"C:\Users\x"', r"C:\Users\x"),
+        ('"two\nlines \\n"', "two\nlines \\n"),
+        ("'ends with backslash \\\\'", "ends with backslash \\"),
+        ("-1.5e3", -1500.0),
+        ("TRUE", True),
+        ("False", False),
+        ("None", None),
+        ("null", None),
+        ("word", "word"),
+        ("f(1, 2)", "f(1, 2)"),
+        ("", ""),
+        ("[]", []),
+        ("['a', \"b\", {'c': None, 'd': [True, -1]}]", ["a", "b", {"c": None, "d": [True, -1]}]),
+        ("['it's', 'Johns' car']", ["it's", "Johns' car"]),
+        ("{'a': 'b}', 'c': ']'}", {"a": "b}", "c": "]"}),
+        ("[1, (2, 3)]", "[1, (2, 3)]"),
+        ("[1 2]", "[1 2]"),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    for others in ("", ", z=1", "), g("):
+        result = parse(block(f"f(a={text}{others})"), "lfm2")
+        assert result.content == ""
+        assert json.loads(result.calls[0][1])["a"] == value
+        assert len(result.calls) == (2 if "g" in others else 1)
+
+
+def test_an_argument_without_a_value_and_one_that_comes_twice() -> None:
+    assert parse(block("f(a, b=, a=1)"), "lfm2").calls == [("f", '{"a":"","b":""}')]
+
+
+def test_an_argument_is_sent_when_it_is_complete() -> None:
+    parser = PARSER()
+    assert parser.feed("<|tool_call_start|>[f(a='x', ") == []
+    assert parser.feed("b=") == [ToolCall("f"), Arguments('{"a":"x"')]
+    assert parser.feed("[1,") == []
+    assert parser.feed("2])") == [Arguments(',"b":[1,2]'), Arguments("}")]
+    assert parser.feed("]<|tool_call_end|>") == []
+    assert parser.finish() == []
+
+
+@pytest.mark.parametrize("end", ["", "]", " ] ", "]<|tool_call_end|>"])
+def test_the_end_of_the_block_may_be_missing(end: str) -> None:
+    result = parse(f"<|tool_call_start|>[f(a='x'){end}", "lfm2")
+    assert result.calls == [("f", '{"a":"x"}')]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|tool_call_start|>",
+        block(""),
+        block("f"),
+        block("f('x')"),
+        block("f(1)"),
+        block("f(a='x'"),
+        block('{"name": "f"}'),
+        "<|tool_call_start|>f(a=1)<|tool_call_end|>",
+        "<|tool_call_start|>[f(a='x",
+        "<|tool_call_start|> " + "no call " * 100,
+        "[f(a=1)]",
+    ],
+)
+def test_what_is_no_call_stays_content(text: str) -> None:
+    assert parse(text, "lfm2") == Said(text, "", [])
+
+
+def test_what_is_no_further_call_stays_content() -> None:
+    assert parse(block("f(a=1)(2)"), "lfm2") == Said(
+        "(2)]<|tool_call_end|>", "", [("f", '{"a":1}')]
+    )
+
+
+def test_a_call_that_breaks_off_is_not_closed() -> None:
+    text = "<|tool_call_start|>[f(a=1, b='cut"
+    assert parse(text, "lfm2") == Said(" b='cut", "", [("f", '{"a":1')])
+    text = block("f(a=1), broken") + " and more"
+    assert parse(text, "lfm2") == Said(
+        ", broken]<|tool_call_end|> and more", "", [("f", '{"a":1}')]
+    )
+
+
+def test_a_call_after_reasoning_and_none_in_it() -> None:
+    text = "<think>" + block("f(a=1)") + "</think>" + block("g()")
+    assert parse(text, "lfm2", "lfm2") == Said("", block("f(a=1)"), [("g", "{}")])

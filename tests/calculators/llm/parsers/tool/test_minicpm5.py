@@ -1,0 +1,62 @@
+"""Calls as MiniCPM 5 writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.calculators.llm.parsers.said import Said, parse
+
+TOOLS = {"f": {"properties": {"a": {"type": "string"}, "b": {"type": "array"}}}}
+
+
+def call(name: str, text: str) -> str:
+    return f'<function name="f"><param name="{name}">{text}</param></function>'
+
+
+def test_calls_among_text() -> None:
+    text = "One. " + call("a", "x") + call("a", "\ny\n") + "Two."
+    assert parse(text, "minicpm5", tools=TOOLS) == Said(
+        "One. Two.", "", [("f", '{"a":"x"}'), ("f", '{"a":"y"}')]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("['1', 'it's', 2, True, None]", '["1","it\'s",2,true,null]'),
+        ("{'a': {'b': \"c\"}}", '{"a":{"b":"c"}}'),
+        ('["a", 1]', '["a",1]'),
+        ("[1, 'a", '"[1, \'a"'),
+        ("[1] and more", '"[1] and more"'),
+        ("['a', </s>", "\"['a', </s>\""),
+    ],
+)
+def test_lists_and_objects_may_be_as_in_python(text: str, value: str) -> None:
+    result = parse(call("b", text), "minicpm5", tools=TOOLS)
+    assert result == Said("", "", [("f", f'{{"b":{value}}}')])
+
+
+def test_a_string_that_looks_like_a_list_stays_as_it_is() -> None:
+    result = parse(call("a", "['x']"), "minicpm5", tools=TOOLS)
+    assert result.calls == [("f", '{"a":"[\'x\']"}')]
+
+
+def test_ends_of_turns_are_left_out() -> None:
+    text = "<s>Hi<|im_end|>" + call("a", "x") + "<|im_end|>"
+    assert parse(text, "minicpm5", tools=TOOLS) == Said("Hi", "", [("f", '{"a":"x"}')])
+    broken = '<function name="f"><param name="a">x<|im_end|>'
+    assert parse(broken, "minicpm5").content == '<function name="f"><param name="a">x'
+
+
+def test_a_call_after_reasoning_and_none_in_it() -> None:
+    text = "<think>" + call("a", "no") + "</think>" + call("a", "x")
+    assert parse(text, "minicpm5", "minicpm5", tools=TOOLS) == Said(
+        "", call("a", "no"), [("f", '{"a":"x"}')]
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ['<function name="f', '<function name="f">', '<function name="f"><param name="a">x']
+)
+def test_what_is_no_call_stays_content(text: str) -> None:
+    assert parse(text, "minicpm5", tools=TOOLS) == Said(text, "", [])

@@ -1,0 +1,62 @@
+"""Calls as Onyx models write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.calculators.llm.parsers.said import Said, parse
+
+INVOKE = '<atem:invoke name="f">\n<atem:parameter name="a">{}</atem:parameter>\n</atem:invoke>'
+BLOCK = "<atem:function_calls>\n" + INVOKE + "\n</atem:function_calls>"
+TOOLS = {"f": {"properties": {"a": {"type": "string"}}}}
+
+
+@pytest.mark.parametrize("reasoning", [None, "onyx"])
+@pytest.mark.parametrize("text", [BLOCK, INVOKE, "to=f<|message|>" + BLOCK + "<|eom|>"])
+def test_a_call_with_and_without_what_is_around_it(text: str, reasoning: str | None) -> None:
+    result = parse(text.replace("{}", " x\n"), "onyx", reasoning, tools=TOOLS)
+    assert result == Said("", "", [("f", r'{"a":" x\n"}')])
+
+
+@pytest.mark.parametrize("reasoning", [None, "onyx"])
+def test_calls_and_an_answer_in_several_messages(reasoning: str | None) -> None:
+    text = (
+        f" to=f<|message|>{BLOCK}<|eom|><|start|>assistant to=f<|message|>{BLOCK}<|eom|>"
+        "<|start|>assistant to=user<|message|>Done.<|eot|>"
+    )
+    calls = [("f", '{"a":"{}"}')] * 2
+    assert parse(text, "onyx", reasoning, tools=TOOLS) == Said("Done.", "", calls)
+
+
+def test_several_calls_in_one_block() -> None:
+    text = f"<atem:function_calls>{INVOKE}\n{INVOKE}</atem:function_calls>"
+    assert parse(text, "onyx", tools=TOOLS) == Said("", "", [("f", '{"a":"{}"}')] * 2)
+
+
+def test_a_call_after_reasoning_and_none_in_it() -> None:
+    text = f"to=self<|message|>{INVOKE}<|eom|> to=f<|message|>{INVOKE}<|eot|>"
+    assert parse(text, "onyx", "onyx", tools=TOOLS) == Said("", INVOKE, [("f", '{"a":"{}"}')])
+
+
+def test_reasoning_that_nobody_reads_keeps_its_frame() -> None:
+    text = " to=self<|message|>Hm.<|eom|><|start|>assistant to=user<|message|>Hi.<|eot|>"
+    assert parse(text, "onyx").content == " to=self<|message|>Hm.<|eom|>Hi."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to",
+        " to be or not",
+        '<atem:invoke name="f"',
+        '<atem:function_calls>\n<atem:invoke name="f">\n',
+        '<atem:invoke name="f"><atem:parameter name="a">x',
+        "to=f and no message",
+    ],
+)
+def test_what_is_no_call_stays_content(text: str) -> None:
+    assert parse(text, "onyx", tools=TOOLS) == Said(text, "", [])
+
+
+def test_headers_that_are_not_complete_are_left_out() -> None:
+    assert parse("A<|start|>assistant B<|message|>C<|eot|>", "onyx").content == "ABC"

@@ -1,0 +1,173 @@
+"""Calls as Qwen3-Coder writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from calculators.llm.parsers.events import Arguments, Content, ToolCall
+from calculators.llm.parsers.tool.qwen3coder import PARSER
+from tests.calculators.llm.parsers.said import Said, parse
+
+TOOLS = {
+    "write": {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "text": {"type": "string"},
+            "size": {"type": "integer"},
+            "force": {"type": "boolean"},
+            "mode": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "owner": {"type": ["string", "null"]},
+            "value": {"anyOf": [{"type": "string"}, {}]},
+        },
+    }
+}
+
+
+def read(text: str) -> Said:
+    return parse(text, "qwen3coder", tools=TOOLS)
+
+
+def call(*parameters: tuple[str, str]) -> str:
+    written = "".join(f"<parameter={name}>\n{text}\n</parameter>\n" for name, text in parameters)
+    return f"<tool_call>\n<function=write>\n{written}</function>\n</tool_call>"
+
+
+def arguments(*parameters: tuple[str, str]) -> str:
+    content, _, calls = read(call(*parameters))
+    assert content == ""
+    [(name, written)] = calls
+    assert name == "write"
+    return written
+
+
+def test_a_call_among_text() -> None:
+    assert read("Sure.\n" + call(("path", "ä.txt"), ("size", "3")) + "\nDone.") == Said(
+        "Sure.\n\nDone.", "", [("write", '{"path":"ä.txt","size":3}')]
+    )
+
+
+def test_several_calls_in_one_block_and_in_several() -> None:
+    one = "<function=a>\n</function>\n"
+    two = f"<tool_call>{one}{one}</tool_call><tool_call>{one}</tool_call>"
+    assert read(two) == Said("", "", [("a", "{}")] * 3)
+
+
+def test_the_begin_of_the_block_may_be_missing() -> None:
+    assert read("Hm <function=a></function>\n</tool_call> ok") == Said("Hm  ok", "", [("a", "{}")])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "value"),
+    [
+        ("path", "3.10", '"3.10"'),
+        ("path", '{"a": 1}', r'"{\"a\": 1}"'),
+        ("path", "null", '"null"'),
+        ("path", '"quoted"', '"quoted"'),
+        ("path", '"a" and "b"', r'"\"a\" and \"b\""'),
+        ("path", "", '""'),
+        ("path", "\n", r'"\n"'),
+        ("size", "12345678901234567890", "12345678901234567890"),
+        ("size", "many", '"many"'),
+        ("force", "True", "true"),
+        ("force", "FALSE", "false"),
+        ("force", "maybe", '"maybe"'),
+        ("mode", "1", '"1"'),
+        ("mode", "null", "null"),
+        ("owner", "null", "null"),
+        ("value", "1", "1"),
+        ("unknown", '{"a" : [1, "x y"]}', '{"a":[1,"x y"]}'),
+        ("unknown", "True", '"True"'),
+        ("unknown", "NaN", '"NaN"'),
+    ],
+)
+def test_values_are_what_the_schema_says(parameter: str, text: str, value: str) -> None:
+    assert arguments((parameter, text)) == f'{{"{parameter}":{value}}}'
+    # Behind another argument strings are passed on as they come: that makes no difference.
+    assert arguments(("first", "1"), (parameter, text)) == f'{{"first":1,"{parameter}":{value}}}'
+
+
+def test_the_first_of_two_arguments_of_a_name_counts() -> None:
+    assert arguments(("path", "a"), ("path", "b"), ("size", "1")) == '{"path":"a","size":1}'
+
+
+def test_json_of_any_depth() -> None:
+    deep = "[" * 5000 + "]" * 5000
+    assert arguments(("unknown", deep)) == f'{{"unknown":{deep}}}'
+
+
+def test_an_argument_is_sent_when_it_is_complete_and_a_later_string_while_it_grows() -> None:
+    parser = PARSER(TOOLS)
+    assert parser.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == []
+    begun = [ToolCall("write"), Arguments('{"path":"a.txt"')]
+    assert parser.feed("xt\n</parameter>\n") == begun
+    begun_text = [Arguments(',"text":"'), Arguments("first line")]
+    assert parser.feed("<parameter=text>\nfirst line\n") == begun_text
+    assert parser.feed('"second"') == [Arguments('\\n\\"second\\"')]
+    assert parser.feed("\n</parameter>") == [Arguments('"')]
+    assert parser.feed("</function></tool_call>") == [Arguments("}")]
+    assert parser.finish() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a < b, <tool_cal and <function",
+        "<tool_call>",
+        '<tool_call>{"name": "write"}</tool_call>',
+        "<tool_call><tool_call> no",
+        "<function=>",
+        "<function=write",
+        "<function=a<b></function>",
+        "<function=" + "x" * 1000 + "></function>",
+        "<tool_call><function=write> then text <parameter=path>a</parameter>",
+        "<tool_call><function=write><parameter=path>unfinished",
+        "<function=write><parameter=",
+        "</function></tool_call></parameter>",
+    ],
+)
+def test_what_is_no_call_stays_content(text: str) -> None:
+    assert read(text) == Said(text, "", [])
+
+
+def test_a_call_that_breaks_off_is_not_closed() -> None:
+    path = "<function=write><parameter=path>a</parameter>"
+    assert read(path) == Said("", "", [("write", '{"path":"a"')])
+    assert read(path + "<parameter=size>1") == Said(
+        "<parameter=size>1", "", [("write", '{"path":"a"')]
+    )
+    assert read(path + "<parameter=text>cut\n") == Said(
+        "", "", [("write", r'{"path":"a","text":"cut\n')]
+    )
+    assert read(path + "<function=b></function>") == Said(
+        "", "", [("write", '{"path":"a"'), ("b", "{}")]
+    )
+
+
+def test_a_call_ends_with_its_block_at_the_latest() -> None:
+    text = "<tool_call><function=write><parameter=path>a</parameter></tool_call> ok"
+    assert read(text) == Said(" ok", "", [("write", '{"path":"a"}')])
+
+
+def test_text_between_arguments_comes_behind_the_call() -> None:
+    text = call(("path", "a"), ("size", "1")).replace("</parameter>\n", "</parameter> well, ", 1)
+    parser = PARSER(TOOLS)
+    assert [*parser.feed(text), *parser.finish()] == [
+        ToolCall("write"),
+        Arguments('{"path":"a"'),
+        Arguments(',"size":1'),
+        Arguments("}"),
+        Content(" well, "),
+    ]
+    assert read(text).calls == [("write", '{"path":"a","size":1}')]
+
+
+@pytest.mark.parametrize(
+    "schema", ["none", {}, {"properties": None}, {"properties": {"path": {"type": [1, {}]}}}]
+)
+def test_any_schema_will_do(schema: Any) -> None:
+    result = parse(call(("path", "1")), "qwen3coder", tools={"write": schema})
+    assert json.loads(result.calls[0][1]) == {"path": 1}

@@ -1,0 +1,176 @@
+"""The cases of ``shared/cases/chat_template.jsonl``, where that is beside the checkout."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from calculators.llm.api.openai.responses_input import read_input
+from calculators.llm.prompt.chat_template import (
+    ChatTemplate,
+    TemplateAnalysis,
+    analyze,
+    analyze_source,
+    prepare_history,
+)
+from calculators.llm.requests.messages import normalise_messages
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.media.tags import with_tags
+from graph_runtime import GraphError
+from tests.checkout import SHARED_CASES
+
+CASES_FILE = SHARED_CASES / "chat_template.jsonl"
+CASES: list[dict[str, Any]] = (
+    [json.loads(line) for line in CASES_FILE.read_text(encoding="utf-8").splitlines() if line]
+    if CASES_FILE.exists()
+    else []
+)
+
+#: Processors that have nothing to do with templates.
+ELSEWHERE = {
+    "AudioDecodingProcessor": "decoding audio is no matter of templates",
+    "ImageDecodingProcessor": "decoding images is no matter of templates",
+    "RawPromptExtractor": "a raw prompt passes no template",
+}
+
+#: Where OVMS's words or defects are not ours: the rules of ``shared/cases/README.md``. None yet.
+AGAINST_THE_RULES: dict[str, str] = {}
+
+
+def why_not(case: dict[str, Any]) -> str | None:
+    if case.get("is_omni"):
+        return "audio is refused by name: no served model hears"
+    return AGAINST_THE_RULES.get(case["id"]) or ELSEWHERE.get(case.get("processor", ""))
+
+
+def template_of(case: dict[str, Any]) -> ChatTemplate:
+    return ChatTemplate.of_source(
+        case["template"], bos_token=case.get("bos_token", ""), eos_token=case.get("eos_token", "")
+    )
+
+
+def check_analysis(found: TemplateAnalysis, expected: dict[str, Any]) -> None:
+    for name in ("tool_parser", "reasoning_parser"):
+        if name in expected:
+            assert getattr(found, name) == expected[name]
+    for name, value in expected.get("caps", {}).items():
+        assert getattr(found, name) == value, name
+
+
+def check_prompt(prompt: str, expected: dict[str, Any]) -> None:
+    assert prompt == expected.get("prompt", prompt)
+    assert prompt.endswith(expected.get("prompt_endswith", ""))
+    for part in expected.get("prompt_contains", ()):
+        assert part in prompt
+    for part in expected.get("prompt_not_contains", ()):
+        assert part not in prompt
+    if "prompt_empty" in expected:
+        assert (not prompt) is expected["prompt_empty"]
+
+
+def at(value: Any, path: str) -> Any:
+    """``messages[0].content|len``."""
+    path, _, length = path.partition("|")
+    for step in path.replace("[", ".").replace("]", "").split("."):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return len(value) if length else value
+
+
+def check_path(document: dict[str, Any], check: dict[str, Any]) -> None:
+    value = at(document, check["path"])
+    expected = check["value"]
+    match check["op"]:
+        case "eq" if isinstance(value, dict):
+            assert value == json.loads(expected)
+        case "eq":
+            assert value == expected
+        case ">=":
+            assert value >= expected
+        case "is" if expected != "ChatHistory":
+            types: dict[str, type] = {
+                "array": list,
+                "string": str,
+                "object": dict,
+                "null": type(None),
+            }
+            assert isinstance(value, types[expected])
+        case "has":
+            assert (expected in value) is not check.get("not", False)
+        case _:
+            assert check["path"] == "messages"  # "is ChatHistory": a type of the library
+
+
+@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_case(case: dict[str, Any]) -> None:
+    reason = why_not(case)
+    if reason is not None:
+        pytest.skip(reason)
+    expected = case["expected"]
+    match case["kind"]:
+        case "render":
+            run_render(case, expected)
+        case "analyze":
+            source = case["template"]
+            found = TemplateAnalysis() if source is None else analyze_source(source)
+            check_analysis(found, expected)
+        case "adapter":
+            messages = prepare_history(case["messages"], TemplateAnalysis(**case["caps"]))
+            assert messages == expected["messages"]
+            for check in case["extra_checks"]:
+                check_path({"messages": messages}, check)
+        case "processor":
+            messages = prepare_history(case["messages"])
+            if "template" in case:
+                prompt = template_of(case).render(
+                    messages, template_kwargs=case.get("chat_template_kwargs")
+                )
+                check_prompt(prompt, expected)
+            elif case["processor"] == "EmptyContentArrayNormalizationProcessor":
+                # The next step of the chain would join the text parts that this one leaves.
+                messages = case["messages"]
+            for check in case.get("extra_checks", ()):
+                check_path({"messages": messages}, check)
+        case "pipeline":
+            run_pipeline(case, expected)
+        case kind:
+            pytest.fail(f"unknown kind of case: {kind}")
+
+
+def run_render(case: dict[str, Any], expected: dict[str, Any]) -> None:
+    template = template_of(case)
+    found = analyze(template)
+    check_analysis(found, expected)
+
+    def prompt() -> str:
+        request = json.loads(case["request_body"]) if "request_body" in case else case
+        return template.render(
+            prepare_history(request["messages"], found),
+            tools=request.get("tools"),
+            template_kwargs=request.get("chat_template_kwargs"),
+        )
+
+    if expected.get("raises") or expected.get("ok") is False:
+        with pytest.raises((GraphError, ValueError), match=re.escape(expected.get("error", ""))):
+            prompt()
+    else:
+        check_prompt(prompt(), expected)
+
+
+def run_pipeline(case: dict[str, Any], expected: dict[str, Any]) -> None:
+    request = case["request"]
+    try:
+        if case["endpoint"] == "/v3/responses":
+            messages = read_input(request.get("input"), RequestLimits(max_images=8))
+        else:
+            messages = normalise_messages(request.get("messages"))
+    except GraphError:
+        assert not expected["parse_ok"]
+        return
+    assert expected["parse_ok"]
+    template = template_of(case)
+    history = prepare_history(with_tags(messages), analyze(template))
+    check_prompt(template.render(history), expected)

@@ -1,0 +1,118 @@
+"""What a template would leave out of the prompt is refused, or told in a role that it knows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, UnseenParts
+
+#: Knows the system's message at the beginning only, as many templates do.
+PLAIN = """
+{%- for message in messages -%}
+{%- if message.role in ('user', 'assistant') or (message.role == 'system' and loop.first) -%}
+<{{ message.role }}>{{ message.content }}
+{%- endif -%}
+{%- endfor -%}
+"""
+EVERY_ROLE = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}"
+REFUSING = (
+    "{% for message in messages %}"
+    "{% if message.role not in ('user', 'system') %}"
+    "{{ raise_exception('no such role') }}{% endif %}"
+    "<{{ message.role }}>{{ message.content }}{% endfor %}"
+)
+
+
+def prompt(source: str, *said: tuple[str, str], tools: list[Any] | None = None) -> str:
+    template = ChatTemplate.of_source(source)
+    messages = [{"role": role, "content": content} for role, content in said]
+    render = partial(template.render, tools=tools)
+    return render(UnseenParts(template).with_known_roles(messages, render, has_tools=bool(tools)))
+
+
+def refusal(source: str, *said: tuple[str, str]) -> ChatTemplateError:
+    with pytest.raises(ChatTemplateError) as raised:
+        prompt(source, *said)
+    return raised.value
+
+
+@pytest.mark.parametrize("role", ["usr", "User", "ipython", "documents", "system ", ""])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_message_of_a_role_that_does_not_come_out_is_refused(role: str, before: int) -> None:
+    said = [("user", "Hello")] * before + [(role, "Hello"), ("user", "Hello")]
+    error = refusal(PLAIN, *said)
+    assert error.param == f"messages[{before}].role"
+    assert f'"{role.strip()}' in str(error)
+    assert '"system", "user", "assistant" and "tool"' in str(error)
+
+
+@pytest.mark.parametrize("role", ["critic", "ipython", "usr", "developer"])
+def test_a_role_that_the_template_shows_is_its_own_business(role: str) -> None:
+    assert prompt(EVERY_ROLE, (role, "Hi"), (role, "Ho")) == f"<{role}>Hi<{role}>Ho"
+
+
+def test_the_developer_is_the_system_where_only_that_is_known() -> None:
+    assert prompt(PLAIN, ("developer", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
+    assert prompt(REFUSING, ("developer", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
+
+
+def test_a_message_of_the_system_at_a_place_where_none_is_shown_is_refused() -> None:
+    assert prompt(PLAIN, ("system", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
+    assert refusal(PLAIN, ("user", "Hi"), ("system", "Be kind")).param == "messages[1].role"
+
+
+def test_what_the_template_refuses_it_refuses_in_its_own_words() -> None:
+    assert "no such role" in str(refusal(REFUSING, ("usr", "Hi")))
+
+
+def test_a_message_that_says_nothing_is_not_missed() -> None:
+    assert prompt(PLAIN, ("usr", ""), ("user", "Hi")) == "<user>Hi"
+
+
+def test_a_long_role_is_shown_in_part() -> None:
+    assert len(str(refusal(PLAIN, ("x" * 10_000, "Hi"), ("user", "Hi")))) < 300
+
+
+def test_what_is_known_of_a_role_is_remembered_within_bounds() -> None:
+    rendered = 0
+    template = ChatTemplate.of_source(EVERY_ROLE)
+    unseen = UnseenParts(template)
+
+    def render(messages: Any) -> str:
+        nonlocal rendered
+        rendered += 1
+        return template.render(messages)
+
+    for _ in range(5):
+        unseen.with_known_roles([{"role": "system", "content": "Hi"}], render, has_tools=False)
+    assert rendered == 1
+    for number in range(1000):
+        role = {"role": f"role {number}", "content": "Hi"}
+        unseen.with_known_roles([role], render, has_tools=False)
+    assert len(unseen._seen) <= 64
+
+
+@pytest.mark.parametrize(
+    ("source", "is_known"),
+    [
+        ("{{ messages[0].content }}{% if documents %}{{ documents | tojson }}{% endif %}", True),
+        ("{%- for d in documents -%}{{ d.text }}{%- endfor -%}", True),
+        ("{% include 'other.jinja' %}", True),
+        ("{{ messages[0].content }} documents", False),
+        ("{# documents #}{{ messages[0].content }}", False),
+    ],
+)
+def test_documents_are_refused_where_the_template_has_no_place_for_them(
+    source: str, is_known: bool
+) -> None:
+    unseen = UnseenParts(ChatTemplate.of_source(source))
+    unseen.check_documents({"documents": []})
+    if is_known:
+        unseen.check_documents({"documents": [{"text": "x"}]})
+        return
+    with pytest.raises(ChatTemplateError) as raised:
+        unseen.check_documents({"documents": [{"text": "x"}]})
+    assert raised.value.param == "documents"

@@ -1,0 +1,102 @@
+"""All bodies together have a bound; small ones pass whatever others send."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from servers.fronts.http import HttpFront, body, body_room
+from servers.fronts.http.body_room import SMALL
+from tests.servers.fronts.http.conftest import Run
+from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
+from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, serving
+
+CAPACITY = 4 * SMALL
+LARGE = chat_bytes(user="x" * 3 * SMALL)
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_room, "WAIT_SECONDS", 0.3)
+
+
+async def until_answered(front: HttpFront, status: int) -> None:
+    """Ask with a large body until it is answered so."""
+    while (await ask(front, LARGE)).status != status:
+        pass
+
+
+def test_a_large_body_waits_for_room_and_a_small_one_does_not(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), max_bodies_bytes=CAPACITY) as front:
+            async with connected(front) as slow:
+                slow.send(LARGE[:-10])
+                await until_answered(front, 503)  # what was sent has not all come yet
+                refused = await ask(front, LARGE)
+                assert refused.headers["retry-after"] == "1"
+                assert refused.error["type"] == "server_error"
+                assert (await ask(front, chat_bytes())).status == 200
+                infer = await ask(
+                    front, LARGE.replace(b"/v3/chat/completions", b"/v2/models/m/infer")
+                )
+                assert infer.status == 503
+                slow.send(LARGE[-10:])
+                assert (await slow.reply()).status == 200
+            assert (await ask(front, LARGE)).status == 200
+
+    run(scenario())
+
+
+def test_a_body_that_waits_goes_on_when_there_is_room(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_room, "WAIT_SECONDS", 15)
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), max_bodies_bytes=CAPACITY) as front:
+            replies = await asyncio.gather(*(ask(front, LARGE) for _ in range(20)))
+        assert {reply.status for reply in replies} == {200}
+
+    run(scenario())
+
+
+def test_a_slow_body_gives_way_to_those_that_wait(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body, "SLOW_SECONDS", 0)
+    monkeypatch.setattr(body_room, "WAIT_SECONDS", 15)
+
+    async def scenario() -> None:
+        async with (
+            serving(FakeDataPlane(), max_bodies_bytes=CAPACITY) as front,
+            connected(front) as slow,
+        ):
+            slow.send(LARGE[:-10])
+            # Whichever has the room first; the slow one cannot keep it.
+            assert (await ask(front, LARGE)).status == 200
+            slow.send(LARGE[-10:])
+            assert (await slow.reply()).status in (200, 408)
+
+    run(scenario())
+
+
+def test_a_body_larger_than_the_room_has_it_alone(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), max_bodies_bytes=SMALL) as front:
+            for _ in range(3):
+                assert (await ask(front, LARGE)).status == 200
+
+    run(scenario())
+
+
+def test_a_client_that_goes_leaves_its_room(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), max_bodies_bytes=CAPACITY) as front:
+            async with connected(front) as gone:
+                gone.send(LARGE[:-10])
+                await until_answered(front, 503)
+                gone.abort()
+            await until_answered(front, 200)
+
+    run(scenario())

@@ -1,0 +1,192 @@
+"""HTTPS: real handshakes with certificates that are made here."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from servers.access import TlsFiles
+from servers.access.changing_files import LOOK_SECONDS
+from servers.fronts.http import HttpFront
+from tests.servers.certificates import Authority, authority
+from tests.servers.fronts.http.conftest import Run
+from tests.servers.fronts.http.fake_data_plane import FakeDataPlane, hang
+from tests.servers.fronts.http.http_client import HttpClient, chat_bytes, connected, serving
+from tests.servers.fronts.http.test_slow_clients import pour
+
+
+@pytest.fixture
+def signer(tmp_path: Path) -> Authority:
+    return authority(tmp_path)
+
+
+def client_context(signer: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(signer.file))
+
+
+@asynccontextmanager
+async def secured(
+    front: HttpFront, context: ssl.SSLContext, **options: int
+) -> AsyncIterator[HttpClient]:
+    host, port = front.addresses[0]
+    streams = await asyncio.open_connection(
+        host, port, ssl=context, server_hostname="localhost", **options
+    )
+    client = HttpClient(*streams)
+    try:
+        yield client
+    finally:
+        client.abort()
+
+
+def serial_of(client: HttpClient) -> str:
+    return str(client.writer.get_extra_info("peercert")["serialNumber"])
+
+
+def test_requests_are_answered_whole_and_in_streams(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        async with (
+            serving(FakeDataPlane(), tls=tls) as front,
+            secured(front, client_context(signer)) as client,
+        ):
+            assert (await client.ask(chat_bytes())).status == 200
+            assert (await client.ask(chat_bytes(stream=True))).body.endswith(b"[DONE]\n\n")
+
+    run(scenario())
+
+
+def test_old_versions_and_plain_http_are_refused(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), tls=tls) as front:
+            old = client_context(signer)
+            with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+                old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                async with secured(front, old):
+                    pass
+            new = client_context(signer)
+            new.maximum_version = ssl.TLSVersion.TLSv1_2
+            async with secured(front, new) as client:
+                assert (await client.ask(chat_bytes())).status == 200
+            async with connected(front) as plain:
+                plain.send(chat_bytes())
+                assert b"HTTP" not in await plain.wait_closed_by_server()
+
+    run(scenario())
+
+
+def test_a_client_needs_a_certificate_of_the_authority(
+    run: Run, signer: Authority, tmp_path: Path
+) -> None:
+    tls = TlsFiles(*signer.issue(tmp_path, "server"), client_ca=signer.file)
+    (tmp_path / "other").mkdir()
+    stranger = authority(tmp_path / "other")
+
+    async def status(front: HttpFront, files: tuple[Path, Path] | None) -> int:
+        context = client_context(signer)
+        if files is not None:
+            context.load_cert_chain(*files)
+        async with secured(front, context) as client:
+            return (await client.ask(chat_bytes())).status
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), tls=tls) as front:
+            assert await status(front, signer.issue(tmp_path, "client")) == 200
+            for files in (None, stranger.issue(tmp_path, "stranger")):
+                with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                    await status(front, files)
+
+    run(scenario())
+
+
+def test_a_renewed_certificate_is_used_for_new_connections(
+    run: Run, signer: Authority, tmp_path: Path
+) -> None:
+    certificate, key = signer.issue(tmp_path, "server")
+    (tmp_path / "new").mkdir()
+    renewed = signer.issue(tmp_path / "new", "server")
+    now = 0.0
+    tls = TlsFiles(certificate, key, clock=lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        async with (
+            serving(FakeDataPlane(), tls=tls) as front,
+            secured(front, client_context(signer)) as first,
+        ):
+            shutil.copy(renewed[0], certificate)
+            now += LOOK_SECONDS
+            async with secured(front, client_context(signer)) as second:  # half of it is there
+                assert serial_of(second) == serial_of(first)
+            shutil.copy(renewed[1], key)
+            now += LOOK_SECONDS
+            async with secured(front, client_context(signer)) as third:
+                assert serial_of(third) != serial_of(first)
+                assert (await third.ask(chat_bytes())).status == 200
+            assert (await first.ask(chat_bytes())).status == 200
+
+    run(scenario())
+
+
+def test_a_handshake_that_does_not_come_ends_the_connection(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        async with (
+            serving(FakeDataPlane(), tls=tls, header_seconds=0.1) as front,
+            connected(front) as silent,
+            connected(front) as half,
+        ):
+            half.send(b"\x16\x03\x01\x02\x00")
+            assert await silent.wait_closed_by_server() == b""
+            await half.wait_closed_by_server()
+
+    run(scenario())
+
+
+def test_who_goes_and_who_does_not_read_is_cut_off(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        plane = FakeDataPlane(hang=hang, pour=pour)
+        async with serving(plane, tls=tls, stall_seconds=0.4) as front:
+            async with secured(front, client_context(signer)) as leaving:
+                leaving.send(chat_bytes("hang"))
+                await plane.begun.wait()
+            await plane.ended.wait()
+            assert plane.cancelled == 1
+            plane.ended.clear()
+            async with secured(front, client_context(signer), limit=4096) as stalled:
+                stalled.send(chat_bytes("pour", stream=True))
+                await plane.ended.wait()
+
+    run(scenario())
+
+
+def test_draining_and_closing(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        plane = FakeDataPlane(hang=hang)
+        async with (
+            serving(plane, tls=tls) as front,
+            secured(front, client_context(signer)) as busy,
+            secured(front, client_context(signer)) as idle,
+        ):
+            busy.send(chat_bytes("hang"))
+            await plane.begun.wait()
+            assert await front.drain(0) == 1
+            assert (await busy.reply()).status == 503
+            assert await idle.wait_closed_by_server() == b""
+
+    run(scenario())

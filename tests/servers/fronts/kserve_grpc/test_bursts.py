@@ -1,0 +1,42 @@
+"""Many calls in the same moment: each is answered, none is dropped before it was looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import grpc.aio
+
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from tests.servers.fronts.kserve_grpc.conftest import Run
+from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
+from tests.servers.fronts.kserve_grpc.grpc_client import Client, serving
+
+CALLS = 3000
+
+
+async def status(client: Client) -> str:
+    try:
+        await client.call("ServerLive")
+    except grpc.aio.AioRpcError as error:
+        return str(error.code().name)
+    return "OK"
+
+
+def test_thousands_of_calls_at_once_are_answered(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as client:
+            statuses = await asyncio.gather(*(status(client) for _ in range(CALLS)))
+            assert Counter(statuses) == {"OK": CALLS}
+
+    run(scenario())
+
+
+def test_those_above_the_limit_are_told_so(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), GrpcSettings(max_calls=50)) as client:
+            statuses = await asyncio.gather(*(status(client) for _ in range(CALLS)))
+            assert set(statuses) <= {"OK", "RESOURCE_EXHAUSTED"}
+            assert statuses.count("OK") >= 50
+
+    run(scenario())

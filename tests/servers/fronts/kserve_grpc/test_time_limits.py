@@ -1,0 +1,131 @@
+"""Limits of time: of an inference, of a stream that nobody uses, of a client that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_payload import ClientConnection
+from servers.fronts.kserve_grpc.settings import GrpcSettings
+from tests.servers.fronts.kserve_grpc.conftest import Run
+from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, FakeStream
+from tests.servers.fronts.kserve_grpc.grpc_client import HEALTH, infer_request, serving, shown
+
+
+async def hang(request: InferRequest, client: ClientConnection) -> InferResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def end_of(call: Any) -> str:
+    """``CODE: text`` of a stream, once all is read."""
+    try:
+        while await call.read() is not grpc.aio.EOF:
+            pass
+    except grpc.aio.AioRpcError as error:
+        return shown(error)
+    return "OK"
+
+
+def test_an_inference_that_takes_too_long_ends_with_a_status(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane(hang=hang)
+        async with serving(plane, GrpcSettings(request_seconds=0.05)) as client:
+            request = infer_request("hang").SerializeToString()
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await client.call_raw("ModelInfer", request)
+            assert shown(caught.value) == (
+                "DEADLINE_EXCEEDED: the request was not answered within 0.05 s, the server's limit"
+            )
+            assert plane.cancelled == 1
+            assert (await client.call("ModelInfer", model_name="echo", id="a")).id == "a"
+
+    run(scenario())
+
+
+def test_a_stream_that_nobody_uses_ends(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane()
+        async with serving(plane, GrpcSettings(idle_seconds=2.0)) as client:
+            silent, used = client.stream()(), client.stream()()
+            await used.write(infer_request())
+            assert (await used.read()).infer_response.model_name == "echo"
+            text = "DEADLINE_EXCEEDED: nothing was sent in this stream for 2 s"
+            assert [await end_of(silent), await end_of(used)] == [text, text]
+            assert plane.cancelled == 1
+
+    run(scenario())
+
+
+def test_a_stream_in_use_stays_and_so_does_one_that_watches(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane()
+        async with serving(plane, GrpcSettings(idle_seconds=4.0)) as client:
+            watching = client.stream("Watch", HEALTH)()
+            used, silent = client.stream()(), client.stream()()
+            await watching.write(b"")
+            assert (await watching.read()).status == 1
+            ended = asyncio.ensure_future(end_of(silent))
+            while not ended.done():  # as long as it takes to end one that is silent
+                await used.write(infer_request())
+                await used.read()
+                await asyncio.wait([ended], timeout=0.02)
+            await used.write(infer_request(id="b"))
+            assert (await used.read()).infer_response.id == "b"
+            assert not watching.done()
+
+    run(scenario())
+
+
+class Pouring(FakeStream):
+    """Sends without end, as its client takes it."""
+
+    async def wait(self) -> None:
+        assert self.client is not None
+        while True:
+            await self.client.writable()
+            self.emit(InferResponse("pour", "1", "", {"p": "x" * 100_000}))
+
+
+def test_a_client_that_takes_nothing_is_cut_off_and_disturbs_nobody(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane({"pour": Pouring})
+        async with serving(plane, GrpcSettings(stall_seconds=0.2)) as client:
+            call = client.stream()()
+            await call.write(infer_request("pour"))
+            await call.read()
+            await plane.ended.wait()
+            assert plane.cancelled == 1
+            assert (await client.call("ServerLive")).live
+            # When it reads again, it learns why.
+            text = "RESOURCE_EXHAUSTED: the client took nothing of its answers for 0.2 s"
+            assert await end_of(call) == text
+
+    run(scenario())
+
+
+# A client that tells after every 64 KiB that it has read them.
+SMALL_WINDOW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65536))
+
+
+def test_a_client_that_is_slow_but_reads_stays(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane({"pour": Pouring})
+        async with serving(plane, GrpcSettings(stall_seconds=5.0), *SMALL_WINDOW) as client:
+            stalled, slow = client.stream()(), client.stream()()
+            await slow.write(infer_request("pour"))
+            await stalled.write(infer_request("pour"))
+            while not plane.ended.is_set():  # as long as it takes to cut off one that does not read
+                await slow.read()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(plane.ended.wait(), 0.02)
+            assert plane.cancelled == 1
+            assert (await slow.read()).infer_response.model_name == "pour"
+
+    run(scenario())

@@ -1,0 +1,42 @@
+"""Bodies as clients send them, read the way a front reads them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.inference import InferRequest, Tensor
+from servers.fronts.http.json_body import parse_json
+from servers.fronts.kserve_rest import BinaryOutputs, read_layout, split_body
+
+
+@dataclass(frozen=True)
+class RestRequest:
+    """A request, and in which form the client wants the outputs."""
+
+    request: InferRequest
+    binary: BinaryOutputs
+
+
+def read(body: bytes, length_header: str | None = None) -> RestRequest:
+    head, tail = split_body(body, length_header)
+    value = parse_json(head, max_depth=100, max_elements=100_000)
+    layout = read_layout(value)
+    return RestRequest(layout.fill(tail, model="m", version="1"), layout.binary)
+
+
+def read_value(value: object, tail: bytes = b"") -> RestRequest:
+    head = json.dumps(value).encode()
+    return read(head + tail, str(len(head)))
+
+
+def tensors_of(read_back: RestRequest) -> tuple[Tensor, ...]:
+    """The inputs, none of which has a datatype of its own."""
+    tensors = tuple(each for each in read_back.request.inputs if isinstance(each, Tensor))
+    assert len(tensors) == len(read_back.request.inputs)
+    return tensors
+
+
+def one_input(datatype: str, shape: object, **members: Any) -> dict[str, Any]:
+    return {"name": "x", "datatype": datatype, "shape": shape, **members}

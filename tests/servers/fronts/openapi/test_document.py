@@ -1,0 +1,122 @@
+"""The document is a valid one, and says of every route that it is there."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+
+from servers.access import Access, ApiKeys
+from servers.fronts.http import HttpSettings
+from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
+from servers.fronts.openapi import openapi_document
+from servers.fronts.openapi.errors import error_ref
+from tests.servers.fronts.openapi.described import Described
+
+#: In place of the parameters of a path.
+_FILLED = {"model": "some-model", "version": "3", "path": "some/path"}
+
+
+@pytest.fixture(scope="module")
+def described() -> Described:
+    return Described()
+
+
+def routed(path: str) -> Route:
+    route = find_route(path.format_map(_FILLED))
+    assert route is not None, f"{path} is in the document, but nothing is served there"
+    return route
+
+
+def test_it_is_valid_openapi(described: Described) -> None:
+    assert described.document["openapi"] == "3.1.0"
+    validate(described.document)
+
+
+def test_every_path_of_the_document_is_a_route(described: Described) -> None:
+    for path, method, _ in described.operations():
+        assert method.upper() in routed(path).methods, path
+
+
+def test_every_route_is_in_the_document(described: Described) -> None:
+    documented = {(path, method) for path, method, _ in described.operations()}
+    for path, route in FIXED.items():
+        for method in set(route.methods) - {"HEAD"}:
+            assert (path.rstrip("/"), method.lower()) in documented
+    assert {routed(path).endpoint for path, _ in documented} == set(Endpoint)
+
+
+def test_models_are_asked_for_with_their_version_and_without(described: Described) -> None:
+    routes = [
+        routed(path) for path, _, _ in described.operations() if path.startswith("/v2/models/")
+    ]
+    with_version = {route.endpoint for route in routes if route.version}
+    assert len(with_version) == 5
+    assert with_version == {route.endpoint for route in routes if not route.version}
+
+
+def test_errors_have_the_form_that_the_path_has(described: Described) -> None:
+    for path, _, operation in described.operations():
+        expected = error_ref(error_form(path.format_map(_FILLED)), 500)
+        assert operation["responses"]["500"] == expected, path
+
+
+def test_everything_that_is_defined_is_used(described: Described) -> None:
+    used = Counter(references(described.document))
+    defined = {
+        f"#/components/{kind}/{name}"
+        for kind, members in described.document["components"].items()
+        for name in members
+    }
+    assert set(used) == defined
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for member in value.values():
+            yield from references(member)
+    elif isinstance(value, list):
+        for each in value:
+            yield from references(each)
+
+
+def test_examples_are_as_their_schemas_say(described: Described) -> None:
+    examples = list(described.examples())
+    assert len(examples) > 10
+    for path, _, body in examples:
+        assert described.request_errors(path, body) == []
+
+
+def test_examples_name_the_model_that_is_served() -> None:
+    described = Described(openapi_document(HttpSettings(), "my-model"))
+    models = {body["model"] for _, _, body in described.examples() if "model" in body}
+    assert models == {"my-model"}
+
+
+def test_without_keys_nothing_is_said_of_keys(described: Described) -> None:
+    assert "securitySchemes" not in described.document["components"]
+    assert not any("security" in operation for _, _, operation in described.operations())
+
+
+def test_with_keys_all_but_the_open_routes_want_one() -> None:
+    access = Access(keys=ApiKeys.of_text("secret-key", "a test"), open_routes=("/openapi.json",))
+    content = openapi_document(HttpSettings(access=access))
+    assert b"secret-key" not in content
+    described = Described(content)
+    validate(described.document)
+    assert set(described.document["components"]["securitySchemes"]) == {"bearer", "apiKey"}
+    for path, _, operation in described.operations():
+        is_open = path in ("/v2/health/live", "/v2/health/ready", "/openapi.json")
+        assert ("security" not in operation) is is_open, path
+        assert ("401" not in operation["responses"]) is is_open, path
+
+
+def test_the_limits_are_those_of_the_server() -> None:
+    document = json.loads(openapi_document(HttpSettings(max_body_bytes=12345)))
+    assert "12345" in document["components"]["responses"]["OpenAIError413"]["description"]

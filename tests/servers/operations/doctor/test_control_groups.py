@@ -1,0 +1,55 @@
+"""The limits of a container are found, in both versions of control groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from servers.operations.doctor.control_groups import ControlGroups
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def read(tmp_path: Path) -> ControlGroups:
+    return ControlGroups.of_this_process(tmp_path / "proc", tmp_path / "cgroup")
+
+
+def test_version_two(tmp_path: Path) -> None:
+    write(tmp_path / "proc", {"self/cgroup": "0::/pods/one\n"})
+    own = {"pods/one/memory.max": "1073741824\n", "pods/one/cpu.max": "150000 100000\n"}
+    write(tmp_path / "cgroup", own)
+    assert read(tmp_path) == ControlGroups(memory_bytes=1 << 30, cores=1.5)
+
+
+def test_a_group_above_may_be_narrower(tmp_path: Path) -> None:
+    write(tmp_path / "proc", {"self/cgroup": "0::/pods/one\n"})
+    own = {"pods/one/memory.max": "max\n", "pods/one/cpu.max": "max 100000\n"}
+    above = {"pods/memory.max": "2048\n", "pods/cpu.max": "50000 100000\n"}
+    write(tmp_path / "cgroup", {**own, **above})
+    assert read(tmp_path) == ControlGroups(memory_bytes=2048, cores=0.5)
+
+
+def test_version_one(tmp_path: Path) -> None:
+    lines = "4:memory:/docker/one\n3:cpuset:/\n2:cpu,cpuacct:/docker/one\n"
+    write(tmp_path / "proc", {"self/cgroup": lines})
+    files = {
+        "memory/docker/one/memory.limit_in_bytes": "4096\n",
+        "memory/memory.limit_in_bytes": "9223372036854771712\n",
+        "cpu/docker/one/cpu.cfs_quota_us": "200000\n",
+        "cpu/docker/one/cpu.cfs_period_us": "100000\n",
+        "cpu/cpu.cfs_quota_us": "-1\n",
+        "cpu/cpu.cfs_period_us": "100000\n",
+    }
+    write(tmp_path / "cgroup", files)
+    assert read(tmp_path) == ControlGroups(memory_bytes=4096, cores=2.0)
+
+
+def test_no_limits(tmp_path: Path) -> None:
+    assert read(tmp_path) == ControlGroups()
+    write(tmp_path / "proc", {"self/cgroup": "0::/\n4:memory:/\n"})
+    write(tmp_path / "cgroup", {"memory/memory.limit_in_bytes": "9223372036854771712\n"})
+    assert read(tmp_path) == ControlGroups()

@@ -1,0 +1,161 @@
+"""What holds the event loop is named while it does, and a stop is not held up by it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Iterator
+
+import pytest
+
+from graph_runtime import (
+    REGISTRY,
+    Calculator,
+    CalculatorContext,
+    CalculatorGraph,
+    In,
+    NodePlan,
+    Out,
+    Registry,
+)
+from servers.operations.loop_watchdog import LoopWatchdog, Stall
+from tests.patience import PATIENCE
+
+#: More than anything else here takes.
+_STALL: float = 0.5
+
+_GRAPH = """
+input_stream: "in"
+output_stream: "out"
+node { name: "slow one" calculator: "Held" input_stream: "in" output_stream: "out" }
+"""
+
+
+class Seen(logging.Handler):
+    """Lines of the watchdog's log; ``first`` is set with the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.first.set()
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    handler = Seen()
+    logger = logging.getLogger("servers.operations.loop_watchdog")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+class Watched:
+    """A watchdog, and what it told."""
+
+    def __init__(self) -> None:
+        self.stalls: list[Stall] = []
+        self.told = asyncio.Event()
+        self.watchdog = LoopWatchdog(lambda node: f"<{node.name}>", self._note, _STALL)
+
+    def _note(self, stall: Stall) -> None:
+        self.stalls.append(stall)
+        self.told.set()
+
+
+def run_graph(seen: Seen, *, coroutine: bool) -> list[Stall]:
+    """One call of a node that holds the loop until the watchdog has said so."""
+
+    class Held(Calculator):
+        value = In[int]()
+        out = Out[int]()
+
+        def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
+            if coroutine:
+                return self.later(cc)
+            self.hold()
+            return None
+
+        async def later(self, cc: CalculatorContext) -> None:
+            await asyncio.sleep(0)
+            self.hold()
+
+        def hold(self) -> None:
+            assert seen.first.wait(PATIENCE)
+
+    async def run() -> list[Stall]:
+        registry = Registry(REGISTRY)
+        registry.register_calculator(Held, "Held")
+        graph = CalculatorGraph(text_config=_GRAPH, registry=registry)
+        watched = Watched()
+        with watched.watchdog:
+            await graph.start_run_async()
+            await graph.add_packet_to_input_stream_async("in", 1, 0)
+            graph.close_all_input_streams()
+            await graph.wait_until_done_async()
+            await asyncio.wait_for(watched.told.wait(), PATIENCE)
+        return watched.stalls
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("coroutine", [False, True])
+def test_the_node_and_its_stack_are_told(seen: Seen, coroutine: bool) -> None:
+    (stall,) = run_graph(seen, coroutine=coroutine)
+    assert isinstance(stall.node, NodePlan)
+    assert stall.node.name == "slow one"
+    assert stall.seconds >= _STALL
+    held, turns = seen.lines
+    assert "held by <slow one> at:" in held
+    assert "in hold" in held
+    assert turns.startswith("the event loop turns again after ")
+
+
+def test_what_is_no_node_is_told_by_its_stack_alone(seen: Seen) -> None:
+    async def run() -> list[Stall]:
+        watched = Watched()
+        with watched.watchdog:
+            assert seen.first.wait(PATIENCE)  # holds the loop itself
+            await asyncio.wait_for(watched.told.wait(), PATIENCE)
+        return watched.stalls
+
+    (stall,) = asyncio.run(run())
+    assert stall.node is None
+    assert "test_loop_watchdog.py" in seen.lines[0]
+
+
+def test_a_loop_that_turns_is_left_alone(seen: Seen) -> None:
+    """Also by one whose timer is late now and then, and though it is asked to stop."""
+    stalls: list[Stall] = []
+
+    async def run() -> None:
+        with LoopWatchdog(str, stalls.append, 1.0) as watchdog:
+            watchdog.stop_within(1.0)
+            for _ in range(3):
+                await asyncio.sleep(0.3)
+                assert not seen.first.wait(0.1)  # holds the loop for less
+
+    asyncio.run(run())
+    assert (stalls, seen.lines) == ([], [])
+
+
+def test_a_held_loop_does_not_hold_up_a_stop(seen: Seen) -> None:
+    async def run() -> list[int]:
+        exits: list[int] = []
+        exited = threading.Event()
+
+        def exit_process(code: int) -> None:
+            exits.append(code)
+            exited.set()
+
+        with LoopWatchdog(str, lambda stall: None, _STALL, exit_process) as watchdog:
+            watchdog.stop_within(2 * _STALL)
+            assert exited.wait(PATIENCE)  # holds the loop
+        return exits
+
+    assert asyncio.run(run()) == [1]
+    assert any(line.startswith("asked to stop, and the event loop") for line in seen.lines)

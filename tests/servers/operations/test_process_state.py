@@ -1,0 +1,119 @@
+"""A look at what the server's process holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from graph_runtime import CalculatorGraph
+from servers.operations.process_state import process_state
+from tests.checkout import ROOT
+from tests.patience import PATIENCE
+
+_GRAPH = 'input_stream: "in"'
+
+
+def graphs_held() -> int:
+    objects: dict[str, int] = process_state()["objects"]
+    return objects.get("graph_runtime.graph.CalculatorGraph", 0)
+
+
+def test_objects_of_ours_are_counted_while_somebody_holds_them() -> None:
+    async def look() -> tuple[int, int]:
+        graphs = [CalculatorGraph(text_config=_GRAPH) for _ in range(100)]
+        during = graphs_held()
+        graphs.clear()
+        return during, graphs_held()
+
+    during, after = asyncio.run(look())
+    assert during >= 100
+    assert during - after >= 92  # few are left out
+
+
+def test_tasks_have_the_names_of_what_they_run() -> None:
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    async def look() -> dict[str, int]:
+        tasks = [asyncio.create_task(waits()) for _ in range(3)]
+        counted: dict[str, int] = process_state()["tasks"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return counted
+
+    (name,) = (name for name, count in asyncio.run(look()).items() if count == 3)
+    assert name.endswith("waits")
+
+
+def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
+    async def look() -> None:
+        process_state()
+
+    ended = threading.Event()
+    made: list[int] = []
+    failed: list[BaseException] = []
+
+    def make_tuples() -> None:
+        try:
+            while not ended.is_set():
+                # Longer than a thread's turn.
+                made.append(len(tuple(sum(range(100)) for _ in range(10_000))))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=make_tuples) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            asyncio.run(look())
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+    assert set(made) == {10_000}
+
+
+#: In a process of its own, as a server is: the tests' own has handlers of others.
+_SERVER = """
+import asyncio, logging, os, signal, sys
+from servers.operations.process_state import logged_on_signal
+
+class Told(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage(), flush=True)
+        told.set()
+
+async def run():
+    global told
+    told = asyncio.Event()
+    logger = logging.getLogger("servers.operations.process_state")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Told())
+    with logged_on_signal():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.wait_for(told.wait(), PATIENCE)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the rest")
+def test_a_signal_writes_it_to_the_log() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SERVER], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    state = json.loads(line.removeprefix("state of the process: "))
+    assert state["memory_mib"] > 10
+    assert state["descriptors"] > 2
+    assert state["threads"]["MainThread"] == 1
+    assert isinstance(state["children"], list)

@@ -1,0 +1,101 @@
+"""A call in a thread cannot be interrupted: whoever waits for its run goes on without it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from calculators.requests.http_payload import RequestError
+from graph_runtime import (
+    REGISTRY,
+    Calculator,
+    CalculatorContext,
+    CalculatorGraph,
+    In,
+    Out,
+    Registry,
+)
+from servers.serving.graph_inference import end_run, ending_of, stuck_nodes
+from servers.serving.request_limit import RequestLimit
+from tests.patience import PATIENCE
+
+_GRAPH = """
+input_stream: "in"
+output_stream: "out"
+executor { name: "pool" type: "ThreadPoolExecutor"
+  options { [mediapipe.ThreadPoolExecutorOptions.ext] { num_threads: 1 } } }
+node { name: "stuck" calculator: "Stuck" executor: "pool" input_stream: "in" output_stream: "out" }
+"""
+
+
+async def begun(go_on: threading.Event) -> CalculatorGraph:
+    """A graph whose only node is called, and returns when ``go_on`` is set."""
+    called = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Stuck(Calculator):
+        value = In[int]()
+        out = Out[int]()
+
+        def process(self, cc: CalculatorContext) -> None:
+            loop.call_soon_threadsafe(called.set)
+            assert go_on.wait(PATIENCE)
+
+    registry = Registry(REGISTRY)
+    registry.register_calculator(Stuck, "Stuck")
+    graph = CalculatorGraph(text_config=_GRAPH, registry=registry)
+    await graph.start_run_async()
+    graph.add_packet_to_input_stream("in", 1, 0)
+    graph.close_all_input_streams()
+    await called.wait()
+    return graph
+
+
+def test_it_is_given_up_and_may_end_later() -> None:
+    async def run() -> None:
+        go_on = threading.Event()
+        graph = await begun(go_on)
+        await end_run(graph, seconds=0.05)
+        ending = ending_of(graph)
+        assert ending is not None
+        assert stuck_nodes(graph) == ["stuck"]
+        go_on.set()
+        await asyncio.wait_for(ending, PATIENCE)
+        assert stuck_nodes(graph) == []
+
+    asyncio.run(run())
+
+
+def test_who_waits_may_be_cancelled_meanwhile() -> None:
+    async def run() -> None:
+        go_on = threading.Event()
+        graph = await begun(go_on)
+        waiting = asyncio.ensure_future(end_run(graph, seconds=20.0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done(), "it waits for the run all the same"
+        go_on.set()
+        await asyncio.wait_for(waiting, PATIENCE)
+        assert ending_of(graph) is None
+
+    asyncio.run(run())
+
+
+def test_what_is_held_counts_until_it_has_ended() -> None:
+    async def run() -> None:
+        in_flight = RequestLimit("model", 1)
+        ending = asyncio.get_running_loop().create_future()
+        with in_flight:
+            in_flight.hold(ending)
+        assert in_flight.count == 1
+        with pytest.raises(RequestError, match="as many as it takes"), in_flight:
+            pass
+        ending.set_result(None)
+        await asyncio.wait_for(in_flight.wait_until_none(), PATIENCE)
+        with in_flight:
+            assert in_flight.count == 1
+
+    asyncio.run(run())

@@ -1,0 +1,113 @@
+"""Folders of models that a test makes, and a repository that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+from openvino import opset13 as op
+
+import calculators.openvino
+from calculators.inference import InferRequest, InferResponse, RequestedOutput, Tensor
+from calculators.requests.http_payload import NoClient
+from graph_runtime import REGISTRY, Registry
+from servers.config import GraphEntry, ModelEntry, model_of
+from servers.serving.loaded_graph import GraphSettings
+from servers.serving.model_repository import ModelRepository
+from tests.calculators.openvino.tiny_models import named, parameter, save
+
+Scenario = Callable[[ModelRepository], Coroutine[Any, Any, None]]
+
+
+def add_number_model(number: float, length: int = 2) -> Any:
+    """``Y``, which is ``SUM`` too, = ``X`` + a number; vectors of float32."""
+    x = parameter("X", [length])
+    node = named(op.add(x, np.float32(number)), "Y", "SUM")
+    return openvino.Model([op.result(node)], [x], "add_number")
+
+
+def image_model() -> Any:
+    """``OUT`` = ``IMAGE`` * 2, of one small image in NCHW; knows the names of classes."""
+    image = parameter("IMAGE", [1, 3, 4, 5])
+    out = named(op.multiply(image, np.float32(2)), "OUT")
+    model = openvino.Model([op.result(out)], [image], "image")
+    model.set_rt_info("cat dog", ["model_info", "labels"])
+    return model
+
+
+def write_versions(folder: Path, name: str, *versions: int) -> Path:
+    """The model's folder; each version adds its own number."""
+    for version in versions:
+        save(add_number_model(version), folder / name / str(version) / "model.xml")
+    return folder / name
+
+
+def entry(folder: Path, name: str, **config: Any) -> ModelEntry:
+    return model_of(folder, {"name": name, **config})
+
+
+def registry() -> Registry:
+    made = Registry(REGISTRY)
+    calculators.openvino.register(made)
+    return made
+
+
+def serving(
+    models: Sequence[ModelEntry],
+    scenario: Scenario,
+    graphs: Sequence[GraphEntry] = (),
+    **settings: Any,
+) -> None:
+    """Run a scenario on a repository that has loaded everything, and close it."""
+
+    async def run() -> None:
+        repository = ModelRepository(graphs, registry(), GraphSettings(**settings), models)
+        await repository.load_all()
+        try:
+            await scenario(repository)
+        finally:
+            await repository.close()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(run())
+
+
+def request(
+    model: str, *, version: str = "", outputs: Sequence[str] = (), **arrays: Any
+) -> InferRequest:
+    """Lists are of float32."""
+    tensors = [
+        Tensor.of(name, array if isinstance(array, np.ndarray) else np.array(array, np.float32))
+        for name, array in arrays.items()
+    ]
+    wanted = tuple(map(RequestedOutput, outputs))
+    return InferRequest(model, version, "7", {}, tuple(tensors), wanted)
+
+
+async def infer(repository: ModelRepository, asked: InferRequest) -> InferResponse:
+    return await repository.infer(asked, NoClient())
+
+
+async def numbers(repository: ModelRepository, asked: InferRequest) -> list[float]:
+    """Those of the only output."""
+    (output,) = (await infer(repository, asked)).outputs
+    assert isinstance(output, Tensor)
+    return [float(each) for each in output.data.ravel()]
+
+
+def status(repository: ModelRepository, name: str) -> list[tuple[str, str, str, str]]:
+    """Version, state, error code and message of each version."""
+    every: Any = repository.statuses()
+    return [
+        (
+            each["version"],
+            each["state"],
+            each["status"]["error_code"],
+            each["status"]["error_message"],
+        )
+        for each in every[name]["model_version_status"]
+    ]

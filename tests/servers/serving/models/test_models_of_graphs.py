@@ -1,0 +1,148 @@
+"""Graphs whose sessions use plain models of the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calculators.requests.http_payload import NoClient
+from graph_runtime import RunError
+from servers.config import read_config
+from servers.contract.data_plane import InferAnswer, TensorMetadata
+from servers.serving.model_repository import ModelRepository
+from tests.calculators.openvino.graphs import session_and_inference
+from tests.calculators.openvino.tiny_models import save
+from tests.servers.serving.models.model_folders import (
+    add_number_model,
+    entry,
+    numbers,
+    registry,
+    request,
+    serving,
+    write_versions,
+)
+from tests.servers.serving.served_graphs import write_graph
+
+ALL: dict[str, object] = {"all": {}}
+
+
+def graph_text(model: str, version: str = "") -> str:
+    """``y`` is what the model makes of ``x``."""
+    text = session_and_inference(model, ["X:x"], ["Y:y"])
+    if version:
+        text = text.replace(f'"{model}"', f'"{model}" servable_version: "{version}"')
+    return text
+
+
+def test_graphs_and_clients_share_a_model(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1, 2)
+    graphs = [
+        write_graph(tmp_path, "latest", graph_text("m")),
+        write_graph(tmp_path, "first", graph_text("m", "1")),
+    ]
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert await numbers(repository, request("latest", x=[0, 0])) == [2, 2]
+        assert await numbers(repository, request("first", x=[0, 0])) == [1, 1]
+        assert await numbers(repository, request("m", X=[0, 0])) == [2, 2]
+        # What the model is made for is what the graph's clients are told.
+        assert (await repository.metadata("latest")).inputs == (TensorMetadata("x", "FP32", (2,)),)
+        assert [model.name for model in repository.models()] == ["latest", "first", "m"]
+
+    serving([entry(tmp_path, "m", model_version_policy=ALL)], scenario, graphs)
+
+
+def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1)
+    graph = write_graph(tmp_path, "g", graph_text("m"))
+    other = write_graph(tmp_path, "h", graph_text("beside"))
+    for name in ("m", "beside"):
+        save(add_number_model(9), graph.directory / name / "1" / "model.xml")
+        save(add_number_model(9), other.directory / name / "1" / "model.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert await numbers(repository, request("g", x=[0, 0])) == [1, 1]
+        assert await numbers(repository, request("h", x=[0, 0])) == [9, 9]
+
+    serving([entry(tmp_path, "m")], scenario, [graph, other])
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "reason"),
+    [
+        ("bad", "", 'The model "bad" could not be loaded: its base_path "bad" has no folder of a'),
+        ("m", "7", 'The model "m" has no version "7"; it has 1'),
+        (
+            "mm",
+            "",
+            'there is no model "mm": neither mm/1/model.xml nor mm.xml beside the graph. Did',
+        ),
+    ],
+)
+def test_a_graph_says_what_is_wrong_with_its_model(
+    tmp_path: Path, model: str, version: str, reason: str
+) -> None:
+    (tmp_path / "bad").mkdir()
+    write_versions(tmp_path, "m", 1)
+    graph = write_graph(tmp_path, "g", graph_text(model, version))
+
+    async def scenario(repository: ModelRepository) -> None:
+        with pytest.raises(RunError) as caught:
+            await numbers(repository, request("g", x=[0, 0]))
+        assert reason in str(caught.value)
+
+    serving([entry(tmp_path, "bad"), entry(tmp_path, "m")], scenario, [graph])
+
+
+def test_runs_keep_a_model_that_is_unloaded(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1)
+    graph = write_graph(tmp_path, "g", graph_text("m"))
+
+    async def scenario(repository: ModelRepository) -> None:
+        answers: asyncio.Queue[InferAnswer] = asyncio.Queue()
+        first = request("g", x=[0, 0])
+        async with repository.open_stream(first, NoClient(), answers.put_nowait) as stream:
+            await stream.send(first)
+            await answers.get()
+            await repository.unload("m")
+            await stream.send(first)
+            await answers.get()
+            stream.close_inputs()
+            await stream.wait()
+        with pytest.raises(RunError, match='The model "m" is not served any more'):
+            await numbers(repository, first)
+        assert repository.is_model_ready("g")
+        await repository.load("m")
+        assert await numbers(repository, first) == [1, 1]
+
+    serving([entry(tmp_path, "m")], scenario, [graph])
+
+
+def test_models_of_subconfigs_are_shared_by_all(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        write_graph(tmp_path, name, graph_text("m"))
+    save(add_number_model(3), tmp_path / "own" / "models" / "1" / "model.xml")
+    listed = {"model_config_list": [{"config": {"name": "m", "base_path": "models"}}]}
+    (tmp_path / "own" / "subconfig.json").write_text(json.dumps(listed))
+    graphs = [{"name": "other"}, {"name": "own"}]
+    (tmp_path / "config.json").write_text(json.dumps({"mediapipe_config_list": graphs}))
+    config = read_config(tmp_path / "config.json")
+    assert config.findings == ()
+
+    async def run() -> list[Any]:
+        repository = ModelRepository(config.graphs, registry(), None, config.models)
+        await repository.load_all()
+        try:
+            return [
+                await numbers(repository, request("own", x=[0, 0])),
+                await numbers(repository, request("other", x=[1, 1])),
+                await numbers(repository, request("m", X=[2, 2])),
+            ]
+        finally:
+            await repository.close()
+
+    assert asyncio.run(run()) == [[3, 3], [4, 4], [5, 5]]

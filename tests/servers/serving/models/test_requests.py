@@ -1,0 +1,257 @@
+"""Requests to a plain model: what is answered, and what is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13 as op
+
+from calculators.inference import CustomTensor, Datatype, InferRequest, Tensor
+from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
+from graph_runtime import Code
+from servers.contract.data_plane import TensorMetadata
+from servers.serving.model_repository import ModelRepository
+from tests.calculators.openvino.tiny_models import (
+    add_model,
+    identity_model,
+    matmul_model,
+    named,
+    parameter,
+    save,
+    sum_and_difference_model,
+)
+from tests.servers.serving.models.model_folders import (
+    add_number_model,
+    entry,
+    image_model,
+    infer,
+    numbers,
+    request,
+    serving,
+    write_versions,
+)
+
+
+def test_a_request_is_answered_with_its_id_and_the_version(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 3)
+
+    async def scenario(repository: ModelRepository) -> None:
+        response = await infer(repository, request("m", X=[1, 2]))
+        assert (response.model, response.version, response.id) == ("m", "3", "7")
+        assert response.parameters == {}
+        (output,) = response.outputs
+        assert isinstance(output, Tensor)
+        assert (output.datatype, output.shape) == (Datatype.FP32, (2,))
+        assert output.data.tolist() == [4, 5]
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_outputs_are_chosen_ordered_and_named_by_the_client(tmp_path: Path) -> None:
+    save(sum_and_difference_model(), tmp_path / "m" / "1" / "m.xml")
+    save(add_number_model(1), tmp_path / "n" / "1" / "n.xml")
+    ints: dict[str, Any] = {"A": np.array([5, 6], np.int32), "B": np.array([1, 2], np.int32)}
+
+    async def scenario(repository: ModelRepository) -> None:
+        every = await infer(repository, request("m", **ints))
+        assert [output.name for output in every.outputs] == ["SUM", "DIFFERENCE"]
+        two = await infer(repository, request("m", outputs=["DIFFERENCE", "SUM"], **ints))
+        assert [output.name for output in two.outputs] == ["DIFFERENCE", "SUM"]
+        assert await numbers(repository, request("m", outputs=["SUM"], **ints)) == [6, 8]
+        # Any name of a tensor will do, and is answered with.
+        for name in ("Y", "SUM"):
+            (output,) = (await infer(repository, request("n", outputs=[name], X=[1, 2]))).outputs
+            assert output.name == name
+
+    serving([entry(tmp_path, "m"), entry(tmp_path, "n")], scenario)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "datatype"),
+    [
+        (np.bool_, "BOOL"),
+        *[(f"u{size}", f"UINT{8 * size}") for size in (1, 2, 4, 8)],
+        *[(f"i{size}", f"INT{8 * size}") for size in (1, 2, 4, 8)],
+        *[(f"f{size}", f"FP{8 * size}") for size in (2, 4, 8)],
+    ],
+)
+def test_every_datatype_goes_in_and_out(tmp_path: Path, dtype: Any, datatype: str) -> None:
+    save(identity_model(np.dtype(dtype), [3]), tmp_path / "m" / "1" / "m.xml")
+    data = np.array([0, 1, 1], dtype)
+    data.flags.writeable = False  # as what comes from a client is
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert (await repository.metadata("m")).inputs == (TensorMetadata("X", datatype, (3,)),)
+        (output,) = (await infer(repository, request("m", X=data))).outputs
+        assert isinstance(output, Tensor)
+        assert (output.datatype, output.data.tolist()) == (datatype, data.tolist())
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_bf16_is_passed_on_as_bits(tmp_path: Path) -> None:
+    save(identity_model(openvino.Type.bf16, [2]), tmp_path / "m" / "1" / "m.xml")
+    bits = Tensor("X", Datatype.BF16, np.array([0x3F80, 0x4000], np.uint16))
+
+    async def scenario(repository: ModelRepository) -> None:
+        (output,) = (await infer(repository, InferRequest("m", inputs=(bits,)))).outputs
+        assert isinstance(output, Tensor)
+        assert output.datatype is Datatype.BF16
+        assert output.data.tolist() == [0x3F80, 0x4000]
+        with pytest.raises(RequestError, match=r'"X": the datatype is UINT16, not BF16'):
+            await infer(repository, request("m", X=np.zeros(2, np.uint16)))
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (request("m"), 'the model needs the inputs "A", "B" too'),
+        (request("m", A=[1]), 'the model needs the inputs "B" too'),
+        (
+            request("m", A=[1], B=[1], C=[1]),
+            r'inputs\[2\] "C": the model has no such input; its inputs are "A", "B"',
+        ),
+        (request("m", A=[[1]], B=[1]), r'inputs\[0\] "A": the shape is \[1, 1\], not \[-1\]'),
+        (
+            request("m", A=[1], B=np.array([1], np.int64)),
+            r'inputs\[1\] "B": the datatype is INT64, not FP32',
+        ),
+        (
+            request("m", A=[1], B=np.array([b"1"], object)),
+            r'inputs\[1\] "B": the datatype is BYTES, not FP32',
+        ),
+        (
+            request("m", outputs=["SUM", "sum"], A=[1], B=[1]),
+            r'outputs\[1\] "sum": the model has no such output; its outputs are "SUM"',
+        ),
+        (
+            InferRequest("m", inputs=(CustomTensor("A", "my" * 99, (1,), memoryview(b"")),)),
+            r'inputs\[0\] "A": the datatype is "(my){32}\.\.\.", not FP32',
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(
+    tmp_path: Path, asked: InferRequest, message: str
+) -> None:
+    save(add_model(), tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        with pytest.raises(RequestError, match=message) as caught:
+            await infer(repository, asked)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert await numbers(repository, request("m", A=[1, 2], B=[3, 4])) == [4, 6]
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_one_tensor_under_two_names_is_refused(tmp_path: Path) -> None:
+    x = named(op.parameter(openvino.PartialShape([2]), np.float32), "X", "ALSO")
+    model = openvino.Model([op.result(named(op.relu(x), "Y"))], [x], "m")
+    save(model, tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert await numbers(repository, request("m", ALSO=[1, 2])) == [1, 2]
+        assert await numbers(repository, request("m", X=[1, 2])) == [1, 2]
+        with pytest.raises(RequestError, match=r'inputs\[1\] "ALSO": another input of the request'):
+            await infer(repository, request("m", X=[1, 2], ALSO=[1, 2]))
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_lengths_may_vary_where_the_model_lets_them(tmp_path: Path) -> None:
+    save(matmul_model(), tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert (await repository.metadata("m")).inputs == (TensorMetadata("X", "FP32", (-1, 2)),)
+        assert (await repository.metadata("m")).outputs == (TensorMetadata("Y", "FP32", (-1, 3)),)
+        for rows in (1, 4, 0):
+            (output,) = (await infer(repository, request("m", X=np.ones((rows, 2), "f4")))).outputs
+            assert output.shape == (rows, 3)
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_an_inference_that_fails_harms_no_other(tmp_path: Path) -> None:
+    save(add_model(), tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        good, bad = request("m", A=[1, 2], B=[3, 4]), request("m", A=[1, 2], B=[1, 2, 3])
+        results = await asyncio.gather(
+            *(infer(repository, each) for each in (good, bad, good)), return_exceptions=True
+        )
+        assert [isinstance(each, BaseException) for each in results] == [False, True, False]
+        (error,) = [each for each in results if isinstance(each, RequestError)]
+        assert error.code is Code.INTERNAL
+        assert 'the model "m" failed: ' in str(error)
+        assert ".cpp" not in str(error)
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_more_requests_than_a_model_takes_are_refused(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1)
+
+    async def scenario(repository: ModelRepository) -> None:
+        results = await asyncio.gather(
+            *(infer(repository, request("m", X=[1, 2])) for _ in range(5)), return_exceptions=True
+        )
+        refused = [each for each in results if isinstance(each, RequestError)]
+        assert [error.code for error in refused] == [Code.RESOURCE_EXHAUSTED] * 3
+        assert refused[0].retry_after == 1
+        assert await numbers(repository, request("m", X=[1, 2])) == [2, 3]
+
+    serving([entry(tmp_path, "m")], scenario, request_limit=2)
+
+
+def test_a_plain_model_takes_no_chats(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1)
+
+    async def scenario(repository: ModelRepository) -> None:
+        with pytest.raises(RequestError, match="it takes tensors, at /v2/models/m/infer"):
+            await repository.answer("m", HttpPayload("/v3/chat/completions", {}), print)
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_metadata_says_what_the_file_says(tmp_path: Path) -> None:
+    save(image_model(), tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        metadata = await repository.metadata("m")
+        assert (metadata.name, metadata.platform, metadata.versions) == ("m", "OpenVINO", ("1",))
+        assert metadata.rt_info == {"model_info": {"labels": "cat dog"}}
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_the_last_answer_is_marked_for_those_who_ask(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1)
+    parameters = {"triton_enable_empty_final_response": True}
+
+    async def scenario(repository: ModelRepository) -> None:
+        asked = dataclasses.replace(request("m", X=[1, 2]), parameters=parameters)
+        response = await repository.infer(asked, NoClient())
+        assert response.parameters == {"triton_final_response": True}
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_a_scalar_goes_in_and_out(tmp_path: Path) -> None:
+    x = parameter("X", [])
+    model = openvino.Model([op.result(named(op.add(x, np.float32(1)), "Y"))], [x], "m")
+    save(model, tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        (output,) = (await infer(repository, request("m", X=np.array(2, "f4")))).outputs
+        assert isinstance(output, Tensor)
+        assert (output.shape, output.data.item()) == ((), 3)
+
+    serving([entry(tmp_path, "m")], scenario)
