@@ -194,7 +194,9 @@ class Node:
         return context
 
     def release_cycles(self) -> None:
-        """After the run: refer to nothing that refers back here."""
+        """After the run: refer to nothing that refers back here, or to an error with our frames."""
+        if self.context is not _NO_CONTEXT:
+            self.context.graph_status = None
         self.context = _NO_CONTEXT
         self.active = []
         self.free_contexts = []

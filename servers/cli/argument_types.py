@@ -19,9 +19,18 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+\Z", re.I)
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(i?b)?\Z", re.I)
 
 
+_TRUTH_VALUES: Final = ("true", "false")
+_NEARLY: Final = ("yes", "no", "on", "off", "1", "0")
+
+
 def is_truth_value(text: str) -> bool:
     """Is it ``true`` or ``false``?"""
-    return text.lower() in ("true", "false")
+    return text.lower() in _TRUTH_VALUES
+
+
+def is_meant_as_truth_value(text: str) -> bool:
+    """Is it that, or another way to say so, which `switch` refuses by name?"""
+    return text.lower() in (*_TRUTH_VALUES, *_NEARLY)
 
 
 def switch(text: str) -> bool:

@@ -188,7 +188,7 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
             if name[2:] in _SWITCHES and not equals:
                 equals, value = "=", "true"
                 following = words[place + 1] if place + 1 < len(words) else ""
-                if argument_types.is_truth_value(following):
+                if argument_types.is_meant_as_truth_value(following):
                     value = following
                     next(rest)
         spelled.append(name + equals + value)

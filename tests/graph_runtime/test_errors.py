@@ -25,6 +25,7 @@ from graph_runtime import (
     ValidationError,
 )
 from graph_runtime.errors import common_code, did_you_mean, reason_of
+from graph_runtime.regular_file import DescriptorsExhaustedError
 
 EXAMPLES: list[GraphError] = [
     GraphError("plain", code=Code.ALREADY_EXISTS),
@@ -40,6 +41,7 @@ EXAMPLES: list[GraphError] = [
     CalculatorError("node", "Process", "ValueError: no", code=Code.INTERNAL, time=5),
     Cancelled(),
     RunError([CalculatorError("n", "Open", "x"), StateError("y")], prefix="Graph has errors: "),
+    DescriptorsExhaustedError("too many open files (limit 1024)"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -9,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from graph_runtime import Calculator, CalculatorContext, In, Out, Registry, SideIn, SideOut
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    GraphError,
+    In,
+    Out,
+    Registry,
+    SideIn,
+    SideOut,
+)
 from tests.graph_runtime.every_driver import make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward
 
@@ -80,3 +90,29 @@ def test_a_finished_run_is_gone_without_the_collector_of_garbage(
         assert [calculator() for calculator in calculators] == [None] * 4
         assert graph.get_output_side_packet("side").value == "made"
         calculators.clear()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("driver", ["default", "application thread"])
+def test_a_run_whose_coroutine_failed_is_gone_with_its_error(
+    registry: Registry, driver: str
+) -> None:
+    class Fails(Forward):
+        async def process(self, cc: CalculatorContext) -> None:  # type: ignore[override]
+            value = cc.get(self.value)
+            await asyncio.sleep(0)
+            raise ValueError(f"not {type(value)}")
+
+    registry.register_calculator(Fails)
+    graph = make_graph(
+        'input_stream: "in" node { calculator: "Fails" input_stream: "in" output_stream: "out" }',
+        registry,
+        driver,
+    )
+    value = Value()
+    watched = weakref.ref(value)
+    with pytest.raises(GraphError) as raised:
+        run_graph(graph, driver, [("in", value, 0)])
+    del value, graph, raised
+
+    assert watched() is None

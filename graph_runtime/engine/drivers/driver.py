@@ -169,7 +169,7 @@ class Driver(ABC):
                     try:
                         result = context.call(context)
                     except BaseException as raised:
-                        error = raised
+                        error = _from_below(raised)
                     ended = perf_counter_ns()
                     acquire()
                     node = context._node
@@ -294,7 +294,7 @@ class Driver(ABC):
             try:
                 result = context.call(context)
             except BaseException as raised:
-                error = raised
+                error = _from_below(raised)
             finally:
                 ended = perf_counter_ns()
                 self.lock.acquire()
@@ -352,9 +352,9 @@ class Driver(ABC):
                 if result is not None:
                     error = _not_a_result(following, result)
             except asyncio.CancelledError as raised:
-                error = Cancelled() if self._is_cancelled else raised
+                error = Cancelled() if self._is_cancelled else _from_below(raised)
             except BaseException as raised:
-                error = raised
+                error = _from_below(raised)
             ended = perf_counter_ns()
             waits_for = None
             with self.lock:
@@ -374,6 +374,15 @@ class Driver(ABC):
                     # The chain may go on for long; who waits to add a packet can do so now.
                     self.scheduler.throttling.has_released_input = False
                     self.schedule_pump()
+
+
+def _from_below(error: BaseException) -> BaseException:
+    """The error without the frame of its caller, which would keep the error that keeps the frame.
+
+    What calculators hold, such as the body of a request, then goes with the run's last reference.
+    """
+    traceback = error.__traceback__
+    return error if traceback is None else error.with_traceback(traceback.tb_next)
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -8,16 +8,21 @@ none, else many would wait for each other half read; one that is slow to come gi
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import deque
 from typing import Final
 
 from servers.fronts.http.errors import HttpError
+from servers.operations.heap import return_free_memory
 
 #: Bodies up to so many bytes do not count.
 SMALL: Final = 64 * 1024
 #: Seconds that a body waits for room, and after which one that is slow to come gives its own back.
 WAIT_SECONDS: Final = 20.0
 SLOW_SECONDS: Final = 5.0
+#: After so many bytes that went, and so many seconds, free memory goes back to the system.
+_TRIM_BYTES: Final = 16 * 1024 * 1024
+_TRIM_SECONDS: Final = 1.0
 _RETRY_AFTER: Final = {"Retry-After": "1"}
 
 
@@ -27,6 +32,8 @@ class BodyRoom:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._used = 0
+        self._gone = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         #: Who waits, in their order: how many bytes, and of which body.
         self._waiting: deque[tuple[BodyHold, int, asyncio.Future[None]]] = deque()
 
@@ -42,6 +49,8 @@ class BodyRoom:
 
     def hold(self, size: int | None) -> BodyHold:
         """Of a new body of so many bytes; None where nobody says how many."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
         return BodyHold(self, size or 0)
 
     def try_take(self, hold: BodyHold, size: int) -> bool:
@@ -57,6 +66,9 @@ class BodyRoom:
         Raises:
             HttpError: 503, there is none in time.
         """
+        if not self._waiting and not self._fits(size):
+            # Bodies of failed requests may hang in circles with the frames of their errors.
+            gc.collect()
         turn = asyncio.get_running_loop().create_future()
         waiting = (hold, size, turn)
         self._waiting.append(waiting)
@@ -81,9 +93,25 @@ class BodyRoom:
         hold.counted += size
 
     def give_back(self, size: int) -> None:
-        """So many bytes count no more."""
+        """So many bytes count no more. Any thread: a body may go with the last reference to it."""
+        assert self._loop is not None
+        if _running_loop() is self._loop:
+            self._give_back(size)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._give_back, size)
+
+    def _give_back(self, size: int) -> None:
         self._used -= size
+        before, self._gone = self._gone, self._gone + size
+        if before < _TRIM_BYTES <= self._gone:
+            assert self._loop is not None
+            self._loop.call_later(_TRIM_SECONDS, self._trim)
         self._let_in()
+
+    def _trim(self) -> None:
+        assert self._loop is not None
+        self._gone = 0
+        _ = self._loop.run_in_executor(None, return_free_memory)
 
     def _fits(self, size: int) -> bool:
         return self._used + size <= self._capacity or not self._used
@@ -148,3 +176,10 @@ class BodyHold:
             self._is_released = True
             if self.counted:
                 self._room.give_back(self.counted)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

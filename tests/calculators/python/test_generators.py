@@ -23,6 +23,8 @@ STEPS = """
 import threading
 from pyovms import Tensor
 
+from tests.patience import PATIENCE
+
 class OvmsPythonModel:
     def initialize(self, kwargs):
         self.go_on = threading.Semaphore(0)

@@ -19,6 +19,8 @@ BLOCKING = """
 import threading
 from pyovms import Tensor
 
+from tests.patience import PATIENCE
+
 class OvmsPythonModel:
     def initialize(self, kwargs):
         self.began, self.go_on = threading.Event(), threading.Event()

@@ -85,7 +85,10 @@ def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> Non
 
 def test_a_graph_is_served_as_it_is(site: Path) -> None:
     save(matmul_model(), site / "graph" / "1" / "m.xml")
-    (site / "graph" / "graph.pbtxt").write_text('input_stream: "x" output_stream: "x"')
+    (site / "graph" / "graph.pbtxt").write_text(
+        'input_stream: "x" output_stream: "y"'
+        'node { calculator: "PassThroughCalculator" input_stream: "x" output_stream: "y" }'
+    )
     with Serving(site, "graph", "--shape", "auto", calculators=()) as server:
         server.wait_for("--shape has no effect: graph has a graph.pbtxt")
         assert server.wait_for("  graph  ") == "  graph  ready\n"

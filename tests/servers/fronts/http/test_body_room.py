@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Callable
 
 import pytest
 
+from calculators.requests.http_payload import HttpPayload, RequestError
 from servers.fronts.http import HttpFront, body, body_room
 from servers.fronts.http.body_room import SMALL
 from tests.servers.fronts.http.conftest import Run
@@ -100,3 +103,28 @@ def test_a_client_that_goes_leaves_its_room(run: Run) -> None:
             await until_answered(front, 200)
 
     run(scenario())
+
+
+class Entangles(FakeDataPlane):
+    """Fails, and leaves the request in a circle of references, as frames of errors may."""
+
+    async def answer(
+        self, model: str, payload: HttpPayload, emit: Callable[[str | bytes], object]
+    ) -> None:
+        circle: list[object] = [payload]
+        circle.append(circle)
+        raise RequestError("not today")
+
+
+def test_room_comes_back_from_requests_that_failed(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(Entangles(), max_bodies_bytes=CAPACITY) as front:
+            for _ in range(3):
+                assert (await ask(front, LARGE)).status == 400
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(scenario())
+    finally:
+        gc.enable()

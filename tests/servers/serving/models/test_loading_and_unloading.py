@@ -28,6 +28,12 @@ from tests.servers.serving.models.model_folders import (
 )
 from tests.servers.serving.served_graphs import write_graph
 
+GRAPH = """
+    input_stream: "x"
+    output_stream: "y"
+    node { calculator: "PassThroughCalculator" input_stream: "x" output_stream: "y" }
+"""
+
 
 def test_a_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
@@ -128,7 +134,7 @@ def test_a_load_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> No
         write_versions(tmp_path, "m", 1)
         await repository.load("m")
         assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
-        graph.graph_path.write_text('input_stream: "x" output_stream: "x"')
+        graph.graph_path.write_text(GRAPH)
         await repository.load("g")
         assert status(repository, "g") == [("1", "AVAILABLE", "OK", "OK")]
         await repository.unload("g")
@@ -138,7 +144,7 @@ def test_a_load_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> No
 
 
 def test_a_graph_that_is_loaded_stays_as_it_is(tmp_path: Path) -> None:
-    graph = write_graph(tmp_path, "g", 'input_stream: "x" output_stream: "x"')
+    graph = write_graph(tmp_path, "g", GRAPH)
 
     async def scenario(repository: ModelRepository) -> None:
         await repository.load("g")

@@ -197,7 +197,7 @@ def test_metadata_names_what_can_be_sent_and_what_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    "packets", [[], ["no JSON"], ['{"object": "list"}'], ["[]"], ['{"choices": [7]}']]
+    "packets", [["no JSON"], ['{"object": "list"}'], ["[]"], ['{"choices": [7]}']]
 )
 def test_a_graph_that_answers_something_else_is_an_error(
     tmp_path: Path, packets: list[str | bytes]
@@ -205,6 +205,16 @@ def test_a_graph_that_answers_something_else_is_an_error(
     async def scenario(model: TextModel) -> None:
         SCRIPT.raw = packets
         with pytest.raises(GraphError, match=r"^the graph's answer is no completion$") as caught:
+            await model.infer(asking(), NoClient())
+        assert caught.value.code is Code.INTERNAL
+
+    serving(tmp_path, scenario)
+
+
+def test_a_graph_that_answers_nothing_is_an_error_that_names_the_node(tmp_path: Path) -> None:
+    async def scenario(model: TextModel) -> None:
+        SCRIPT.raw = []
+        with pytest.raises(GraphError, match=r"gave no answer: node .* sent nothing") as caught:
             await model.infer(asking(), NoClient())
         assert caught.value.code is Code.INTERNAL
 
