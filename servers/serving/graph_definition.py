@@ -7,26 +7,22 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
-from calculators.inference import InferRequest, InferResponse
 from calculators.openvino.model_provider import ModelProvider
-from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import GraphError, NodePlan, Registry, ResourceError, ValidationError
 from graph_runtime.engine.states import next_state
 from graph_runtime.errors import reason_of
 from servers.config import GraphEntry
-from servers.contract.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.serving.adapter_names import adapter_names_of
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
-from servers.serving.loaded_graph import Emit, GraphSettings, LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
-from servers.serving.use_count import UseCount
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
 _log: Final = logging.getLogger(__name__)
@@ -55,7 +51,6 @@ class GraphDefinition:
         adapters: further names under which it answers, as its files said when it was made or last
             loaded.
         created: when it was loaded, or could be, Unix time in seconds.
-        users: requests and streams, those included that wait for their client.
         hold_up: how a node of it held up the event loop, in words; "" when none has since it was
             loaded.
     """
@@ -92,7 +87,6 @@ class GraphDefinition:
         self.adapters: tuple[str, ...] = ()
         #: Looks at its files; None before, and once it is loaded or could not be.
         self._looking: asyncio.Task[_Looked] | None = None
-        self.users = UseCount()
         self.graph: LoadedGraph | None = None
         self.reason = ""
         self.created = 0
@@ -220,7 +214,6 @@ class GraphDefinition:
             await asyncio.wait({self._looking})
         graph, self.graph = self.graph, None
         self._move(ServableEvent.RETIRE)
-        await self.users.wait_until_none()
         if graph is not None:
             try:
                 await graph.close()
@@ -266,29 +259,20 @@ class GraphDefinition:
 
     # Answering ------------------------------------------------------------------------------------
 
-    async def answer(self, payload: HttpPayload, emit: Emit) -> None:
-        """See `servers.contract.data_plane.DataPlane.answer`."""
-        graph = self._loaded()
-        with self.users:
-            answering = graph.answer(payload, emit)
-            del payload
-            await answering
+    def loaded(self, version: str) -> LoadedGraph:
+        """What answers.
 
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """See `servers.contract.data_plane.DataPlane.infer`."""
+        Raises:
+            UnavailableError: it is not loaded.
+            NotFoundError: no such version.
+        """
         graph = self._loaded()
-        with self.users:
-            return await graph.infer(request, client)
+        graph.check_version(version)
+        return graph
 
-    @asynccontextmanager
-    async def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AsyncIterator[InferStream]:
-        """See `servers.contract.data_plane.DataPlane.open_stream`."""
-        graph = self._loaded()
-        with self.users:
-            async with graph.open_stream(first, client, emit) as stream:
-                yield stream
+    def idle_seconds(self) -> float:
+        """How long nobody has used what is loaded; 0 while somebody does."""
+        return 0.0 if self.graph is None else self.graph.users.idle_seconds()
 
     def _loaded(self) -> LoadedGraph:
         if self.graph is None:
