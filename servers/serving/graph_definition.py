@@ -47,6 +47,7 @@ class GraphDefinition:
     Attributes:
         entry: its name and files.
         graph: what answers; None unless it is AVAILABLE.
+        state: where it stands.
         reason: why it could not be loaded, for clients: no paths of this machine; "" otherwise.
         adapters: further names under which it answers, as its files said when it was made or last
             loaded.
@@ -91,15 +92,11 @@ class GraphDefinition:
         self.reason = ""
         self.created = 0
         self.hold_up = ""
-        self._state = ServableState.START
+        self.state = ServableState.START
 
     @property
     def name(self) -> str:
         return self.entry.name
-
-    @property
-    def state(self) -> ServableState:
-        return self._state
 
     @property
     def unavailable_reason(self) -> str:
@@ -108,7 +105,7 @@ class GraphDefinition:
 
     async def load(self) -> None:
         """Load it unless it is loaded. A failure is logged and kept as `reason`, not raised."""
-        if self._state is ServableState.AVAILABLE:
+        if self.state is ServableState.AVAILABLE:
             return
         self._move(ServableEvent.LOAD)
         self.reason = self.hold_up = ""
@@ -157,9 +154,9 @@ class GraphDefinition:
 
     def is_outdated(self) -> bool:
         """Are its files others than when it was loaded, or could not be? For a thread."""
-        if self._state is ServableState.AVAILABLE:
+        if self.state is ServableState.AVAILABLE:
             files, digest = self._files
-        elif self._state is ServableState.FAILED:
+        elif self.state is ServableState.FAILED:
             files, digest = self._around
         else:
             return False
@@ -207,7 +204,7 @@ class GraphDefinition:
 
     async def retire(self) -> None:
         """Take no new requests, wait for those in flight, close the resources."""
-        if self._state in (ServableState.UNLOADING, ServableState.END):
+        if self.state in (ServableState.UNLOADING, ServableState.END):
             return
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
@@ -230,7 +227,7 @@ class GraphDefinition:
         note = "; ".join(each for each in (note, self.hold_up, stuck) if each)
         return {
             "model_version_status": [
-                version_status(VERSION, self._state, self.reason, self.unavailable_reason, note)
+                version_status(VERSION, self.state, self.reason, self.unavailable_reason, note)
             ]
         }
 
@@ -241,7 +238,7 @@ class GraphDefinition:
 
     def index(self) -> Sequence[IndexEntry]:
         """Its part of the repository's index."""
-        return [index_entry(self.name, VERSION, self._state, self.reason, self.unavailable_reason)]
+        return [index_entry(self.name, VERSION, self.state, self.reason, self.unavailable_reason)]
 
     def is_ready(self, version: str) -> bool:
         """Would it answer now?
@@ -249,13 +246,13 @@ class GraphDefinition:
         Raises:
             NotFoundError: it is loaded, and has no such version.
         """
-        if self._state is ServableState.ON_DEMAND:
+        if self.state is ServableState.ON_DEMAND:
             return version in VERSIONS
         return self.graph is not None and self.graph.is_ready(version)
 
     def metadata(self, version: str) -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
-        return self._loaded().metadata(version)
+        return self.loaded(version).metadata(version)
 
     # Answering ------------------------------------------------------------------------------------
 
@@ -266,7 +263,9 @@ class GraphDefinition:
             UnavailableError: it is not loaded.
             NotFoundError: no such version.
         """
-        graph = self._loaded()
+        graph = self.graph
+        if graph is None:
+            raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
         graph.check_version(version)
         return graph
 
@@ -274,13 +273,8 @@ class GraphDefinition:
         """How long nobody has used what is loaded; 0 while somebody does."""
         return 0.0 if self.graph is None else self.graph.users.idle_seconds()
 
-    def _loaded(self) -> LoadedGraph:
-        if self.graph is None:
-            raise unavailable_error(f'The model "{self.name}"', self._state, self.reason)
-        return self.graph
-
     def _move(self, event: ServableEvent) -> None:
-        self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)
+        self.state = next_state(SERVABLE_TRANSITIONS, self.state, event)
 
 
 def without_directories(text: str, directory: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -257,7 +257,8 @@ class LoadedGraph:
             RunError: the graph failed.
         """
         self._check_answers_http()
-        with self._new_run() as graph:
+        with self.users:
+            graph = self._new_graph()
             packets = LoopDelivery(emit)
             graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
             try:
@@ -271,6 +272,7 @@ class LoadedGraph:
                 raise
             finally:
                 packets.flush()
+                self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 raise no_answer(self._name, reason)
 
@@ -304,9 +306,13 @@ class LoadedGraph:
         if self._text_model is not None:
             self._check_answers_http()
             return await self._text_model.infer(request, client)
-        with self._new_run() as graph:
-            side_packets = self._side_packets_of(request)
-            return await infer_once(graph, self._interface, request, side_packets)
+        with self.users:
+            graph = self._new_graph()
+            try:
+                side_packets = self._side_packets_of(request)
+                return await infer_once(graph, self._interface, request, side_packets)
+            finally:
+                self._ended(graph)
 
     @asynccontextmanager
     async def open_stream(
@@ -324,14 +330,18 @@ class LoadedGraph:
                 async with self._text_model.open_stream(first, client, emit) as texts:
                     yield texts
             return
-        with self._new_run() as graph:
-            side_packets = self._side_packets_of(first)
-            stream = GraphStream(graph, self._interface, first.model, client, emit)
-            await stream.start(side_packets)
+        with self.users:
+            graph = self._new_graph()
             try:
-                yield stream
+                side_packets = self._side_packets_of(first)
+                stream = GraphStream(graph, self._interface, first.model, client, emit)
+                await stream.start(side_packets)
+                try:
+                    yield stream
+                finally:
+                    await stream.end()
             finally:
-                await stream.end()
+                self._ended(graph)
 
     def check_version(self, version: str) -> None:
         """
@@ -352,21 +362,11 @@ class LoadedGraph:
 
     # Runs -----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _new_run(self) -> Iterator[CalculatorGraph]:
-        """A graph for one run, counted until the run is over.
-
-        Raises:
-            RequestError: there are as many as may be (RESOURCE_EXHAUSTED).
-        """
-        with self.users:
-            graph = self._new_graph()
-            try:
-                yield graph
-            finally:
-                ending = ending_of(graph)
-                if ending is not None:
-                    self._give_up(graph, ending)
+    def _ended(self, graph: CalculatorGraph) -> None:
+        """A request is over; its run counts on if it has not ended."""
+        ending = ending_of(graph)
+        if ending is not None:
+            self._give_up(graph, ending)
 
     def _give_up(self, graph: CalculatorGraph, ending: asyncio.Future[None]) -> None:
         """A run does not end; it counts until it has, as does the thread that it holds."""

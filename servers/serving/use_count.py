@@ -54,7 +54,7 @@ class UseCount:
 
     def __exit__(self, *raised: object) -> None:
         self.requests -= 1
-        if not self.requests:
+        if not self.requests and not self._streams:
             self._note_idle()
 
     @contextmanager
@@ -71,7 +71,8 @@ class UseCount:
             yield
         finally:
             self._streams -= 1
-            self._note_idle()
+            if not self.requests and not self._streams:
+                self._note_idle()
 
     def hold(self, ending: asyncio.Future[None]) -> None:
         """Count a request until ``ending`` is done, above the limit if need be."""
@@ -84,26 +85,21 @@ class UseCount:
 
     def idle_seconds(self) -> float:
         """How long nobody has used it; 0 while somebody does."""
-        return 0.0 if self._is_used else time.monotonic() - self._idle_since
+        is_used = self.requests or self._streams
+        return 0.0 if is_used else time.monotonic() - self._idle_since
 
     async def close(self) -> None:
         """Return when nobody uses it, and let nobody in afterwards.
 
         Until then streams that are open go on with their requests.
         """
-        while self._is_used:
+        while self.requests or self._streams:
             self._none_left = asyncio.get_running_loop().create_future()
             await self._none_left
         self._is_closed = True
 
-    @property
-    def _is_used(self) -> bool:
-        return bool(self.requests or self._streams)
-
     def _note_idle(self) -> None:
-        if self._is_used:
-            return
-        self.touch()
+        self._idle_since = time.monotonic()
         if self._none_left is not None and not self._none_left.done():
             self._none_left.set_result(None)
 

@@ -35,18 +35,18 @@ class ObservedDataPlane:
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
         """What answers and is counted; of a model that is not served there is nothing to count."""
         resolving = self._plane.resolve(model, method, version)
-        observed = self._observed(model, method, version)
+        observed: ObservedGraph | ObservedModel | None
+        graph = self._metrics.graph(model)
+        if graph is not None:
+            observed = ObservedGraph(graph.current, graph.call(method, self._interface))
+        else:
+            observed = self._observed_model(model, method, version)
         if observed is None:
             return await resolving
         await observed.resolve(resolving)
         return observed
 
-    def _observed(
-        self, model: str, method: Method, version: str
-    ) -> ObservedGraph | ObservedModel | None:
-        graph = self._metrics.graph(model)
-        if graph is not None:
-            return ObservedGraph(graph.current, graph.call(method, self._interface))
+    def _observed_model(self, model: str, method: Method, version: str) -> ObservedModel | None:
         requests = self._metrics.model(model)
         counts = None if requests is None else requests.infer(version, method, self._interface)
         if requests is None or counts is None:
