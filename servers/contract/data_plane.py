@@ -1,10 +1,11 @@
-"""What every front calls, and all that it knows of what is served: graphs and plain models."""
+"""The data plane: all that a front knows of the graphs and plain models that are served."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -78,7 +79,7 @@ class InferFailure:
 
     Attributes:
         id: that of the request.
-        error: what `DataPlane.infer` would have raised.
+        error: what `LoadedServable.infer` would have raised.
     """
 
     id: str
@@ -108,6 +109,51 @@ class InferStream(Protocol):
 
         Raises:
             RunError: the run has failed.
+        """
+
+
+class Method(StrEnum):
+    """A way to ask a servable, in OpenVINO Model Server's words."""
+
+    UNARY = "Unary"
+    STREAM = "Stream"
+    INFER = "ModelInfer"
+    INFER_STREAM = "ModelInferStream"
+
+
+class LoadedServable(Protocol):
+    """A loaded graph, or a loaded version of a plain model.
+
+    Each method raises `RequestError` (RESOURCE_EXHAUSTED) when as many requests are in flight as
+    may be, and `UnavailableError` after it has been unloaded.
+    """
+
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+        """Run the graph for one HTTP request; ``emit`` gets each response packet in order.
+
+        Cancelling this coroutine cancels the graph.
+
+        Raises:
+            RequestError: not a request for this model.
+            RunError: the graph failed. ``errors[0].__cause__`` is what the calculator raised.
+        """
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """One request, one answer. Cancelling this coroutine cancels the run.
+
+        Raises:
+            RequestError: not a request for this model.
+            RunError: as in `answer`.
+            GraphError: the inference failed.
+        """
+
+    def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AbstractAsyncContextManager[InferStream]:
+        """A stream of requests to one model, that of ``first``, whose parameters hold for the run.
+
+        ``first`` is not sent by this. ``emit`` gets each answer in order. Leaving the context ends
+        the run, by cancelling it if need be. Entering it raises as `infer` does.
         """
 
 
@@ -151,17 +197,13 @@ class DataPlane(Protocol):
     def is_ready(self) -> bool:
         """Has everything been loaded, and can everything that loaded work?"""
 
-    async def answer(
-        self, model: str, payload: HttpPayload, emit: Callable[[str | bytes], object]
-    ) -> None:
-        """Run the graph of ``model`` for one HTTP request; ``emit`` gets each response packet in
-        order.
+    async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
+        """The servable that answers one request; one that loads on demand is loaded first.
 
-        Cancelling this coroutine cancels the graph.
+        Call it at once: a servable that nobody uses may be unloaded at any time.
 
-        Raises:
-            RequestError: not a request for this model.
-            RunError: the graph failed. ``errors[0].__cause__`` is what the calculator raised.
+        Args:
+            method: what will be called; ``version``: "" and "0" are the highest one.
         """
 
     # KServe ---------------------------------------------------------------------------------------
@@ -175,24 +217,6 @@ class DataPlane(Protocol):
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         """What a request to it consists of; else as `metadata`."""
-
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """One request, one answer. Cancelling this coroutine cancels the run.
-
-        Raises:
-            RequestError: not a request for this model.
-            RunError: as in `answer`.
-            GraphError: the inference failed.
-        """
-
-    def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AbstractAsyncContextManager[InferStream]:
-        """A stream of requests to one model, that of ``first``, whose parameters hold for the run.
-
-        ``first`` is not sent by this. ``emit`` gets each answer in order. Leaving the context ends
-        the run, by cancelling it if need be. Entering it raises as `infer` does.
-        """
 
     def index(self) -> Sequence[IndexEntry]:
         """Every version of every model that the configuration names, loaded or not."""

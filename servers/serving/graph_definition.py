@@ -7,26 +7,22 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
-from calculators.inference import InferRequest, InferResponse
 from calculators.openvino.model_provider import ModelProvider
-from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import GraphError, NodePlan, Registry, ResourceError, ValidationError
 from graph_runtime.engine.states import next_state
 from graph_runtime.errors import reason_of
 from servers.config import GraphEntry
-from servers.contract.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.serving.adapter_names import adapter_names_of
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
-from servers.serving.loaded_graph import Emit, GraphSettings, LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
-from servers.serving.use_count import UseCount
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
 _log: Final = logging.getLogger(__name__)
@@ -51,11 +47,11 @@ class GraphDefinition:
     Attributes:
         entry: its name and files.
         graph: what answers; None unless it is AVAILABLE.
+        state: where it stands.
         reason: why it could not be loaded, for clients: no paths of this machine; "" otherwise.
         adapters: further names under which it answers, as its files said when it was made or last
             loaded.
         created: when it was loaded, or could be, Unix time in seconds.
-        users: requests and streams, those included that wait for their client.
         hold_up: how a node of it held up the event loop, in words; "" when none has since it was
             loaded.
     """
@@ -92,20 +88,15 @@ class GraphDefinition:
         self.adapters: tuple[str, ...] = ()
         #: Looks at its files; None before, and once it is loaded or could not be.
         self._looking: asyncio.Task[_Looked] | None = None
-        self.users = UseCount()
         self.graph: LoadedGraph | None = None
         self.reason = ""
         self.created = 0
         self.hold_up = ""
-        self._state = ServableState.START
+        self.state = ServableState.START
 
     @property
     def name(self) -> str:
         return self.entry.name
-
-    @property
-    def state(self) -> ServableState:
-        return self._state
 
     @property
     def unavailable_reason(self) -> str:
@@ -114,7 +105,7 @@ class GraphDefinition:
 
     async def load(self) -> None:
         """Load it unless it is loaded. A failure is logged and kept as `reason`, not raised."""
-        if self._state is ServableState.AVAILABLE:
+        if self.state is ServableState.AVAILABLE:
             return
         self._move(ServableEvent.LOAD)
         self.reason = self.hold_up = ""
@@ -163,9 +154,9 @@ class GraphDefinition:
 
     def is_outdated(self) -> bool:
         """Are its files others than when it was loaded, or could not be? For a thread."""
-        if self._state is ServableState.AVAILABLE:
+        if self.state is ServableState.AVAILABLE:
             files, digest = self._files
-        elif self._state is ServableState.FAILED:
+        elif self.state is ServableState.FAILED:
             files, digest = self._around
         else:
             return False
@@ -213,14 +204,13 @@ class GraphDefinition:
 
     async def retire(self) -> None:
         """Take no new requests, wait for those in flight, close the resources."""
-        if self._state in (ServableState.UNLOADING, ServableState.END):
+        if self.state in (ServableState.UNLOADING, ServableState.END):
             return
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
             await asyncio.wait({self._looking})
         graph, self.graph = self.graph, None
         self._move(ServableEvent.RETIRE)
-        await self.users.wait_until_none()
         if graph is not None:
             try:
                 await graph.close()
@@ -237,7 +227,7 @@ class GraphDefinition:
         note = "; ".join(each for each in (note, self.hold_up, stuck) if each)
         return {
             "model_version_status": [
-                version_status(VERSION, self._state, self.reason, self.unavailable_reason, note)
+                version_status(VERSION, self.state, self.reason, self.unavailable_reason, note)
             ]
         }
 
@@ -248,7 +238,7 @@ class GraphDefinition:
 
     def index(self) -> Sequence[IndexEntry]:
         """Its part of the repository's index."""
-        return [index_entry(self.name, VERSION, self._state, self.reason, self.unavailable_reason)]
+        return [index_entry(self.name, VERSION, self.state, self.reason, self.unavailable_reason)]
 
     def is_ready(self, version: str) -> bool:
         """Would it answer now?
@@ -256,47 +246,35 @@ class GraphDefinition:
         Raises:
             NotFoundError: it is loaded, and has no such version.
         """
-        if self._state is ServableState.ON_DEMAND:
+        if self.state is ServableState.ON_DEMAND:
             return version in VERSIONS
         return self.graph is not None and self.graph.is_ready(version)
 
     def metadata(self, version: str) -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
-        return self._loaded().metadata(version)
+        return self.loaded(version).metadata(version)
 
     # Answering ------------------------------------------------------------------------------------
 
-    async def answer(self, payload: HttpPayload, emit: Emit) -> None:
-        """See `servers.contract.data_plane.DataPlane.answer`."""
-        graph = self._loaded()
-        with self.users:
-            answering = graph.answer(payload, emit)
-            del payload
-            await answering
+    def loaded(self, version: str) -> LoadedGraph:
+        """What answers.
 
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """See `servers.contract.data_plane.DataPlane.infer`."""
-        graph = self._loaded()
-        with self.users:
-            return await graph.infer(request, client)
+        Raises:
+            UnavailableError: it is not loaded.
+            NotFoundError: no such version.
+        """
+        graph = self.graph
+        if graph is None:
+            raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
+        graph.check_version(version)
+        return graph
 
-    @asynccontextmanager
-    async def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AsyncIterator[InferStream]:
-        """See `servers.contract.data_plane.DataPlane.open_stream`."""
-        graph = self._loaded()
-        with self.users:
-            async with graph.open_stream(first, client, emit) as stream:
-                yield stream
-
-    def _loaded(self) -> LoadedGraph:
-        if self.graph is None:
-            raise unavailable_error(f'The model "{self.name}"', self._state, self.reason)
-        return self.graph
+    def idle_seconds(self) -> float:
+        """How long nobody has used what is loaded; 0 while somebody does."""
+        return 0.0 if self.graph is None else self.graph.users.idle_seconds()
 
     def _move(self, event: ServableEvent) -> None:
-        self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)
+        self.state = next_state(SERVABLE_TRANSITIONS, self.state, event)
 
 
 def without_directories(text: str, directory: str) -> str:

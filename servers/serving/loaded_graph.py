@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,9 +52,9 @@ from servers.serving.graph_inference import (
     stuck_nodes,
 )
 from servers.serving.graph_source import GraphSource
-from servers.serving.request_limit import RequestLimit
 from servers.serving.servable_graph import check_servable
 from servers.serving.text_generation import TextModel
+from servers.serving.use_count import UseCount
 
 if TYPE_CHECKING:
     from servers.operations.metrics.graph_runs import GraphRuns
@@ -176,7 +176,11 @@ def check_side_packets(parameters: SideParameters, interface: GraphInterface) ->
 
 
 class LoadedGraph:
-    """What exists between loading a graph and closing it. Belongs to one event loop."""
+    """A `servers.contract.data_plane.LoadedServable`. Belongs to one event loop.
+
+    Attributes:
+        users: runs, those included that were given up, and streams of texts.
+    """
 
     def __init__(
         self,
@@ -209,7 +213,7 @@ class LoadedGraph:
         )
         #: A graph that takes HTTP requests is asked for completions.
         self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
-        self._requests = RequestLimit(name, request_limit)
+        self.users = UseCount(name, request_limit)
         #: Of each run that was given up, the nodes that do not return.
         self._stuck: list[str] = []
         self._metrics: ServerMetrics | None = None
@@ -229,7 +233,7 @@ class LoadedGraph:
     @property
     def in_flight(self) -> int:
         """How many requests it answers now."""
-        return self._requests.count
+        return self.users.requests
 
     @property
     def stuck(self) -> str:
@@ -245,7 +249,7 @@ class LoadedGraph:
         return not self._refusal
 
     async def answer(self, payload: HttpPayload, emit: Emit) -> None:
-        """One run for one request; see `servers.contract.data_plane.DataPlane.answer`.
+        """One run for one request; see `servers.contract.data_plane.LoadedServable.answer`.
 
         Raises:
             RequestError: the graph takes no HTTP requests (INVALID_ARGUMENT), or no more of them
@@ -253,7 +257,8 @@ class LoadedGraph:
             RunError: the graph failed.
         """
         self._check_answers_http()
-        with self._new_run() as graph:
+        with self.users:
+            graph = self._new_graph()
             packets = LoopDelivery(emit)
             graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
             try:
@@ -267,6 +272,7 @@ class LoadedGraph:
                 raise
             finally:
                 packets.flush()
+                self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 raise no_answer(self._name, reason)
 
@@ -278,7 +284,7 @@ class LoadedGraph:
         Raises:
             NotFoundError: there is version 1 only; "" and "0" mean it, too.
         """
-        self._check_version(version)
+        self.check_version(version)
         return not self.unavailable_reason
 
     def metadata(self, version: str = "") -> ModelMetadata:
@@ -287,51 +293,61 @@ class LoadedGraph:
         Raises:
             NotFoundError: no such version.
         """
-        self._check_version(version)
+        self.check_version(version)
         return self._interface.metadata if self._text_model is None else self._text_model.metadata()
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """One run for one request; see `servers.contract.data_plane.DataPlane.infer`.
+        """One run for one request; see `servers.contract.data_plane.LoadedServable.infer`.
 
         Raises:
-            NotFoundError: no such version.
             RequestError: the request does not fit the graph, or too many are in flight.
             RunError: the graph failed.
         """
-        self._check_version(request.version)
         if self._text_model is not None:
             self._check_answers_http()
             return await self._text_model.infer(request, client)
-        with self._new_run() as graph:
-            side_packets = self._side_packets_of(request)
-            return await infer_once(graph, self._interface, request, side_packets)
+        with self.users:
+            graph = self._new_graph()
+            try:
+                side_packets = self._side_packets_of(request)
+                return await infer_once(graph, self._interface, request, side_packets)
+            finally:
+                self._ended(graph)
 
     @asynccontextmanager
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
-        """One run for many requests; see `servers.contract.data_plane.DataPlane.open_stream`.
+        """One run for many requests; see `servers.contract.data_plane.LoadedServable.open_stream`.
 
         Raises:
-            NotFoundError, RequestError: as `infer`, of the parameters of ``first``.
+            RequestError: as `infer`, of the parameters of ``first``.
             RunError: the run cannot begin.
         """
-        self._check_version(first.version)
         if self._text_model is not None:
             self._check_answers_http()
-            async with self._text_model.open_stream(first, client, emit) as texts:
-                yield texts
+            with self.users.stream():
+                async with self._text_model.open_stream(first, client, emit) as texts:
+                    yield texts
             return
-        with self._new_run() as graph:
-            side_packets = self._side_packets_of(first)
-            stream = GraphStream(graph, self._interface, first.model, client, emit)
-            await stream.start(side_packets)
+        with self.users:
+            graph = self._new_graph()
             try:
-                yield stream
+                side_packets = self._side_packets_of(first)
+                stream = GraphStream(graph, self._interface, first.model, client, emit)
+                await stream.start(side_packets)
+                try:
+                    yield stream
+                finally:
+                    await stream.end()
             finally:
-                await stream.end()
+                self._ended(graph)
 
-    def _check_version(self, version: str) -> None:
+    def check_version(self, version: str) -> None:
+        """
+        Raises:
+            NotFoundError: there is version 1 only; "" and "0" mean it, too.
+        """
         if version not in VERSIONS:
             raise NotFoundError(
                 f'The model "{self._name}" has no version {quoted(version)}; it has version 1'
@@ -346,21 +362,11 @@ class LoadedGraph:
 
     # Runs -----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _new_run(self) -> Iterator[CalculatorGraph]:
-        """A graph for one run, counted until the run is over.
-
-        Raises:
-            RequestError: there are as many as may be (RESOURCE_EXHAUSTED).
-        """
-        with self._requests:
-            graph = self._new_graph()
-            try:
-                yield graph
-            finally:
-                ending = ending_of(graph)
-                if ending is not None:
-                    self._give_up(graph, ending)
+    def _ended(self, graph: CalculatorGraph) -> None:
+        """A request is over; its run counts on if it has not ended."""
+        ending = ending_of(graph)
+        if ending is not None:
+            self._give_up(graph, ending)
 
     def _give_up(self, graph: CalculatorGraph, ending: asyncio.Future[None]) -> None:
         """A run does not end; it counts until it has, as does the thread that it holds."""
@@ -370,7 +376,7 @@ class LoadedGraph:
             "its request is over",
             self._name, nodes, GIVE_UP_SECONDS,
         )  # fmt: skip
-        self._requests.hold(ending)
+        self.users.hold(ending)
         self._stuck.append(nodes)
 
         def ended(_: object) -> None:
@@ -391,8 +397,8 @@ class LoadedGraph:
         return graph
 
     async def close(self) -> None:
-        """Wait until no request is in flight, then give the resources back."""
-        await self._requests.wait_until_none()
+        """Wait until nobody uses it, then give the resources back."""
+        await self.users.close()
         if self._metrics is not None and self._runs is not None:
             self._metrics.end_graph(self._runs)
             self._runs = None

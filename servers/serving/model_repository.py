@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.data_plane import (
     IndexEntry,
-    InferAnswer,
-    InferStream,
+    LoadedServable,
+    Method,
     ModelDescription,
     ModelMetadata,
     TensorMetadata,
 )
 from servers.contract.servable_states import ServableState
 from servers.serving.graph_definition import GraphDefinition
-from servers.serving.loaded_graph import Emit, GraphSettings
+from servers.serving.loaded_graph import GraphSettings
 from servers.serving.models.graph_models import GraphModels
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import Servable
@@ -219,16 +216,9 @@ class ModelRepository:
             return all(each.state in unloaded for each in self.servables())
         return not any(each.unavailable_reason for each in answering)
 
-    async def answer(self, model: str, payload: HttpPayload, emit: Emit) -> None:
-        """See `servers.contract.data_plane.DataPlane.answer`.
-
-        Raises:
-            NotFoundError, UnavailableError, RunError: as there.
-            RequestError: the model takes no HTTP requests, or no more for now.
-        """
-        answering = (await self._ready_servable(model)).answer(payload, emit)
-        del payload
-        await answering
+    async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
+        """See `servers.contract.data_plane.DataPlane.resolve`."""
+        return (await self._ready_servable(model)).loaded(version)
 
     # KServe ---------------------------------------------------------------------------------------
 
@@ -244,19 +234,6 @@ class ModelRepository:
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         """See `servers.contract.data_plane.DataPlane.inputs_of`."""
         return (await self.metadata(model, version)).inputs
-
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """See `servers.contract.data_plane.DataPlane.infer`."""
-        return await (await self._ready_servable(request.model)).infer(request, client)
-
-    @asynccontextmanager
-    async def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AsyncIterator[InferStream]:
-        """See `servers.contract.data_plane.DataPlane.open_stream`."""
-        servable = await self._ready_servable(first.model)
-        async with servable.open_stream(first, client, emit) as stream:
-            yield stream
 
     def index(self) -> Sequence[IndexEntry]:
         """Every version of everything that the configuration names."""

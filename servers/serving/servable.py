@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from typing import Protocol
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection, HttpPayload
 from servers.config import GraphEntry, ModelEntry
-from servers.contract.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
-from servers.serving.use_count import UseCount
 
 
 class Servable(Protocol):
@@ -50,9 +46,11 @@ class Servable(Protocol):
     def unavailable_reason(self) -> str:
         """Why it cannot answer now though it is AVAILABLE; "" while it can."""
 
-    @property
-    def users(self) -> UseCount:
-        """Who uses it now: requests, streams, and loading graphs that ask a plain model."""
+    def idle_seconds(self) -> float:
+        """How long nobody has used what is loaded; 0 while somebody does."""
+
+    def loaded(self, version: str) -> LoadedServable:
+        """What answers: the graph, or that version of the model; "" and "0" are the highest."""
 
     def is_outdated(self) -> bool:
         """Are its files others than those that it was loaded from, or could not be? False while
@@ -84,14 +82,3 @@ class Servable(Protocol):
 
     def metadata(self, version: str) -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
-
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
-        """See `servers.contract.data_plane.DataPlane.answer`."""
-
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """See `servers.contract.data_plane.DataPlane.infer`."""
-
-    def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AbstractAsyncContextManager[InferStream]:
-        """See `servers.contract.data_plane.DataPlane.open_stream`."""

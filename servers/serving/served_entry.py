@@ -14,9 +14,9 @@ from servers.config import GraphEntry, ModelEntry
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.request_limit import RequestLimit
 from servers.serving.servable import Servable
 from servers.serving.servable_status import unavailable_error
+from servers.serving.use_count import UseCount
 
 Entry: TypeAlias = GraphEntry | ModelEntry
 
@@ -49,7 +49,7 @@ class ServedEntry:
         self._is_replacing = False
         self._refreshing: set[asyncio.Task[None]] = set()
         self._leaving: set[asyncio.Task[None]] = set()
-        self._waiting = RequestLimit(entry.name, settings.request_limit)
+        self._waiting = UseCount(entry.name, settings.request_limit)
         self._failed_at = 0.0
 
     @property
@@ -252,8 +252,7 @@ class ServedEntry:
             limit > 0
             and not self.is_busy
             and self.servable.state is ServableState.AVAILABLE
-            and not self.servable.users.count
-            and self.servable.users.idle_seconds() >= limit
+            and self.servable.idle_seconds() >= limit
         ):
             _log.info("%s: idle for %g s: unloading", self.name, limit)
             self._job = self._begin(self._unload_idle(), "unload")

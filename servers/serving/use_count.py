@@ -1,38 +1,107 @@
-"""`UseCount`: who uses one loaded graph or model now, and since when nobody does."""
+"""`UseCount`: the requests and streams that use one loaded graph or version of a model."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code, UnavailableError
 
 
 class UseCount:
-    """Counts: ``with users:`` around each use. Belongs to one event loop.
+    """Limits the requests in flight, and knows when nobody is left. Belongs to one event loop.
 
-    Open streams count too, whether or not a request is in flight in them.
+    ``with users:`` around each request, ``with users.stream():`` around a stream whose requests
+    are counted one by one.
+
+    Attributes:
+        requests: those in flight, runs that were given up included.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, name: str, limit: int) -> None:
+        """
+        Args:
+            name: of the model, for clients.
+            limit: how many requests may be in flight.
+        """
+        self.requests = 0
+        self._streams = 0
+        self._name = name
+        self._limit = limit
         self._idle_since = time.monotonic()
         self._none_left: asyncio.Future[None] | None = None
+        self._is_closed = False
 
     def __enter__(self) -> None:
-        self.count += 1
+        """
+        Raises:
+            RequestError: there are as many requests as may be (RESOURCE_EXHAUSTED).
+            UnavailableError: `close` has returned.
+        """
+        if self.requests >= self._limit:
+            raise RequestError(
+                f'The model "{self._name}" has {self.requests} requests in flight, as many as it '
+                f"takes; try again later",
+                code=Code.RESOURCE_EXHAUSTED,
+                retry_after=1,
+            )
+        if self._is_closed:
+            raise self._unavailable()
+        self.requests += 1
 
     def __exit__(self, *raised: object) -> None:
-        self.count -= 1
-        if not self.count:
-            self._idle_since = time.monotonic()
-            if self._none_left is not None and not self._none_left.done():
-                self._none_left.set_result(None)
+        self.requests -= 1
+        if not self.requests and not self._streams:
+            self._note_idle()
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count an open stream, which the limit does not concern.
+
+        Raises:
+            UnavailableError: `close` has returned.
+        """
+        if self._is_closed:
+            raise self._unavailable()
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            if not self.requests and not self._streams:
+                self._note_idle()
+
+    def hold(self, ending: asyncio.Future[None]) -> None:
+        """Count a request until ``ending`` is done, above the limit if need be."""
+        self.requests += 1
+        ending.add_done_callback(self.__exit__)
+
+    def touch(self) -> None:
+        """Start the idle time anew."""
+        self._idle_since = time.monotonic()
 
     def idle_seconds(self) -> float:
         """How long nobody has used it; 0 while somebody does."""
-        return 0.0 if self.count else time.monotonic() - self._idle_since
+        is_used = self.requests or self._streams
+        return 0.0 if is_used else time.monotonic() - self._idle_since
 
-    async def wait_until_none(self) -> None:
-        """Return when nobody uses it. For one who lets no new ones in."""
-        if self.count:
+    async def close(self) -> None:
+        """Return when nobody uses it, and let nobody in afterwards.
+
+        Until then streams that are open go on with their requests.
+        """
+        while self.requests or self._streams:
             self._none_left = asyncio.get_running_loop().create_future()
             await self._none_left
+        self._is_closed = True
+
+    def _note_idle(self) -> None:
+        self._idle_since = time.monotonic()
+        if self._none_left is not None and not self._none_left.done():
+            self._none_left.set_result(None)
+
+    def _unavailable(self) -> UnavailableError:
+        return UnavailableError(f'The model "{self._name}" is not served any more')

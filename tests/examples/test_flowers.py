@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from calculators.inference import InferRequest, Tensor
-from calculators.requests.http_payload import NoClient
 from servers.config import ServerConfig, read_config
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.model_repository import ModelRepository
 from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.servers.serving.asking import infer
 from tests.servers.serving.models.model_folders import registry
 
 FLOWERS = ROOT / "examples" / "graphs" / "flowers"
@@ -46,7 +46,7 @@ def ask(config: ServerConfig) -> Any:
             assert metadata.inputs == (TensorMetadata("measurements", "FP32", (-1, 4)),)
             assert metadata.outputs == (TensorMetadata("probabilities", "FP32", (-1, 3)),)
             tensor = Tensor.of("measurements", np.array(MEASURED, np.float32))
-            response = await repository.infer(InferRequest("flowers", inputs=(tensor,)), NoClient())
+            response = await infer(repository, InferRequest("flowers", inputs=(tensor,)))
             (output,) = response.outputs
             assert isinstance(output, Tensor)
             assert output.name == "probabilities"

@@ -15,7 +15,7 @@ from calculators.image.encoded_image import encode_image
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.inference import InferRequest, Tensor
-from calculators.requests.http_payload import NoClient, RequestError
+from calculators.requests.http_payload import RequestError
 from examples.models.shapes_training.anchors import anchors, iou
 from examples.models.shapes_training.pictures import LABELS, Picture, picture
 from examples.models.shapes_training.scorecard import check
@@ -27,6 +27,7 @@ from tests.calculators.image.runs import run
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.servers.serving.asking import infer
 from tests.servers.serving.models.model_folders import registry
 
 FOLDER = "examples/graphs/object_detection"
@@ -48,7 +49,7 @@ def ask(*questions: Tensor) -> list[Outputs | Exception]:
             for tensor in questions:
                 request = InferRequest("object_detection", inputs=(tensor,))
                 try:
-                    response = await repository.infer(request, NoClient())
+                    response = await infer(repository, request)
                 except GraphError as error:
                     found.append(error)
                 else:

@@ -110,20 +110,24 @@ class ChoiceOutput:
 
     async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
         """`feed` when it `is_plain`, without echo and probabilities."""
-        if len(ids) > 1 and self._steady(ids) < len(ids):
-            gained: list[OutputEvent] = []
-            while ids:
-                count = self._steady(ids)
-                gained += await self.feed_plain(ids[:count])
-                ids = ids[count:]
-            return merged(gained)
-        text = await self._text.feed_plain(ids)
+        if self._reasoning is None:
+            return self._parsed(await self._text.feed_plain(ids))
+        gained: list[OutputEvent] = []
+        while ids:
+            count = self._reasoning.steady(ids)
+            events = self._parsed(await self._text.feed_plain(ids[:count]))
+            self._reasoning.add(ids[:count], events)
+            gained += events
+            ids = ids[count:]
+        return merged(gained)
+
+    def _parsed(self, text: str) -> Sequence[OutputEvent]:
+        """What new text means."""
+        if not text:
+            return ()
         if self._parser is None:
-            return (Content(text),) if text else ()
-        events = self._checked(self._parser.feed(text)) if text else ()
-        if self._reasoning is not None:
-            self._reasoning.add(ids, events)
-        return events
+            return (Content(text),)
+        return self._checked(self._parser.feed(text))
 
     def _steady(self, ids: Sequence[int]) -> int:
         """How many of them, from the first on, nobody has to tell apart; at least one."""
@@ -167,10 +171,7 @@ class ChoiceOutput:
         return gain
 
     def _gain(self, piece: Piece) -> OutputDelta:
-        if self._parser is None:
-            return OutputDelta((Content(piece.text),) if piece.text else (), piece.tokens)
-        events = self._parser.feed(piece.text) if piece.text else ()
-        return OutputDelta(self._checked(events), piece.tokens)
+        return OutputDelta(self._parsed(piece.text), piece.tokens)
 
     def _ended(self, gain: OutputDelta) -> OutputDelta:
         if self._parser is None:
@@ -179,7 +180,10 @@ class ChoiceOutput:
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
         """With an id for every call; without calls that are too many."""
-        if not any(type(event) is ToolCall for event in events):
+        for event in events:
+            if type(event) is ToolCall:
+                break
+        else:
             return events
         checked: list[OutputEvent] = []
         for event in events:

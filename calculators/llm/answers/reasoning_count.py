@@ -37,9 +37,10 @@ class ReasoningCount:
         turning = self._turning
         if turning is None or self._is_turning:
             return 1
-        if turning.isdisjoint(ids):
-            return len(ids)
-        return max(1, next(place for place, token_id in enumerate(ids) if token_id in turning))
+        for place, token_id in enumerate(ids):
+            if token_id in turning:
+                return place or 1
+        return len(ids)
 
     def add(self, ids: Sequence[int], events: Sequence[OutputEvent]) -> None:
         """What one more token has made, or several that are `steady`."""

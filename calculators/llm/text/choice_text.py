@@ -33,14 +33,29 @@ class Piece:
 
 
 class ChoiceText:
-    """Tokens of one sequence in, pieces out."""
+    """Tokens of one sequence in, pieces out.
 
-    __slots__ = ("_echoed", "_held", "_length", "_shown", "_stops", "_stream", "completion_tokens")
+    Attributes:
+        completion_tokens: tokens so far, without an echoed prompt.
+        has_stops: does anything end or hold back the text, beside the tokens themselves?
+    """
+
+    __slots__ = (
+        "_echoed",
+        "_held",
+        "_length",
+        "_shown",
+        "_stops",
+        "_stream",
+        "completion_tokens",
+        "has_stops",
+    )
 
     def __init__(self, stream: TextStream, stops: StopStrings, *, echoed: int = 0) -> None:
         """``echoed``: so many of the first tokens are the prompt's, where no stop string counts."""
         self._stream = stream
         self._stops = stops
+        self.has_stops = stops.is_active
         self._echoed = echoed
         self._held: list[_Held] = []
         #: Characters of text that the tokens so far have made, and those of them shown.
@@ -58,11 +73,6 @@ class ChoiceText:
         """The stop string that was seen."""
         return self._stops.matched
 
-    @property
-    def has_stops(self) -> bool:
-        """Does anything end or hold back the text, beside the tokens themselves?"""
-        return self._stops.is_active
-
     async def feed_plain(self, ids: Sequence[int]) -> str:
         """`feed` without stop strings, echo and probabilities: only the text."""
         self.completion_tokens += len(ids)
@@ -72,7 +82,7 @@ class ChoiceText:
         """What these tokens make certain. ``logprobs``: one each, or none at all."""
         if self._echoed:
             return await self._feed_echo(ids, logprobs)
-        if not logprobs and not self._stops.is_active:
+        if not logprobs and not self.has_stops:
             return Piece(await self.feed_plain(ids))
         # One by one: tokens after a stop string are not the answer's.
         shown = ""

@@ -11,26 +11,25 @@ class StopStrings:
     The stop string that is complete first ends the text, the longest of those that are complete
     at the same place: so it does not matter in what pieces the text came.
     With ``include`` the stop string that ended the text belongs to it.
+
+    Attributes:
+        is_active: are there any?
+        matched: the one that ended the text.
     """
 
-    __slots__ = ("_held", "_include", "_stops", "matched")
+    __slots__ = ("_held", "_include", "_stops", "is_active", "matched")
 
     def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
         self._stops = tuple(stop for stop in stops if stop)
+        self.is_active = bool(self._stops)
         self._include = include
         self._held = ""
-        #: The one that ended the text.
         self.matched: str | None = None
 
     @property
     def is_stopped(self) -> bool:
         """Has one ended the text?"""
         return self.matched is not None
-
-    @property
-    def is_active(self) -> bool:
-        """Are there any?"""
-        return bool(self._stops)
 
     def feed(self, text: str) -> str:
         """What may be shown now. Nothing after a stop string was seen (`is_stopped`)."""

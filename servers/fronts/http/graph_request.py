@@ -11,7 +11,7 @@ from aiohttp import web
 from calculators.requests.http_payload import HttpPayload
 from calculators.requests.request_record import name_model
 from servers.access.access import KEY_HEADERS
-from servers.contract.data_plane import DataPlane
+from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
 from servers.fronts.http.deadline import limit_time_by
 from servers.fronts.http.errors import HttpError
@@ -99,9 +99,10 @@ async def _unary(
     exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
 ) -> web.StreamResponse:
     packets: list[str | bytes] = []
-    answering = data_plane.answer(model, payload, packets.append)
+    kept = [payload]
     del payload
-    await answering
+    servable = await data_plane.resolve(model, Method.UNARY)
+    await servable.answer(kept.pop(), packets.append)
     if not packets:
         raise RuntimeError(f"the graph of model {model!r} gave no answer")
     if len(packets) > 1:
@@ -118,7 +119,8 @@ async def _stream(
     del payload
 
     async def run(stream: EventStream) -> None:
-        await data_plane.answer(model, kept.pop(), stream.emit)
+        servable = await data_plane.resolve(model, Method.STREAM)
+        await servable.answer(kept.pop(), stream.emit)
         if not stream.has_started:
             raise RuntimeError(f"the graph of model {model!r} gave no answer")
 

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from aiohttp import web
 
+from calculators.inference import InferRequest, InferResponse
 from calculators.requests.request_record import name_model
-from servers.contract.data_plane import DataPlane
+from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
@@ -63,9 +64,13 @@ class KserveRequests:
         is_usual = tail and len(head) <= _LONGEST_KNOWN
         layout = self._known_layout(head) if is_usual else self._layout(head)
         request = layout.fill(tail, model=route.model, version=route.version)
-        response = await self._data_plane.infer(request, exchange.client)
+        response = await self._infer_once(request, exchange)
         answer = encode_response(response, layout.binary)
         return await send_whole(exchange, answer.headers, (answer.head, *(answer.tensors or ())))
+
+    async def _infer_once(self, request: InferRequest, exchange: Exchange) -> InferResponse:
+        servable = await self._data_plane.resolve(request.model, Method.INFER, request.version)
+        return await servable.infer(request, exchange.client)
 
     def _layout(self, head: bytes) -> RequestLayout:
         return read_layout(parse_kserve_json(head, self._settings))
@@ -76,12 +81,13 @@ class KserveRequests:
         inputs = await plane.inputs_of(route.model, route.version)
         asked = decode_generate(value, inputs, model=route.model, version=route.version)
         if route.endpoint is Endpoint.GENERATE:
-            body = encode_generated(await plane.infer(asked, exchange.client))
+            body = encode_generated(await self._infer_once(asked, exchange))
             return await send_whole(exchange, _JSON, (body,))
 
         async def run(stream: EventStream) -> None:
             events = GeneratedEvents(stream)
-            async with plane.open_stream(asked, exchange.client, events.emit) as requests:
+            servable = await plane.resolve(asked.model, Method.INFER_STREAM, asked.version)
+            async with servable.open_stream(asked, exchange.client, events.emit) as requests:
                 await events.follow(requests, asked)
 
         return await answer_in_events(exchange, ErrorForm.KSERVE, run)

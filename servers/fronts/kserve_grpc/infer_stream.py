@@ -14,7 +14,13 @@ from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import name_model
 from graph_runtime import RunError
-from servers.contract.data_plane import DataPlane, InferAnswer, InferFailure, InferStream
+from servers.contract.data_plane import (
+    DataPlane,
+    InferAnswer,
+    InferFailure,
+    InferStream,
+    Method,
+)
 from servers.fronts.kserve_grpc.answers import Answers
 from servers.fronts.kserve_grpc.call import StreamCall
 from servers.fronts.kserve_grpc.codec import (
@@ -47,7 +53,10 @@ class StreamSession:
         name_model(first.model)
         answers = self._answers
         try:
-            async with self._data_plane.open_stream(first, answers, self._emit) as stream:
+            servable = await self._data_plane.resolve(
+                first.model, Method.INFER_STREAM, first.version
+            )
+            async with servable.open_stream(first, answers, self._emit) as stream:
                 sending = asyncio.create_task(answers.send_all())
                 finishing = asyncio.create_task(self._finish(stream))
                 taking = asyncio.create_task(self._take(stream, first))

@@ -9,7 +9,7 @@ from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import name_model
 from graph_runtime import Code
-from servers.contract.data_plane import DataPlane, TensorMetadata
+from servers.contract.data_plane import DataPlane, Method, TensorMetadata
 from servers.contract.product import NAME, version
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary
 from servers.fronts.kserve_grpc.codec import decode_request, encode_response
@@ -47,7 +47,8 @@ class InferenceService:
         decoded = decode_request(request, self._settings.max_parsed_bytes)
         name_model(decoded.model)
         call.end_after(self._settings.request_seconds)
-        return encode_response(await self._data_plane.infer(decoded, call))
+        servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
+        return encode_response(await servable.infer(decoded, call))
 
     async def _model_stream_infer(self, call: StreamCall) -> None:
         await StreamSession(call, self._data_plane, self._settings).run()

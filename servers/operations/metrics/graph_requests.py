@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from servers.contract.data_plane import Method
 from servers.operations.metrics.families import Family
 from servers.operations.metrics.ovms_families import OvmsFamilies
 from servers.operations.metrics.series import Counter, Gauge, Histogram
@@ -14,20 +15,16 @@ REST = "REST"
 KSERVE = "KServe"
 V3 = "V3"
 
-INFER = "ModelInfer"
-INFER_STREAM = "ModelInferStream"
-UNARY = "Unary"
-STREAM = "Stream"
 METADATA = "ModelMetadata"
 READY = "ModelReady"
 
 _CALLS = (
-    (KSERVE, INFER, GRPC),
-    (KSERVE, INFER_STREAM, GRPC),
-    (KSERVE, INFER, REST),
-    (KSERVE, INFER_STREAM, REST),
-    (V3, UNARY, REST),
-    (V3, STREAM, REST),
+    (KSERVE, Method.INFER, GRPC),
+    (KSERVE, Method.INFER_STREAM, GRPC),
+    (KSERVE, Method.INFER, REST),
+    (KSERVE, Method.INFER_STREAM, REST),
+    (V3, Method.UNARY, REST),
+    (V3, Method.STREAM, REST),
 )
 
 
@@ -63,7 +60,7 @@ class GraphRequests:
 
     def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
         self.current: Gauge = ovms.current_graphs.of({"name": name})
-        self._calls = {}
+        self._calls: dict[tuple[Method, str], CallCounts] = {}
         for api, method, interface in _CALLS:
             labels = {"name": name, "api": api, "method": method, "interface": interface}
             self._calls[method, interface] = CallCounts(
@@ -74,9 +71,6 @@ class GraphRequests:
                 cancelled.of(labels),
                 ovms.processing_time.of({"name": name, "method": method}),
             )
-        #: Of ``/v3/`` and ``/v1/``, which are asked most.
-        self.unary = self._calls[UNARY, REST]
-        self.stream = self._calls[STREAM, REST]
         self._lookups = {
             (method, interface): LookupCounts(ovms.success.of(labels), ovms.fail.of(labels))
             for method in (METADATA, READY)
@@ -84,7 +78,8 @@ class GraphRequests:
             for labels in ({"name": name, "api": KSERVE, "method": method, "interface": interface},)
         }
 
-    def call(self, method: str, interface: str) -> CallCounts:
+    def call(self, method: Method, interface: str) -> CallCounts:
+        """The counts of one method over one front."""
         return self._calls[method, interface]
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts:

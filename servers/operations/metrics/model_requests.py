@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from servers.contract.data_plane import Method
 from servers.operations.metrics.families import Family
 from servers.operations.metrics.graph_requests import (
     GRPC,
-    INFER,
-    INFER_STREAM,
     KSERVE,
     METADATA,
     READY,
@@ -60,14 +59,14 @@ class ModelRequests:
                 del self._metadata[version, interface]
         for version in self.versions:
             for interface in (GRPC, REST):
-                self._infer_counts(version, INFER, interface)
-                self._infer_counts(version, INFER_STREAM, interface)
+                self._infer_counts(version, Method.INFER, interface)
+                self._infer_counts(version, Method.INFER_STREAM, interface)
                 if (version, interface) not in self._metadata:
                     labels = {**self._labels(METADATA, interface), "version": version}
                     self._metadata[version, interface] = self._lookup_counts(labels)
 
     def infer(self, version: str, method: str, interface: str) -> InferCounts | None:
-        """None: there is no version that could answer."""
+        """None: there is no version that could answer, or a plain model has no such method."""
         return self._infer.get((self._asked(version), method, interface))
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts | None:

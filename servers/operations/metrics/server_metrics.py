@@ -120,7 +120,7 @@ class ServerMetrics:
 
     def graph(self, name: str) -> GraphRequests | None:
         """None: no graph of that name is served, nor one with an adapter of that name."""
-        found = self._graphs.get(self.graph_name(name))
+        found = self._graphs.get(self._adapted.get(name, name))
         if found is None and name not in self._models:
             self._take_served(name)
             found = self._graphs.get(self.graph_name(name))

@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from calculators.file_threads import in_file_thread
-from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
 from calculators.openvino.model import Model
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
-from servers.contract.data_plane import IndexEntry, InferAnswer, InferStream, ModelMetadata
+from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.models.model_stream import ModelStream
 from servers.serving.models.model_version import ModelVersion
 from servers.serving.models.request_tensors import metadata_of
 from servers.serving.models.version_folders import VersionFolders, find_versions
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
-from servers.serving.use_count import UseCount
 
 _log: Final = logging.getLogger(__name__)
 
@@ -47,7 +42,6 @@ class ModelDefinition:
     Attributes:
         versions: in rising order; those that the policy chose when it was last loaded, and others
             until those are loaded and the last request to the others is over.
-        users: requests and streams to any version, and loading graphs that asked for it.
     """
 
     def __init__(self, entry: ModelEntry, settings: GraphSettings | None = None) -> None:
@@ -61,7 +55,6 @@ class ModelDefinition:
         self._created = 0
         self._found = VersionFolders()
         self._leaving: set[asyncio.Task[None]] = set()
-        self.users = UseCount()
 
     @property
     def name(self) -> str:
@@ -232,35 +225,17 @@ class ModelDefinition:
 
     # Answering ------------------------------------------------------------------------------------
 
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
-        """
+    def loaded(self, version: str) -> ModelVersion:
+        """The version that answers.
+
         Raises:
-            RequestError: a plain model takes tensors only.
+            NotFoundError, UnavailableError: it is not there.
         """
-        raise RequestError(
-            f'The model "{self.name}" does not answer such requests: it takes tensors, at '
-            f"/v2/models/{self.name}/infer",
-            param="model",
-        )
+        return self._version(version)
 
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """See `servers.contract.data_plane.DataPlane.infer`."""
-        version = self._version(request.version)
-        with self.users:
-            return await version.infer(request)
-
-    @asynccontextmanager
-    async def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
-    ) -> AsyncIterator[InferStream]:
-        """See `servers.contract.data_plane.DataPlane.open_stream`."""
-        version = self._version(first.version)
-        with self.users, version.held() as model:
-            stream = ModelStream(version, model, self.name, client, emit)
-            try:
-                yield stream
-            finally:
-                await stream.end()
+    def idle_seconds(self) -> float:
+        """How long nobody has used any version; 0 while somebody does."""
+        return min((each.users.idle_seconds() for each in self.versions.values()), default=0.0)
 
     async def for_session(self, version: int | None) -> Model:
         """The model for a graph, once it is loaded; without a version the default one.
@@ -269,9 +244,10 @@ class ModelDefinition:
             NotFoundError: no such version.
             UnavailableError: it could not be loaded, or is not served any more.
         """
-        with self.users:
-            await self._was_loaded.wait()
-        return self._model(self._version("" if version is None else str(version)))
+        await self._was_loaded.wait()
+        found = self._version("" if version is None else str(version))
+        found.users.touch()
+        return self._model(found)
 
     # Versions -------------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
-from calculators.openvino.model import Model
 from calculators.requests.http_payload import ClientConnection, RequestError
 from servers.contract.data_plane import InferAnswer, InferFailure
-from servers.serving.models.model_version import ModelVersion
 
 #: Requests of one stream in hand, for each infer request of the model: one is computed, one waits.
 _IN_HAND = 2
@@ -25,19 +24,24 @@ class ModelStream:
 
     def __init__(
         self,
-        version: ModelVersion,
-        held: Model,
         model: str,
+        version: int,
+        nireq: int,
+        infer: Callable[[InferRequest], Coroutine[Any, Any, InferResponse]],
         client: ClientConnection,
         emit: Callable[[InferAnswer], object],
     ) -> None:
-        """``held``: the version's model, for as long as this stream is open."""
-        self._version = version
-        self._held = held
+        """
+        Args:
+            nireq: how many inferences the model makes at a time.
+            infer: one inference of it.
+        """
         self._model = model
+        self._version = version
+        self._infer = infer
         self._client = client
         self._emit = emit
-        self._free = asyncio.Semaphore(_IN_HAND * held.nireq)
+        self._free = asyncio.Semaphore(_IN_HAND * nireq)
         #: Ids and inferences in the order of their requests; None is the end.
         self._answers: asyncio.Queue[tuple[str, asyncio.Task[InferResponse]] | None]
         self._answers = asyncio.Queue()
@@ -55,16 +59,16 @@ class ModelStream:
                 f"{quoted(request.model)}",
                 param="model_name",
             )
-        if request.version not in ("", "0", str(self._version.number)):
+        if request.version not in ("", "0", str(self._version)):
             raise RequestError(
-                f"this stream is one to version {self._version.number} of the model, not to "
+                f"this stream is one to version {self._version} of the model, not to "
                 f"{quoted(request.version)}",
                 param="model_version",
             )
         if not self._client.is_writable:
             await self._client.writable()
         await self._free.acquire()
-        inference = asyncio.create_task(self._version.infer(request, self._held))
+        inference = asyncio.create_task(self._infer(request))
         self._answers.put_nowait((request.id, inference))
 
     def close_inputs(self) -> None:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from calculators.inference import Datatype, InferRequest, InferResponse
 from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, model_in
 from calculators.openvino.model_loading import load_model
-from calculators.requests.http_payload import RequestError
+from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Code, GraphError
 from graph_runtime.engine.states import next_state
 from graph_runtime.errors import reason_of
 from servers.config import ModelEntry
+from servers.contract.data_plane import InferAnswer, InferStream
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.models.model_stream import ModelStream
 from servers.serving.models.request_tensors import arrays_of, response_of, wanted_outputs
-from servers.serving.request_limit import RequestLimit
 from servers.serving.servable_status import unavailable_error
 from servers.serving.use_count import UseCount
 
@@ -31,12 +32,15 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ModelVersion:
-    """A version by number, through loading, answering and retiring. Belongs to one event loop.
+    """A version by number, through loading, answering and retiring.
+
+    Once loaded a `servers.contract.data_plane.LoadedServable`. Belongs to one event loop.
 
     Attributes:
         model: what answers; None unless it is AVAILABLE. Graphs that run keep theirs for longer.
         reason: why it could not be loaded, for clients; "" otherwise.
         created: when it was loaded, Unix time in seconds.
+        users: inferences and open streams.
     """
 
     def __init__(self, entry: ModelEntry, number: int, settings: GraphSettings) -> None:
@@ -47,8 +51,7 @@ class ModelVersion:
         self._entry = entry
         self._settings = settings
         self._state = ServableState.START
-        self._in_flight = RequestLimit(entry.name, settings.request_limit)
-        self._users = UseCount()
+        self.users = UseCount(entry.name, settings.request_limit)
         self._end_watching: Callable[[], None] | None = None
 
     @property
@@ -98,28 +101,53 @@ class ModelVersion:
             settings = replace(settings, cache_dir=self._settings.cache_dir)
         return load_model(file, self._entry.name, self.number, settings)
 
-    @contextmanager
-    def held(self) -> Iterator[Model]:
-        """The model, which stays as long as this is open, also when no others get it any more.
-
-        Raises:
-            UnavailableError: it is not loaded.
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
         """
-        model = self._loaded()
-        with self._users:
-            yield model
+        Raises:
+            RequestError: a plain model takes tensors only.
+        """
+        name = self._entry.name
+        raise RequestError(
+            f'The model "{name}" does not answer such requests: it takes tensors, at '
+            f"/v2/models/{name}/infer",
+            param="model",
+        )
 
-    async def infer(self, request: InferRequest, model: Model | None = None) -> InferResponse:
-        """One inference, when its turn comes; ``model``: one that is `held`.
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        """One inference, when its turn comes.
 
         Raises:
             UnavailableError: it is not loaded.
             RequestError: not a request for this model; too many are in flight
                 (RESOURCE_EXHAUSTED); or the inference failed (INTERNAL).
         """
-        model = model or self._loaded()
+        return await self._infer(request, self._loaded())
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
+    ) -> AsyncIterator[InferStream]:
+        """Answer requests in their order, with the model that is loaded now, also when no others
+        get it any more.
+
+        Raises:
+            UnavailableError: it is not loaded.
+        """
+        model = self._loaded()
+
+        def infer(request: InferRequest) -> Coroutine[Any, Any, InferResponse]:
+            return self._infer(request, model)
+
+        with self.users.stream():
+            stream = ModelStream(self._entry.name, self.number, model.nireq, infer, client, emit)
+            try:
+                yield stream
+            finally:
+                await stream.end()
+
+    async def _infer(self, request: InferRequest, model: Model) -> InferResponse:
         try:
-            with self._in_flight, self._users:
+            with self.users:
                 wanted = wanted_outputs(request, model)
                 has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
                 if has_bytes:  # images, to be decoded
@@ -145,7 +173,7 @@ class ModelVersion:
 
     async def end_retiring(self) -> None:
         """Wait for requests in flight and for open streams, which keep the model."""
-        await self._users.wait_until_none()
+        await self.users.close()
         self._move(ServableEvent.UNLOADED)
         _log.info("%s: version %d unloaded", self._entry.name, self.number)
 

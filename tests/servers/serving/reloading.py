@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Registry
 from servers.config import read_config
 from servers.serving.graph_definition import GraphDefinition
@@ -17,6 +16,7 @@ from servers.serving.loaded_graph import GraphSettings, LoadedGraph
 from servers.serving.model_repository import ModelRepository
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
+from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import http_graph, make_registry
 
 #: A graph that answers every request with one word, said by a file beside it or by its node.
@@ -62,9 +62,7 @@ class Site:
 
     async def packets(self, model: str, body: str = "") -> list[str]:
         """All packets of the answer."""
-        packets: list[str | bytes] = []
-        payload = HttpPayload("/v3/x", {}, body.encode())
-        await self.repository.answer(model, payload, packets.append)
+        packets = await answer(self.repository, model, body)
         return [each if isinstance(each, str) else each.decode() for each in packets]
 
     def graph(self, name: str) -> LoadedGraph | None:

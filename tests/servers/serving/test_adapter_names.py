@@ -11,9 +11,10 @@ from servers.config.load_policy import LoadPolicy
 from servers.contract.data_plane import ModelDescription
 from servers.contract.servable_states import ServableState
 from servers.serving.model_repository import ModelRepository
+from tests.servers.serving.asking import answer
 from tests.servers.serving.reloading import Site, reloading, write_config
 from tests.servers.serving.served_graphs import http_graph, write_graph
-from tests.servers.serving.test_model_repository import answer, serving, status
+from tests.servers.serving.test_model_repository import serving, status
 
 
 def adapted(*names: str) -> str:

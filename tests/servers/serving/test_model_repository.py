@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, NotFoundError, RunError, UnavailableError
 from servers.config import GraphEntry
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
+from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import (
     COUNT_GRAPH,
     TELL_GRAPH,
@@ -42,12 +43,6 @@ def serving(
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(run())
-
-
-async def answer(repository: ModelRepository, model: str, body: str = "") -> list[str | bytes]:
-    packets: list[str | bytes] = []
-    await repository.answer(model, HttpPayload("/v3/x", {}, body.encode()), packets.append)
-    return packets
 
 
 def status(repository: ModelRepository, name: str) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ from graph_runtime import Calculator, CalculatorContext, In, Out
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.graphs import SESSION
 from tests.calculators.openvino.tiny_models import add_one_model
+from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import REQUEST, RESPONSE, make_registry, write_graph
 
 GRAPH = f"""
@@ -63,10 +64,7 @@ def test_requests_infer_with_the_model_beside_the_graph(tmp_path: Path) -> None:
     registry.register_calculator(Write)
 
     async def ask(repository: ModelRepository, body: str) -> str:
-        packets: list[str | bytes] = []
-        payload = HttpPayload("/v3/x", {}, body.encode())
-        await repository.answer("numbers", payload, packets.append)
-        [packet] = packets
+        [packet] = await answer(repository, "numbers", body)
         return str(packet)
 
     async def scenario() -> None:

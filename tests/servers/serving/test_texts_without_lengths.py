@@ -17,8 +17,9 @@ from servers.serving.loaded_graph import LoadedGraph
 from servers.serving.model_repository import ModelRepository
 from servers.serving.text_generation.generation_request import read_request
 from tests.servers.fronts.kserve_rest.bodies import read_value
+from tests.servers.serving.asking import infer
 from tests.servers.serving.graph_inference.graphs import ask_one, passing, served
-from tests.servers.serving.models.model_folders import entry, infer, serving, write_versions
+from tests.servers.serving.models.model_folders import entry, serving, write_versions
 
 TEXT = b"Make this text uppercase."
 REASON = 'inputs[0] "in": element 0 is said to have 1701536077 bytes, 21 are left'

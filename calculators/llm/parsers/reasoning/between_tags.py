@@ -39,11 +39,10 @@ class ReasoningBetweenTags(ReasoningParser):
 
     def _read(self) -> list[OutputEvent]:
         events: list[OutputEvent] = []
-        while not self._scanner.is_empty:
+        while True:
             text, tag = self._scanner.take(self._ends if self.is_open else self._begins)
             if text:
                 events.append(Reasoning(text) if self.is_open else Content(text))
             if tag is None:
-                break
+                return events
             self.is_open = not self.is_open
-        return events

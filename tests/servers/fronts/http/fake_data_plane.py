@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from calculators.requests.http_payload import HttpPayload
 from graph_runtime import NotFoundError
-from servers.contract.data_plane import ModelDescription
-from tests.servers.fronts.http.fake_models import FakeModels
+from servers.contract.data_plane import LoadedServable, Method, ModelDescription
+from tests.servers.fronts.http.fake_models import FakeModels, FakeServable, refuse
 
 Emit = Callable[[str | bytes], object]
 Behaviour = Callable[[HttpPayload, Emit], Awaitable[None]]
@@ -38,10 +39,16 @@ class FakeDataPlane(FakeModels):
     def statuses(self) -> dict[str, object]:
         return {"echo": {"model_version_status": []}}
 
-    async def answer(self, model: str, payload: HttpPayload, emit: Emit) -> None:
+    async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
+        if method in (Method.INFER, Method.INFER_STREAM):
+            self._find(model, version)
+            return FakeServable(refuse, self._run)
         behaviour = self.behaviours.get(model)
         if behaviour is None:
             raise NotFoundError(f'no model "{model}" is served')
+        return FakeServable(partial(self._answer, behaviour), self._run)
+
+    async def _answer(self, behaviour: Behaviour, payload: HttpPayload, emit: Emit) -> None:
         self.payloads.append(payload)
         self.running += 1
         self.begun.set()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
+from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import NotFoundError
 from servers.contract.data_plane import (
     IndexEntry,
@@ -18,6 +18,8 @@ from servers.contract.data_plane import (
 )
 
 Answer = Callable[[InferAnswer], object]
+Emit = Callable[[str | bytes], object]
+Graph = Callable[[HttpPayload, Emit], Awaitable[None]]
 Inference = Callable[[InferRequest, ClientConnection, Answer], Awaitable[None]]
 
 
@@ -61,21 +63,6 @@ class FakeModels:
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         return (await self.metadata(model, version)).inputs
-
-    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        answers: list[InferAnswer] = []
-        await self._run(request, client, answers.append)
-        answer = answers[0]
-        if isinstance(answer, InferResponse):
-            return answer
-        raise answer.error
-
-    @asynccontextmanager
-    async def open_stream(
-        self, first: InferRequest, client: ClientConnection, emit: Answer
-    ) -> AsyncIterator[InferStream]:
-        self._find(first.model, first.version)
-        yield FakeStream(lambda request: self._run(request, client, emit))
 
     def index(self) -> Sequence[IndexEntry]:
         return self.lines
@@ -136,3 +123,34 @@ class FakeStream:
         assert self._is_closed, "the run would never end"
         for request in self._requests:
             await self._run(request)
+
+
+class FakeServable:
+    """What `FakeDataPlane.resolve` gives."""
+
+    def __init__(self, answer: Graph, run: Inference) -> None:
+        self._answer = answer
+        self._run = run
+
+    async def answer(self, payload: HttpPayload, emit: Emit) -> None:
+        answering = self._answer(payload, emit)
+        del payload
+        await answering
+
+    async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
+        answers: list[InferAnswer] = []
+        await self._run(request, client, answers.append)
+        answer = answers[0]
+        if isinstance(answer, InferResponse):
+            return answer
+        raise answer.error
+
+    @asynccontextmanager
+    async def open_stream(
+        self, first: InferRequest, client: ClientConnection, emit: Answer
+    ) -> AsyncIterator[InferStream]:
+        yield FakeStream(lambda request: self._run(request, client, emit))
+
+
+async def refuse(payload: HttpPayload, emit: Emit) -> None:
+    raise AssertionError("no graph")

@@ -12,6 +12,8 @@ from graph_runtime import NotFoundError
 from servers.contract.data_plane import (
     IndexEntry,
     InferAnswer,
+    LoadedServable,
+    Method,
     ModelDescription,
     ModelMetadata,
     TensorMetadata,
@@ -86,9 +88,11 @@ class FakeDataPlane:
     def statuses(self) -> dict[str, object]:
         return {}
 
-    async def answer(
-        self, model: str, payload: HttpPayload, emit: Callable[[str | bytes], object]
-    ) -> None:
+    async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
+        self._check(model, version)
+        return self
+
+    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
         raise AssertionError("no HTTP here")
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
@@ -109,7 +113,6 @@ class FakeDataPlane:
         return (await self.metadata(model, version)).inputs
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        self._check(request.model, request.version)
         self.clients.append(client)
         self.begun.set()
         try:
@@ -129,7 +132,6 @@ class FakeDataPlane:
     async def _stream(
         self, first: InferRequest, client: ClientConnection, emit: Emit
     ) -> AsyncIterator[FakeStream]:
-        self._check(first.model, first.version)
         stream = self.streams[first.model]()
         stream.emit, stream.client = emit, client
         self.opened.append(stream)

@@ -16,9 +16,10 @@ from graph_runtime import (
     In,
     Out,
     Registry,
+    UnavailableError,
 )
 from servers.serving.graph_inference import end_run, ending_of, stuck_nodes
-from servers.serving.request_limit import RequestLimit
+from servers.serving.use_count import UseCount
 from tests.patience import PATIENCE
 
 _GRAPH = """
@@ -86,16 +87,16 @@ def test_who_waits_may_be_cancelled_meanwhile() -> None:
 
 def test_what_is_held_counts_until_it_has_ended() -> None:
     async def run() -> None:
-        in_flight = RequestLimit("model", 1)
+        users = UseCount("model", 1)
         ending = asyncio.get_running_loop().create_future()
-        with in_flight:
-            in_flight.hold(ending)
-        assert in_flight.count == 1
-        with pytest.raises(RequestError, match="as many as it takes"), in_flight:
+        with users:
+            users.hold(ending)
+        assert users.requests == 1
+        with pytest.raises(RequestError, match="as many as it takes"), users:
             pass
         ending.set_result(None)
-        await asyncio.wait_for(in_flight.wait_until_none(), PATIENCE)
-        with in_flight:
-            assert in_flight.count == 1
+        await asyncio.wait_for(users.close(), PATIENCE)
+        with pytest.raises(UnavailableError, match="not served any more"), users:
+            pass
 
     asyncio.run(run())

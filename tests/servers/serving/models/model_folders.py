@@ -12,13 +12,13 @@ import openvino
 from openvino import opset13 as op
 
 import calculators.openvino
-from calculators.inference import InferRequest, InferResponse, RequestedOutput, Tensor
-from calculators.requests.http_payload import NoClient
+from calculators.inference import InferRequest, RequestedOutput, Tensor
 from graph_runtime import REGISTRY, Registry
 from servers.config import GraphEntry, ModelEntry, model_of
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.servers.serving.asking import infer
 
 Scenario = Callable[[ModelRepository], Coroutine[Any, Any, None]]
 
@@ -86,10 +86,6 @@ def request(
     ]
     wanted = tuple(map(RequestedOutput, outputs))
     return InferRequest(model, version, "7", {}, tuple(tensors), wanted)
-
-
-async def infer(repository: ModelRepository, asked: InferRequest) -> InferResponse:
-    return await repository.infer(asked, NoClient())
 
 
 async def numbers(repository: ModelRepository, asked: InferRequest) -> list[float]:

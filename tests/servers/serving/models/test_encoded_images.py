@@ -15,7 +15,8 @@ from calculators.inference import Tensor
 from calculators.requests.http_payload import RequestError
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import identity_model, named, parameter, save
-from tests.servers.serving.models.model_folders import entry, image_model, infer, request, serving
+from tests.servers.serving.asking import infer
+from tests.servers.serving.models.model_folders import entry, image_model, request, serving
 
 #: 4 rows of 5 pixels, blue, green, red.
 PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3) * 4

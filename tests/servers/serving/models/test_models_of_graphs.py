@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import NoClient
 from graph_runtime import RunError
 from servers.config import read_config
 from servers.contract.data_plane import InferAnswer, TensorMetadata
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.graphs import session_and_inference
 from tests.calculators.openvino.tiny_models import save
+from tests.servers.serving.asking import opened
 from tests.servers.serving.models.model_folders import (
     add_number_model,
     entry,
@@ -105,7 +105,7 @@ def test_runs_keep_a_model_that_is_unloaded(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         answers: asyncio.Queue[InferAnswer] = asyncio.Queue()
         first = request("g", x=[0, 0])
-        async with repository.open_stream(first, NoClient(), answers.put_nowait) as stream:
+        async with opened(repository, first, answers.put_nowait) as stream:
             await stream.send(first)
             await answers.get()
             await repository.unload("m")

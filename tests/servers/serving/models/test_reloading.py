@@ -16,12 +16,12 @@ import pytest
 from openvino import opset13 as op
 
 from calculators.inference import InferResponse
-from calculators.requests.http_payload import NoClient
 from servers.config import find_graph
 from servers.contract.data_plane import InferAnswer
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.servers.serving.asking import infer, opened
 from tests.servers.serving.models.model_folders import (
     add_number_model,
     numbers,
@@ -137,7 +137,7 @@ def test_a_stream_stays_with_the_version_that_it_began_with(tmp_path: Path) -> N
     async def scenario(site: Site, repository: ModelRepository) -> None:
         answers: asyncio.Queue[InferAnswer] = asyncio.Queue()
         first = request("m", X=[0, 0])
-        async with repository.open_stream(first, NoClient(), answers.put_nowait) as stream:
+        async with opened(repository, first, answers.put_nowait) as stream:
             await stream.send(first)
             write_versions(tmp_path, "m", 2)
             assert await site.step()
@@ -215,7 +215,7 @@ def test_the_memory_of_an_idle_model_comes_back(
         asked = request("m", X=np.ones((1, 2048), np.float32))
         before = megabytes()
         for _ in range(3):
-            await repository.infer(asked, NoClient())
+            await infer(repository, asked)
             loaded = megabytes()
             assert loaded - before > 80
             now += 60

@@ -13,7 +13,7 @@ import pytest
 from openvino import opset13 as op
 
 from calculators.inference import CustomTensor, Datatype, InferRequest, Tensor
-from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.model_repository import ModelRepository
@@ -26,11 +26,11 @@ from tests.calculators.openvino.tiny_models import (
     save,
     sum_and_difference_model,
 )
+from tests.servers.serving.asking import answer, infer
 from tests.servers.serving.models.model_folders import (
     add_number_model,
     entry,
     image_model,
-    infer,
     numbers,
     request,
     serving,
@@ -216,7 +216,7 @@ def test_a_plain_model_takes_no_chats(tmp_path: Path) -> None:
 
     async def scenario(repository: ModelRepository) -> None:
         with pytest.raises(RequestError, match="it takes tensors, at /v2/models/m/infer"):
-            await repository.answer("m", HttpPayload("/v3/chat/completions", {}), print)
+            await answer(repository, "m")
 
     serving([entry(tmp_path, "m")], scenario)
 
@@ -238,7 +238,7 @@ def test_the_last_answer_is_marked_for_those_who_ask(tmp_path: Path) -> None:
 
     async def scenario(repository: ModelRepository) -> None:
         asked = dataclasses.replace(request("m", X=[1, 2]), parameters=parameters)
-        response = await repository.infer(asked, NoClient())
+        response = await infer(repository, asked)
         assert response.parameters == {"triton_final_response": True}
 
     serving([entry(tmp_path, "m")], scenario)

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from calculators.inference import InferRequest, InferResponse, Tensor
-from calculators.requests.http_payload import NoClient, RequestError
+from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, NotFoundError, UnavailableError
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import add_model, calling_model, compiled, save
 from tests.patience import PATIENCE
+from tests.servers.serving.asking import opened
 from tests.servers.serving.models.model_folders import (
     entry,
     numbers,
@@ -45,7 +46,7 @@ def test_answers_come_in_order_with_the_ids_of_their_requests(tmp_path: Path) ->
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
         first = request("m", X=[0, 0])
-        async with repository.open_stream(first, NoClient(), answers.append) as stream:
+        async with opened(repository, first, answers.append) as stream:
             for number in range(20):
                 await stream.send(numbered(request("m", X=[number, 0]), number))
             stream.close_inputs()
@@ -67,7 +68,7 @@ def test_a_request_that_fails_is_answered_in_its_place(tmp_path: Path) -> None:
 
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
-        async with repository.open_stream(sums[0], NoClient(), answers.append) as stream:
+        async with opened(repository, sums[0], answers.append) as stream:
             for number, asked in enumerate(sums):
                 await stream.send(numbered(asked, number))
             stream.close_inputs()
@@ -89,7 +90,7 @@ def test_a_stream_is_one_to_one_version_of_one_model(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
         first = request("m", version="1", X=[0, 0])
-        async with repository.open_stream(first, NoClient(), answers.append) as stream:
+        async with opened(repository, first, answers.append) as stream:
             for bad, message in [
                 (request("n", X=[0, 0]), 'one to the model "m", not to "n"'),
                 (request("m", version="2", X=[0, 0]), 'one to version 1 of the model, not to "2"'),
@@ -109,7 +110,7 @@ def test_a_stream_to_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         for model, kind in [("none", NotFoundError), ("m", UnavailableError)]:
             with pytest.raises(kind):
-                async with repository.open_stream(request(model), NoClient(), print):
+                async with opened(repository, request(model), print):
                     pass
 
     serving([entry(tmp_path, "m")], scenario)
@@ -121,7 +122,7 @@ def test_a_stream_goes_on_with_a_model_that_is_unloaded(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
         first = request("m", X=[0, 0])
-        async with repository.open_stream(first, NoClient(), answers.append) as stream:
+        async with opened(repository, first, answers.append) as stream:
             await stream.send(first)
             await repository.unload("m")
             await stream.send(first)
@@ -152,7 +153,7 @@ def test_inferences_of_a_stream_overlap_and_are_bounded(
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
         asked = request("m", X=[1, 2])
-        async with repository.open_stream(asked, NoClient(), answers.append) as stream:
+        async with opened(repository, asked, answers.append) as stream:
             # Each waits in OpenVINO for another one.
             await asyncio.gather(*(stream.send(asked) for _ in range(6)))
             stream.close_inputs()
@@ -168,7 +169,7 @@ def test_who_leaves_a_stream_leaves_nothing_behind(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
         asked = request("m", X=[1, 2])
-        async with repository.open_stream(asked, NoClient(), answers.append) as stream:
+        async with opened(repository, asked, answers.append) as stream:
             await stream.send(asked)
             await stream.send(asked)
         assert await numbers(repository, asked) == [2, 3]

@@ -1,0 +1,34 @@
+"""Requests to a data plane, as fronts make them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_payload import HttpPayload, NoClient
+from servers.contract.data_plane import DataPlane, InferAnswer, InferStream, Method
+
+
+async def answer(plane: DataPlane, model: str, body: str = "") -> list[str | bytes]:
+    """The packets of the answer to an HTTP request."""
+    packets: list[str | bytes] = []
+    servable = await plane.resolve(model, Method.UNARY)
+    await servable.answer(HttpPayload("/v3/x", {}, body.encode()), packets.append)
+    return packets
+
+
+async def infer(plane: DataPlane, asked: InferRequest) -> InferResponse:
+    """The answer to tensors."""
+    servable = await plane.resolve(asked.model, Method.INFER, asked.version)
+    return await servable.infer(asked, NoClient())
+
+
+@asynccontextmanager
+async def opened(
+    plane: DataPlane, first: InferRequest, emit: Callable[[InferAnswer], object]
+) -> AsyncIterator[InferStream]:
+    """A stream to the model of ``first``."""
+    servable = await plane.resolve(first.model, Method.INFER_STREAM, first.version)
+    async with servable.open_stream(first, NoClient(), emit) as stream:
+        yield stream
