@@ -1,13 +1,13 @@
-"""Typed readers of the members of a JSON object, with errors that say what would be right.
+"""Errors of members of a JSON object, and readers of members inside nested objects.
 
-Every reader returns None for a member that is absent or null. A boolean is never a number, and
-``1.0`` is never an integer. ``path`` is how the error names a member that is not at the top.
+Every reader returns None for a member that is absent or null. ``path`` is how the error names a
+member that is not at the top. Members at the top are declared, and read in one pass: see
+`calculators.requests.members`.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,6 +38,11 @@ def missing(path: str, hint: str = "") -> RequestError:
 def wrong_type(path: str, expected: str, value: object) -> RequestError:
     """The error of a member of another JSON type; ``expected`` with its article."""
     return invalid(path, f"expected {expected}, got {describe(value)}")
+
+
+def above(path: str, value: float, maximum: float) -> RequestError:
+    """The error of a number that is too large."""
+    return invalid(path, f"{describe(value)} is above the maximum {maximum}")
 
 
 def describe(value: object) -> str:
@@ -93,70 +98,3 @@ def json_object(
     if value is None or isinstance(value, dict):
         return value
     raise wrong_type(path or name, "an object", value)
-
-
-def one_of(body: Mapping[str, Any], name: str, *allowed: str) -> str | None:
-    """One of a few words."""
-    value = string(body, name)
-    if value is None or value in allowed:
-        return value
-    words = ", ".join(f'"{word}"' for word in allowed)
-    raise invalid(name, f"{describe(value)} is none of {words}")
-
-
-def integer(
-    body: Mapping[str, Any],
-    name: str,
-    *,
-    minimum: int = 0,
-    maximum: int = UINT32_MAX,
-    path: str | None = None,
-) -> int | None:
-    """An integer, both ends of the range allowed."""
-    value = body.get(name)
-    if value is None:
-        return None
-    path = path or name
-    if type(value) is not int:
-        raise wrong_type(path, "an integer", value)
-    if value < minimum:
-        raise invalid(path, f"{describe(value)} is below the minimum {minimum}")
-    if value > maximum:
-        raise invalid(path, f"{describe(value)} is above the maximum {maximum}")
-    return value
-
-
-def number(
-    body: Mapping[str, Any],
-    name: str,
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-) -> float | None:
-    """A finite number: from ``minimum`` to ``maximum``, or strictly above and below.
-
-    The engine computes with 32-bit floats, so the range also holds for what such a float makes of
-    the number; one too small for it is 0.0.
-    """
-    value = body.get(name)
-    if value is None:
-        return None
-    if type(value) is not int and type(value) is not float:
-        raise wrong_type(name, "a number", value)
-    if minimum is not None and value < minimum:
-        raise invalid(name, f"{describe(value)} is below the minimum {minimum:g}")
-    if maximum is not None and value > maximum:
-        raise invalid(name, f"{describe(value)} is above the maximum {maximum:g}")
-    try:
-        rounded: float = struct.unpack("f", struct.pack("f", float(value)))[0]
-    except OverflowError:
-        raise invalid(name, f"{describe(value)} does not fit a 32-bit float") from None
-    if rounded - rounded != 0:
-        raise invalid(name, f"{describe(value)} is not a finite number")
-    if above is not None and rounded <= above:
-        raise invalid(name, f"{describe(value)} is not above {above:g}")
-    if below is not None and rounded >= below:
-        raise invalid(name, f"{describe(value)} is not below {below:g}")
-    return float(value) if rounded else 0.0

@@ -22,7 +22,7 @@ from calculators.llm.grammar_process import client as grammars
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.prompt.lane import WALL_SECONDS
-from calculators.llm.requests import structured_output
+from calculators.llm.requests import members, structured_output
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.media import limits as images
@@ -125,7 +125,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{WALL_SECONDS:g} s, {WALL_SECONDS + client.LONG_SECONDS:g} s; "
         f"{client.SHORT_WAITING}, {client.LONG_WAITING}",
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
-        f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
+        f"{members.MAX_TEXTS}, {members.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",

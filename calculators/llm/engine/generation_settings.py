@@ -15,9 +15,9 @@ MAX_ASSISTANT_TOKENS: Final = 32
 class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resolved sampling of one request: request over ``generation_config.json`` over default.
 
-    Names and meaning are those of openvino-genai's ``GenerationConfig``; None leaves the engine's
-    own default. Stop strings end the generation; their text is part of what the engine returns,
-    and is cut where text is made.
+    Names and meaning are those of openvino-genai's ``GenerationConfig``, which is given every field
+    that is not None (`calculators.llm.engine.library_config`). Stop strings end the generation;
+    their text is part of what the engine returns, and is cut where text is made.
 
     Attributes:
         max_new_tokens: None is until the model ends or its length is used up.

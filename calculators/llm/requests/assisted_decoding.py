@@ -11,12 +11,20 @@ from typing import Any, Final, NamedTuple
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import MAX_ASSISTANT_TOKENS
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import COUNT, Number
 
 #: Source: OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
 DEFAULT_ASSISTANT_TOKENS: Final = 5
 DEFAULT_NGRAM_SIZE: Final = 3
 #: Longer matches are as good as none, and looking for them takes time.
 MAX_NGRAM_SIZE: Final = 32
+
+ASSISTED_MEMBERS: Final[Members] = table(
+    honoured("num_assistant_tokens", COUNT),
+    honoured("assistant_confidence_threshold", Number(minimum=0, maximum=1)),
+    honoured("max_ngram_size", COUNT),
+)
 
 
 class AssistedDecoding(NamedTuple):
@@ -27,27 +35,31 @@ class AssistedDecoding(NamedTuple):
     max_ngram_size: int = 0
 
 
+_NOTHING_PROPOSED: Final = AssistedDecoding()
+
+
 def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> AssistedDecoding:
-    """Read the three members; 0 asks for nothing.
+    """Resolve the three members of a checked body; 0 asks for nothing.
 
     Raises:
         RequestError: one is wrong, or cannot be honoured by this model.
     """
-    tokens = fields.integer(body, "num_assistant_tokens")
-    threshold = fields.number(body, "assistant_confidence_threshold", minimum=0, maximum=1)
-    ngram = fields.integer(body, "max_ngram_size")
+    tokens = body.get("num_assistant_tokens")
+    threshold = body.get("assistant_confidence_threshold")
+    ngram = body.get("max_ngram_size")
     if tokens and threshold:
         raise fields.invalid(
             "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
         )
     if mode == "standard":
+        if not tokens and not threshold and not ngram:
+            return _NOTHING_PROPOSED
         _refuse_any(
             "this model is served without a draft model and without prompt look-up; leave it out",
             num_assistant_tokens=tokens,
             assistant_confidence_threshold=threshold,
             max_ngram_size=ngram,
         )
-        return AssistedDecoding()
     if tokens and tokens > MAX_ASSISTANT_TOKENS:
         raise fields.invalid(
             "num_assistant_tokens", f"{tokens} is above the maximum {MAX_ASSISTANT_TOKENS}"

@@ -15,7 +15,6 @@ from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import normalise_messages
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import read_chat_logprobs
 from calculators.llm.requests.template_arguments import TemplateArguments, read_template_arguments
 from calculators.llm.requests.tools import Tools, read_tools
 from calculators.media.encoded_image import ImageReference
@@ -52,14 +51,15 @@ def parse_chat_request(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value, Endpoint.CHAT_COMPLETIONS)
+    generation = read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits)
     media = MediaCheck(limits)
     return ChatRequest(
-        **read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits),
+        **generation,
         tools=read_tools(body, limits),
-        parallel_tool_calls=fields.boolean(body, "parallel_tool_calls") is not False,
+        parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_read_messages(body.get("messages"), limits, media),
         template=read_template_arguments(body),
-        logprobs=read_chat_logprobs(body),
+        logprobs=generation["settings"].logprobs,
         images=tuple(media.images),
     )
 

@@ -12,9 +12,9 @@ from calculators.llm.requests.generation_request import (
     read_body,
     read_generation,
 )
+from calculators.llm.requests.logprobs import read_completion_logprobs
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import read_completion_logprobs
 from calculators.llm.requests.stop_conditions import check_token_id
 from calculators.requests import fields
 
@@ -59,7 +59,7 @@ def parse_completion_request(
         **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
         prompts=_read_prompts(body, limits),
         logprobs=read_completion_logprobs(body),
-        add_special_tokens=fields.boolean(body, "add_special_tokens") is not False,
+        add_special_tokens=body.get("add_special_tokens", True),
     )
 
 

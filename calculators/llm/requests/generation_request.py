@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.choices import read_choices
 from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import check_members
+from calculators.llm.requests.members import checked_members
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import read_sampling
 from calculators.llm.requests.streaming_options import read_streaming_options
 from calculators.llm.requests.structured_output import StructuredOutput, read_structured_output
-from calculators.llm.requests.unsupported import refuse_unsupported
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 
@@ -47,20 +45,19 @@ class GenerationRequest:
 
 
 def read_body(value: object, endpoint: Endpoint) -> Mapping[str, Any]:
-    """A parsed body: an object of members that the endpoint knows.
+    """The checked members of a parsed body; none of them is None.
 
     Raises:
-        RequestError: it is no object, or has a member that is unknown or cannot be honoured.
+        RequestError: it is no object, or has a member that is unknown, refused or wrong.
     """
     if not isinstance(value, dict):
         raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
-    check_members(value, endpoint)
-    return value
+    return checked_members(value, endpoint)
 
 
 def read_model(body: Mapping[str, Any]) -> str:
-    """The name of the model."""
-    model = fields.string(body, "model")
+    """The name of the model in a checked body."""
+    model: str = body.get("model", "")
     if not model:
         raise fields.missing("model", "the name of the model that is to answer")
     return model
@@ -82,7 +79,7 @@ class GenerationMembers(TypedDict):
 def read_generation(
     body: Mapping[str, Any], endpoint: Endpoint, defaults: ModelDefaults, limits: RequestLimits
 ) -> GenerationMembers:
-    """Read what all endpoints share, and refuse what none of them can honour.
+    """Resolve the members of a checked body that all endpoints share.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
@@ -90,17 +87,15 @@ def read_generation(
     model = read_model(body)
     streaming = read_streaming_options(body)
     settings = read_sampling(body, endpoint, defaults, limits)
-    refuse_unsupported(body, endpoint)
-    include_stop = fields.boolean(body, "include_stop_str_in_output")
-    if include_stop is None:
-        include_stop = bool(defaults.include_stop_str_in_output)
     return {
         "model": model,
         "stream": streaming.stream,
         "include_usage": streaming.include_usage,
-        "n": read_choices(body, limits).n,
+        "n": body.get("n", 1),
         "settings": settings,
-        "include_stop_str_in_output": include_stop,
-        "skip_special_tokens": fields.boolean(body, "skip_special_tokens") is not False,
+        "include_stop_str_in_output": body.get(
+            "include_stop_str_in_output", bool(defaults.include_stop_str_in_output)
+        ),
+        "skip_special_tokens": body.get("skip_special_tokens", True),
         "structured": read_structured_output(body),
     }

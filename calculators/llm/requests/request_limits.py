@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from calculators.llm.engine.engine_settings import DecodingMode
 
@@ -44,3 +45,7 @@ class RequestLimits:
     max_images: int = 0
     has_logprobs: bool = True
     has_beams: bool = True
+
+
+#: Where neither the graph's options nor the model say otherwise.
+LIMITS: Final = RequestLimits()

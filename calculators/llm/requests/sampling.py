@@ -10,13 +10,57 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import read_assisted_decoding, refuse_unassisted
 from calculators.llm.requests.choices import most_unasked, read_choices
 from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.logprobs import read_logprobs
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.stop_conditions import read_stop_strings, read_stop_token_ids
 from calculators.requests import fields
+from calculators.requests.fields import INT32_MAX
+from calculators.requests.members import Member, Members, honoured, table
+from calculators.requests.readers import BOOLEAN, COUNT, Integer, Number
 
 #: Where neither the request nor the model limits the tokens that a sample is taken from.
 DEFAULT_TOP_K: Final = 40
+
+SAMPLING_MEMBERS: Final[Members] = table(
+    honoured("temperature", Number(minimum=0, maximum=2), "0 always takes the likeliest token."),
+    honoured("top_p", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
+    honoured(
+        "top_k",
+        Integer(
+            minimum=-1,
+            maximum=INT32_MAX,
+            refused={0: "is neither positive nor -1, which is all tokens"},
+        ),
+        "Only so many of the likeliest tokens; -1 is all.",
+    ),
+    honoured(
+        "min_p",
+        Number(minimum=0, below=1),
+        "Only tokens this likely, compared with the likeliest.",
+    ),
+    honoured("seed", COUNT, "The same seed, the same answer."),
+    honoured("frequency_penalty", Number(minimum=-2, maximum=2)),
+    honoured("presence_penalty", Number(minimum=-2, maximum=2)),
+    honoured("repetition_penalty", Number(above=0)),
+    honoured("length_penalty", Number(), "Of beam search."),
+    honoured("min_tokens", COUNT),
+    honoured("skip_special_tokens", BOOLEAN, "False shows the text of special tokens."),
+)
+ECHO: Final = honoured("echo", BOOLEAN, "Each answer begins with its prompt.")
+
+
+def max_tokens_member(
+    name: str = "max_tokens",
+    about: str = "How many tokens the answer may have.",
+    *,
+    least: int = 1,
+    is_required: bool = False,
+) -> Member:
+    """A limit of tokens, under the name that the endpoint has for it."""
+    # 0 is refused below, with a hint.
+    return honoured(name, COUNT, about, minimum=least, is_required=is_required)
+
 
 #: What the most tokens of an answer are called; the last one that is there counts.
 _MAX_TOKENS_NAMES: Final = {
@@ -25,9 +69,6 @@ _MAX_TOKENS_NAMES: Final = {
 }
 _STOP_NAMES: Final = {Endpoint.MESSAGES: "stop_sequences"}
 
-#: What asks for log-probabilities in ``include`` of a responses request.
-_INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"
-
 
 def read_sampling(
     body: Mapping[str, Any],
@@ -35,7 +76,7 @@ def read_sampling(
     defaults: ModelDefaults,
     limits: RequestLimits,
 ) -> GenerationSettings:
-    """Resolve the request over the model's defaults over the built-in ones.
+    """Resolve a checked body over the model's defaults over the built-in ones.
 
     A temperature above 0 (1 unless request or model say otherwise) samples, with a fresh seed
     unless the request has one; 0 and beam search do not. The engine accepts every result, but one
@@ -50,7 +91,7 @@ def read_sampling(
         RequestError: with the field at fault as its param.
     """
     choices = read_choices(body, limits)
-    echo = endpoint is Endpoint.COMPLETIONS and bool(fields.boolean(body, "echo"))
+    echo: bool = endpoint is Endpoint.COMPLETIONS and body.get("echo", False)
     max_new_tokens = _read_max_new_tokens(body, endpoint, limits, echo=echo)
     if max_new_tokens is None:
         default = limits.max_tokens_limit
@@ -62,23 +103,18 @@ def read_sampling(
         min_new_tokens = 0  # the model's own default; the library would not keep to it
     ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
     repetition, frequency, presence = _read_penalties(body, defaults, beams=choices.beams)
-    length_penalty = _first(fields.number(body, "length_penalty"), defaults.length_penalty)
-    # Everything is read, and so checked, also where it does not apply.
-    temperature = _first(
-        fields.number(body, "temperature", minimum=0, maximum=2), defaults.temperature, 1.0
-    )
-    top_p = _first(fields.number(body, "top_p", minimum=0, maximum=1), defaults.top_p)
-    min_p = _first(fields.number(body, "min_p", minimum=0, below=1), defaults.min_p)
-    top_k = _read_top_k(body, defaults)
-    seed = fields.integer(body, "seed")
+    temperature = body.get("temperature", defaults.temperature)
+    if temperature is None:
+        temperature = 1.0
+    top_p = body.get("top_p", defaults.top_p)
     mode = limits.decoding_mode
     assisted = read_assisted_decoding(body, mode)
 
-    do_sample = temperature is not None and temperature > 0 and choices.beams == 1
+    do_sample = temperature > 0 and choices.beams == 1
     refuse_unassisted(
         mode,
         assisted,
-        min_tokens=fields.integer(body, "min_tokens"),
+        min_tokens=body.get("min_tokens"),
         do_sample=do_sample,
     )
     if do_sample and top_p == 0:
@@ -96,27 +132,24 @@ def read_sampling(
         do_sample=do_sample,
         temperature=temperature if do_sample else None,
         top_p=top_p if do_sample else None,
-        top_k=top_k if do_sample else None,
-        min_p=min_p if do_sample else None,
-        rng_seed=(_fresh_seed() if seed is None else seed) if do_sample else None,
+        top_k=_top_k(body, defaults) if do_sample else None,
+        min_p=body.get("min_p", defaults.min_p) if do_sample else None,
+        rng_seed=_seed(body) if do_sample else None,
         repetition_penalty=repetition,
         frequency_penalty=frequency,
         presence_penalty=presence,
-        length_penalty=length_penalty,
+        length_penalty=body.get("length_penalty", defaults.length_penalty),
         num_beams=choices.beams,
         num_return_sequences=choices.n if do_sample or choices.beams > 1 else 1,
-        logprobs=_read_wants_logprobs(body, endpoint, limits),
+        logprobs=read_logprobs(body, endpoint, limits),
         echo=echo,
         **assisted._asdict(),
     )
 
 
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _fresh_seed() -> int:
-    return secrets.randbelow(fields.UINT32_MAX) + 1
+def _seed(body: Mapping[str, Any]) -> int:
+    seed: int | None = body.get("seed")
+    return secrets.randbelow(fields.UINT32_MAX) + 1 if seed is None else seed
 
 
 def _read_max_new_tokens(
@@ -129,7 +162,9 @@ def _read_max_new_tokens(
     limit = limits.max_tokens_limit
     value = None
     for name in _MAX_TOKENS_NAMES.get(endpoint, ("max_tokens",)):
-        asked = fields.integer(body, name, maximum=fields.UINT32_MAX if limit is None else limit)
+        asked = body.get(name)
+        if asked is not None and limit is not None and asked > limit:
+            raise fields.above(name, asked, limit)
         if asked == 0 and not echo:
             hint = " unless echo is set" if endpoint is Endpoint.COMPLETIONS else ""
             raise fields.invalid(name, f"0 is below the minimum 1{hint}")
@@ -142,7 +177,7 @@ def _read_max_new_tokens(
 def _read_min_new_tokens(
     body: Mapping[str, Any], defaults: ModelDefaults, max_new_tokens: int | None
 ) -> int:
-    asked = fields.integer(body, "min_tokens")
+    asked: int | None = body.get("min_tokens")
     most = fields.UINT32_MAX if max_new_tokens is None else max_new_tokens
     if asked is None:
         return min(defaults.min_new_tokens or 0, most)
@@ -157,7 +192,7 @@ def _read_ignore_eos(
     limits: RequestLimits,
     max_new_tokens: int | None,
 ) -> bool:
-    asked = fields.boolean(body, "ignore_eos")
+    asked: bool | None = body.get("ignore_eos")
     if asked and max_new_tokens is None and limits.max_model_length is None:
         raise fields.invalid("ignore_eos", "true needs max_tokens: this answer would never end")
     # A model that says so itself is heard only where its answers end some other way.
@@ -169,88 +204,32 @@ def _read_penalties(
     body: Mapping[str, Any], defaults: ModelDefaults, *, beams: int
 ) -> tuple[float | None, float | None, float | None]:
     """For repetition, frequency and presence. Beam search has none."""
-    repetition = fields.number(body, "repetition_penalty", above=0)
-    frequency = fields.number(body, "frequency_penalty", minimum=-2, maximum=2)
-    presence = fields.number(body, "presence_penalty", minimum=-2, maximum=2)
-    for name, neutral, asked in (
-        ("repetition_penalty", 1.0, repetition),
-        ("frequency_penalty", 0.0, frequency),
-        ("presence_penalty", 0.0, presence),
-    ):
-        value = _first(asked, getattr(defaults, name), neutral)
-        if beams > 1 and value != neutral:
-            whose = "" if asked is not None else " (from the model's generation_config.json)"
+    for name, neutral in _NEUTRAL_PENALTIES.items() if beams > 1 else ():
+        value = body.get(name, getattr(defaults, name))
+        if value is not None and value != neutral:
+            whose = "" if name in body else " (from the model's generation_config.json)"
             raise fields.invalid(
                 name, f"{value}{whose} cannot be combined with best_of {beams}; use {neutral:g}"
             )
     return (
-        _first(repetition, defaults.repetition_penalty),
-        _first(frequency, defaults.frequency_penalty),
-        _first(presence, defaults.presence_penalty),
+        body.get("repetition_penalty", defaults.repetition_penalty),
+        body.get("frequency_penalty", defaults.frequency_penalty),
+        body.get("presence_penalty", defaults.presence_penalty),
     )
 
 
-def _read_top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
+_NEUTRAL_PENALTIES: Final = {
+    "repetition_penalty": 1.0,
+    "frequency_penalty": 0.0,
+    "presence_penalty": 0.0,
+}
+
+
+def _top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
     """None is no limit."""
-    asked = fields.integer(body, "top_k", minimum=-1, maximum=fields.INT32_MAX)
-    if asked == 0:
-        raise fields.invalid("top_k", "0 is neither positive nor -1, which is all tokens")
+    asked: int | None = body.get("top_k")
     if asked is not None:
         return None if asked == -1 else asked
     if defaults.top_k is None:
         return DEFAULT_TOP_K
     return defaults.top_k or None
-
-
-def _read_wants_logprobs(
-    body: Mapping[str, Any], endpoint: Endpoint, limits: RequestLimits
-) -> bool:
-    wanted = _asks_for_logprobs(body, endpoint)
-    if wanted and not limits.has_logprobs:
-        raise fields.invalid(
-            "logprobs" if body.get("logprobs") is not None else "include",
-            "this model is served one request at a time (pipeline_type LM or VLM), where "
-            "log-probabilities are not known; leave it out",
-        )
-    return wanted
-
-
-def _asks_for_logprobs(body: Mapping[str, Any], endpoint: Endpoint) -> bool:
-    match endpoint:
-        case Endpoint.CHAT_COMPLETIONS:
-            return read_chat_logprobs(body)
-        case Endpoint.COMPLETIONS:
-            return read_completion_logprobs(body) is not None
-        case Endpoint.RESPONSES:
-            return read_responses_logprobs(body)
-        case _:
-            return False
-
-
-def read_chat_logprobs(body: Mapping[str, Any]) -> bool:
-    """``logprobs`` of a chat request. The engine reports the chosen token's and no others."""
-    wanted = bool(fields.boolean(body, "logprobs"))
-    top = fields.integer(body, "top_logprobs", maximum=20)
-    if top and not wanted:
-        raise fields.invalid("top_logprobs", f"{top} needs logprobs to be true")
-    if top:
-        raise fields.invalid(
-            "top_logprobs", f"{top} is not supported: only the chosen token's is known; use 0"
-        )
-    return wanted
-
-
-def read_responses_logprobs(body: Mapping[str, Any]) -> bool:
-    """Does ``include``, or ``logprobs`` as in a chat request, ask for log-probabilities?"""
-    included = fields.array(body, "include") or []
-    for i, name in enumerate(included):
-        if not isinstance(name, str):
-            raise fields.wrong_type(f"include[{i}]", "a string", name)
-    if _INCLUDED_LOGPROBS in included:
-        body = {**body, "logprobs": True}
-    return read_chat_logprobs(body)
-
-
-def read_completion_logprobs(body: Mapping[str, Any]) -> int | None:
-    """``logprobs`` of a completion request: None, 0 or 1; 1 repeats the chosen token as the top."""
-    return fields.integer(body, "logprobs", maximum=1)

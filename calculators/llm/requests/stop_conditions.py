@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
+from calculators.requests.members import Member, Members, honoured, table
+from calculators.requests.readers import BOOLEAN, TOKEN_ID, Array, Value
+from calculators.requests.schema import array, one_of, string
+
+_STOP_STRING: Final = string(minLength=1, maxLength=LIMITS.max_stop_length)
+
+
+def stop_member(name: str) -> Member:
+    """Texts that end an answer, under the name that the endpoint has for them."""
+    strings = array(_STOP_STRING, maxItems=LIMITS.max_stop_strings)
+    return honoured(name, Value(one_of(_STOP_STRING, strings)), "What ends an answer.")
+
+
+STOP_MEMBERS: Final[Members] = table(
+    honoured("ignore_eos", BOOLEAN, "Go on until the most tokens are reached."),
+    honoured("stop_token_ids", Array(TOKEN_ID.schema(""), {"maxItems": LIMITS.max_stop_token_ids})),
+    honoured("include_stop_str_in_output", BOOLEAN),
+)
 
 
 def read_stop_strings(
@@ -53,7 +71,7 @@ def read_stop_token_ids(
     body: Mapping[str, Any], defaults: ModelDefaults, limits: RequestLimits
 ) -> tuple[int, ...] | None:
     """``stop_token_ids``: these end the generation beside the model's own; None is only those."""
-    ids = fields.array(body, "stop_token_ids")
+    ids = body.get("stop_token_ids")
     if not ids:
         return None
     if len(ids) > limits.max_stop_token_ids:
@@ -67,7 +85,7 @@ def read_stop_token_ids(
 
 
 def check_token_id(path: str, token: object) -> None:
-    """Refuse what cannot be the id of a token in any vocabulary."""
+    """Refuse a value that cannot be the id of a token in any vocabulary."""
     if type(token) is not int:
         raise fields.wrong_type(path, "a token id", token)
     if not 0 <= token <= fields.INT32_MAX:

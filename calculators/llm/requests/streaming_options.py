@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import BOOLEAN, Object
+from calculators.requests.schema import ref
 
 _KNOWN: Final = ("include_usage", "include_obfuscation")
+
+STREAMING_MEMBERS: Final[Members] = table(
+    honoured("stream", BOOLEAN, "Answer with server-sent events."),
+    honoured("stream_options", Object(ref("StreamOptions"))),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +28,9 @@ class StreamingOptions:
 
 
 def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
-    """Read ``stream`` and ``stream_options``."""
-    stream = bool(fields.boolean(body, "stream"))
-    options = fields.json_object(body, "stream_options")
+    """Resolve ``stream`` and ``stream_options`` of a checked body."""
+    stream: bool = body.get("stream", False)
+    options = body.get("stream_options")
     if options is None:
         return StreamingOptions(stream)
     if not stream:

@@ -10,9 +10,11 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
 from calculators.llm.requests.json_value import check_size, value_of
-from calculators.llm.requests.members import check_object
 from calculators.llm.requests.structural_tag import FORMATS, read_format
 from calculators.requests import fields
+from calculators.requests.members import Members, check_object, honoured, table
+from calculators.requests.readers import Value
+from calculators.requests.schema import anything, array, flag, one_of, ref, request, string
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
 #: have a few thousand.
@@ -35,7 +37,7 @@ class StructuredOutput:
 
 
 def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
-    """Read ``response_format`` and what vLLM has for it; None: any text will do.
+    """The one of `STRUCTURED_MEMBERS` that a checked body has; None: any text will do.
 
     Sizes and shapes are checked here, on the event loop. What a schema, an expression or a grammar
     says is read in the grammar process: how long that takes is up to the client.
@@ -44,14 +46,11 @@ def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
     Server, which also takes formats of structural tags as ``response_format``.
 
     Raises:
-        RequestError: it is malformed, or asked for in two ways.
+        RequestError: it is asked for in two ways.
     """
-    found = [
-        output
-        for name, read in _MEMBERS.items()
-        if (value := body.get(name)) is not None and (output := read(value, name)) is not None
-    ]
-    return only_one(*found)
+    if STRUCTURED_MEMBERS.keys().isdisjoint(body):
+        return None
+    return only_one(*(body.get(name) for name in STRUCTURED_MEMBERS))
 
 
 def read_text_format(value: object, path: str) -> StructuredOutput | None:
@@ -241,12 +240,34 @@ _KINDS: Final[dict[str, Callable[[object, str], StructuredOutput]]] = {
 }
 #: Wishes about how, not what: an answer is by its schema in any case.
 _IGNORED: Final = frozenset({"disable_fallback", "disable_additional_properties"})
-_MEMBERS: Final[dict[str, Callable[[object, str], StructuredOutput | None]]] = {
-    "response_format": _response_format,
-    "guided_json": _guided_json,
-    "guided_regex": _regex,
-    "guided_choice": _choice,
-    "guided_grammar": _grammar,
-    "structural_tag": _structural_tag,
-    "structured_outputs": _structured_outputs,
-}
+REGEX_FORM: Final = string("A regular expression for the whole answer.", maxLength=MAX_REGEX)
+GRAMMAR_FORM: Final = string("A grammar (EBNF).", maxLength=MAX_SIZE)
+_CHOICE_FORM: Final = array(
+    string(), "The answer is one of these.", minItems=1, maxItems=MAX_CHOICES
+)
+_SCHEMA_FORM: Final = one_of(ref("JsonSchema"), string(maxLength=MAX_SIZE), about="A JSON schema.")
+_TAG_FORM: Final = one_of(anything(), string(maxLength=MAX_SIZE), about="A structural tag.")
+_STRUCTURED_OUTPUTS_FORM: Final = request(
+    {
+        "json": _SCHEMA_FORM,
+        "regex": REGEX_FORM,
+        "choice": _CHOICE_FORM,
+        "grammar": GRAMMAR_FORM,
+        "structural_tag": _TAG_FORM,
+        "json_object": flag(),
+        **{name: {} for name in sorted(_IGNORED)},
+    },
+    "vLLM's object: one of its members.",
+    additionalProperties=False,
+)
+
+#: At most one of them may ask for something.
+STRUCTURED_MEMBERS: Final[Members] = table(
+    honoured("response_format", Value(ref("ResponseFormat"), _response_format)),
+    honoured("guided_json", Value(_SCHEMA_FORM, _guided_json)),
+    honoured("guided_regex", Value(REGEX_FORM, _regex)),
+    honoured("guided_choice", Value(_CHOICE_FORM, _choice)),
+    honoured("guided_grammar", Value(GRAMMAR_FORM, _grammar)),
+    honoured("structural_tag", Value(_TAG_FORM, _structural_tag)),
+    honoured("structured_outputs", Value(_STRUCTURED_OUTPUTS_FORM, _structured_outputs)),
+)

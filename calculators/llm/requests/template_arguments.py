@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import BOOLEAN, Array, Choice, Object
+from calculators.requests.schema import anything
 
 #: What a request may not set through ``chat_template_kwargs``: the variables that the server
 #: itself gives to templates, and arguments of Hugging Face's ``apply_chat_template`` that change
@@ -16,9 +19,27 @@ RESERVED: Final = frozenset(
     | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
 )
 
-VERBOSITIES: Final = ("low", "medium", "high")
-EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+VERBOSITY: Final = Choice(("low", "medium", "high"))
+EFFORT: Final = Choice(("none", "minimal", "low", "medium", "high", "xhigh"))
 _THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
+
+TEMPLATE_MEMBERS: Final[Members] = table(
+    honoured(
+        "chat_template_kwargs",
+        Object(
+            anything(
+                propertyNames={"not": {"enum": sorted(RESERVED)}},
+                properties={"add_generation_prompt": {"type": ["boolean", "null"]}},
+            )
+        ),
+        "Variables of the chat template.",
+    ),
+    honoured("add_generation_prompt", BOOLEAN),
+    honoured("enable_thinking", BOOLEAN),
+    honoured("reasoning_effort", EFFORT),
+    honoured("verbosity", VERBOSITY),
+    honoured("documents", Array(anything()), "What the answer is to be found in."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +56,15 @@ class TemplateArguments:
 
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
-    """Read ``chat_template_kwargs``, and the members that are names for some of them.
+    """Resolve ``chat_template_kwargs``, and the members that are names for some of them.
 
     These are ``add_generation_prompt``, ``enable_thinking``, ``reasoning_effort``, ``verbosity``
     and ``documents``. What ``chat_template_kwargs`` says wins over them. An effort also sets
     ``enable_thinking``, which is what the templates of many models ask for.
     """
-    values = dict(fields.json_object(body, "chat_template_kwargs") or {})
+    if TEMPLATE_MEMBERS.keys().isdisjoint(body):
+        return TemplateArguments()
+    values = dict(body.get("chat_template_kwargs") or {})
     for name in values:
         if name in RESERVED:
             raise fields.invalid(f"chat_template_kwargs.{name}", "the name is reserved")
@@ -49,18 +72,18 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         values, "add_generation_prompt", "chat_template_kwargs.add_generation_prompt"
     )
     values.pop("add_generation_prompt", None)
-    at_the_top = fields.boolean(body, "add_generation_prompt")
+    at_the_top = body.get("add_generation_prompt")
     if add_generation_prompt is None:
         add_generation_prompt = at_the_top
-    thinking = fields.boolean(body, "enable_thinking")
-    effort = fields.one_of(body, "reasoning_effort", *EFFORTS)
+    thinking = body.get("enable_thinking")
+    effort = body.get("reasoning_effort")
     if thinking is not None:
         values.setdefault("enable_thinking", thinking)
     if effort is not None:
         values.setdefault("reasoning_effort", effort)
         if effort in _THINKS:
             values.setdefault("enable_thinking", _THINKS[effort])
-    verbosity = fields.one_of(body, "verbosity", *VERBOSITIES)
+    verbosity = body.get("verbosity")
     if verbosity is not None:
         values.setdefault("verbosity", verbosity)
     documents = _read_documents(body)
@@ -70,8 +93,8 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
 
 
 def _read_documents(body: Mapping[str, Any]) -> list[Any]:
-    """What the answer is to be found in, for templates that know such a list."""
-    documents = fields.array(body, "documents") or []
+    """The texts in which the answer is to be found, for templates that know such a list."""
+    documents: list[Any] = body.get("documents") or []
     for i, document in enumerate(documents):
         if not isinstance(document, dict):
             raise fields.wrong_type(f"documents[{i}]", "an object", document)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.llm.requests.json_value import check_size
-from calculators.llm.requests.members import check_spelling
-from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
+from calculators.requests.members import Members, check_spelling, honoured, table
+from calculators.requests.readers import BOOLEAN, Value
+from calculators.requests.schema import array, ref
 
 _MEMBERS: Final = ("name", "description", "parameters", "strict")
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -18,6 +20,12 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 #: thousand or two each.
 MAX_SCHEMA: Final = 64 * 1024
 MAX_TOGETHER: Final = 1024 * 1024
+
+TOOL_MEMBERS: Final[Members] = table(
+    honoured("tools", Value(array(ref("Tool"), maxItems=LIMITS.max_tools))),
+    honoured("tool_choice", Value(ref("ToolChoice"))),
+    honoured("parallel_tool_calls", BOOLEAN, "One answer may call several tools."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
     API. With the choice "none" the tools are not even looked at. Source: OpenVINO Model Server
     ``llm/apis/openai_api_handler.cpp``.
     """
+    if body.get("tools") is None and body.get("tool_choice") is None:
+        return Tools()
     choice, chosen = _read_choice(body)
     if choice == "none":
         return Tools()

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from calculators.llm.requests.endpoint import Endpoint
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import BOOLEAN, POSITIVE, STRING, Array, Object, Value
+from calculators.requests.schema import const, word
 
 
-def refuse_unsupported(body: Mapping[str, Any], endpoint: Endpoint) -> None:
-    """Refuse values of known members that ask for what is not there, or are of the wrong type."""
-    if endpoint is Endpoint.CHAT_COMPLETIONS:
-        _check_function_call(body)
-        if fields.boolean(body, "include_reasoning") is False:
-            raise fields.invalid("include_reasoning", "reasoning that was made is always shown")
-    # Without effect, but a caller who sends another type has made a mistake.
-    fields.string(body, "user")
-    _check_audio_output(body)
+def _function_call(value: Any, path: str) -> None:
+    """The form before ``tool_choice``. There are no functions, so these two change nothing."""
+    if value not in ("none", "auto"):
+        raise fields.invalid(path, "the member is not supported; use tool_choice")
 
 
-def _check_function_call(body: Mapping[str, Any]) -> None:
-    """What came before ``tool_choice``. There are no functions, so these two change nothing."""
-    if body.get("function_call") not in (None, "none", "auto"):
-        raise fields.invalid("function_call", "the member is not supported; use tool_choice")
+def _include_reasoning(value: Any, path: str) -> None:
+    if BOOLEAN.read(value, path) is False:
+        raise fields.invalid(path, "reasoning that was made is always shown")
 
 
-def _check_audio_output(body: Mapping[str, Any]) -> None:
-    for i, modality in enumerate(fields.array(body, "modalities") or ()):
+_MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
+
+
+def _modalities(value: Any, path: str) -> None:
+    for i, modality in enumerate(_MODALITIES.read(value, path)):
         if not isinstance(modality, str):
-            raise fields.wrong_type(f"modalities[{i}]", "a string", modality)
+            raise fields.wrong_type(f"{path}[{i}]", "a string", modality)
         if modality == "audio":
-            raise fields.invalid(f"modalities[{i}]", "this model does not answer with audio")
-    audio = fields.json_object(body, "audio") or {}
-    audio_format = audio.get("format")
+            raise fields.invalid(f"{path}[{i}]", "this model does not answer with audio")
+
+
+_AUDIO: Final = Object()
+
+
+def _audio(value: Any, path: str) -> None:
+    audio_format = _AUDIO.read(value, path).get("format")
     if isinstance(audio_format, str) and audio_format not in ("wav", "pcm16"):
         raise fields.invalid(
-            "audio.format", f'{fields.describe(audio_format)} is neither "wav" nor "pcm16"'
+            f"{path}.format", f'{fields.describe(audio_format)} is neither "wav" nor "pcm16"'
         )
-    fields.integer(body, "chunk_frames", minimum=1)
+
+
+#: Without effect, but a caller who sends another type has made a mistake.
+CHECKED_MEMBERS: Final[Members] = table(
+    honoured("user", STRING, "Changes nothing."),
+    honoured("modalities", Value(_MODALITIES.schema(""), _modalities)),
+    honoured("audio", Value(_AUDIO.schema(""), _audio)),
+    honoured("chunk_frames", POSITIVE),
+)
+#: Of chat requests.
+CHECKED_CHAT_MEMBERS: Final[Members] = table(
+    honoured("function_call", Value(word(("none", "auto")), _function_call)),
+    honoured("include_reasoning", Value(const(True), _include_reasoning)),
+)

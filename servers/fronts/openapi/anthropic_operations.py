@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from calculators.llm.requests.endpoint import Endpoint
+from calculators.requests.schema import one_of, ref
 from servers.fronts.http.routes import ErrorForm
 from servers.fronts.openapi.openai_operations import OF_A_GRAPH, prefixed
 from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
-from servers.fronts.openapi.schema import one_of, ref
 
 _TAG: Final = "Anthropic"
 _EVENTS: Final = "An event; the last one is `message_stop`, or an error."

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from servers.fronts.openapi.generation_schemas import (
-    FINISH_REASON,
-    TEMPLATE_MEMBERS,
-    body_schema,
-    common_members,
-    most_tokens,
-    stop_schema,
-)
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
     const,
-    flag,
     integer,
     nullable,
     number,
@@ -31,6 +20,9 @@ from servers.fronts.openapi.schema import (
     tagged,
     union,
     word,
+)
+from servers.fronts.openapi.generation_schemas import (
+    FINISH_REASON,
 )
 
 _HEAD: Final[dict[str, Schema]] = {
@@ -80,36 +72,6 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
         required=("role",),
     ),
 }
-
-
-def chat_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
-    """The body of a request."""
-    return {
-        "CreateChatCompletionRequest": body_schema(
-            Endpoint.CHAT_COMPLETIONS,
-            {
-                **common_members(limits),
-                "messages": array(
-                    ref("ChatMessage"),
-                    "The conversation.",
-                    minItems=1,
-                    maxItems=limits.max_messages,
-                ),
-                "stream_options": ref("StreamOptions"),
-                "max_tokens": most_tokens(),
-                "max_completion_tokens": most_tokens("The same; it wins."),
-                "stop": stop_schema(limits),
-                "logprobs": flag("Each token comes with its log-probability."),
-                "top_logprobs": integer("Only the chosen token's is known.", minimum=0, maximum=0),
-                "tools": array(ref("Tool"), maxItems=limits.max_tools),
-                "tool_choice": ref("ToolChoice"),
-                "parallel_tool_calls": flag("One answer may call several tools."),
-                "modalities": array({"type": "string", "not": {"const": "audio"}}),
-                **TEMPLATE_MEMBERS,
-            },
-            required=("model", "messages"),
-        )
-    }
 
 
 CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {

@@ -6,29 +6,27 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.schema import Schema
 from servers.contract.product import NAME, version
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.anthropic_operations import anthropic_operations
 from servers.fronts.openapi.chat_schemas import (
     CHAT_ANSWER_SCHEMAS,
     MESSAGE_SCHEMAS,
-    chat_request_schemas,
 )
 from servers.fronts.openapi.completion_schemas import (
     COMPLETION_ANSWER_SCHEMAS,
     TOKENIZE_SCHEMAS,
-    completion_request_schemas,
 )
 from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers
-from servers.fronts.openapi.generation_schemas import STREAM_OPTIONS, USAGE_SCHEMAS
+from servers.fronts.openapi.generation_schemas import STREAM_OPTIONS, USAGE_SCHEMAS, request_schemas
 from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operations
 from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
 from servers.fronts.openapi.messages_schemas import (
+    MESSAGE_BLOCK_SCHEMAS,
     MESSAGES_ANSWER_SCHEMAS,
-    messages_request_schemas,
 )
 from servers.fronts.openapi.openai_operations import openai_operations
 from servers.fronts.openapi.operation import Operation
@@ -37,9 +35,7 @@ from servers.fronts.openapi.responses_events import RESPONSES_EVENT_SCHEMAS
 from servers.fronts.openapi.responses_schemas import (
     RESPONSES_ANSWER_SCHEMAS,
     RESPONSES_INPUT_SCHEMAS,
-    responses_request_schemas,
 )
-from servers.fronts.openapi.schema import Schema
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
 from servers.fronts.openapi.structured_schemas import STRUCTURED_SCHEMAS
 from servers.fronts.openapi.tool_schemas import TOOL_SCHEMAS
@@ -69,7 +65,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
     ]
     told = {(each.form, status) for each in operations for status in each.all_errors()}
     components: dict[str, Any] = {
-        "schemas": _schemas(RequestLimits()),
+        "schemas": _schemas(),
         "parameters": PARAMETERS,
         "headers": HEADERS,
         "responses": error_answers(settings, told),
@@ -98,23 +94,21 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
     return paths
 
 
-def _schemas(limits: RequestLimits) -> dict[str, Schema]:
+def _schemas() -> dict[str, Schema]:
     return _merged(
         ERROR_SCHEMAS,
         STREAM_OPTIONS,
         STRUCTURED_SCHEMAS,
         TOOL_SCHEMAS,
         MESSAGE_SCHEMAS,
-        chat_request_schemas(limits),
+        request_schemas(),
         CHAT_ANSWER_SCHEMAS,
-        completion_request_schemas(limits),
         COMPLETION_ANSWER_SCHEMAS,
         TOKENIZE_SCHEMAS,
         RESPONSES_INPUT_SCHEMAS,
-        responses_request_schemas(limits),
         RESPONSES_ANSWER_SCHEMAS,
         RESPONSES_EVENT_SCHEMAS,
-        messages_request_schemas(limits),
+        MESSAGE_BLOCK_SCHEMAS,
         MESSAGES_ANSWER_SCHEMAS,
         USAGE_SCHEMAS,
         GRAPH_SCHEMAS,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from calculators.requests.schema import Schema, nullable, record, ref, string
 from servers.fronts.http.routes import ErrorForm
 from servers.fronts.openapi.openai_operations import OF_A_GRAPH
 from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
 from servers.fronts.openapi.parameters import TIMEOUT
-from servers.fronts.openapi.schema import Schema, nullable, record, ref, string
 
 GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
     "GraphRequest": record(

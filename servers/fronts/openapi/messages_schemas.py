@@ -1,23 +1,10 @@
-"""Requests to Anthropic's ``/messages`` and ``/messages/count_tokens``, and their answers."""
+"""Blocks and tools of requests to Anthropic's ``/messages``, and its answers."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.api.anthropic.messages_request import EFFORTS, THINKS
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.fields import UINT32_MAX
-from servers.fronts.openapi.generation_schemas import (
-    MODEL,
-    TEMPLATE_MEMBERS,
-    body_schema,
-    common_members,
-    most_tokens,
-    stop_schema,
-)
-from servers.fronts.openapi.parameters import TIMEOUT
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Members,
     Schema,
     anything,
@@ -28,7 +15,6 @@ from servers.fronts.openapi.schema import (
     one_of,
     record,
     ref,
-    request,
     string,
     tagged,
     union,
@@ -37,7 +23,7 @@ from servers.fronts.openapi.schema import (
 
 _TEXT: Final = ref("TextBlock")
 
-_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
+MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
     **union(
         "ImageSource",
         LinkedImage=tagged("url", {"url": string()}),
@@ -96,66 +82,6 @@ _BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         ),
     ),
 }
-
-_NOT_THERE: Final = {"type": "null", "description": "Nothing is stored or run here."}
-
-
-def messages_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
-    """The bodies of requests."""
-    conversation: Members = {
-        "messages": array(ref("MessageParam"), minItems=1, maxItems=limits.max_messages),
-        "system": one_of(string(), array(_TEXT)),
-        "tools": array(ref("MessageTool"), maxItems=limits.max_tools),
-        "tool_choice": ref("MessageToolChoice"),
-        "thinking": record(
-            {
-                "type": word(THINKS),
-                "budget_tokens": {
-                    "type": ["integer", "null"],
-                    "minimum": 0,
-                    "maximum": UINT32_MAX,
-                },
-                "display": {"description": "`omitted` leaves out what the model thinks."},
-                "block_binding": {},
-            },
-            additionalProperties=False,
-        ),
-        **TEMPLATE_MEMBERS,
-    }
-    count = {
-        "model": MODEL,
-        **conversation,
-        "output_config": _output_config(),
-        "timeout": TIMEOUT,
-    }
-    return {
-        **_BLOCK_SCHEMAS,
-        "CreateMessageRequest": body_schema(
-            Endpoint.MESSAGES,
-            {
-                **common_members(limits, n=1),
-                **conversation,
-                "max_tokens": most_tokens(),
-                "stop_sequences": stop_schema(limits),
-                "output_config": _output_config(format=ref("TextFormat")),
-                "output_format": ref("TextFormat"),
-                "mcp_servers": array(anything(), maxItems=0),
-                "thread": _NOT_THERE,
-                "compaction": _NOT_THERE,
-                "container": _NOT_THERE,
-            },
-            required=("model", "messages", "max_tokens"),
-        ),
-        "CountTokensRequest": body_schema(
-            Endpoint.COUNT_TOKENS, count, required=("model", "messages")
-        ),
-    }
-
-
-def _output_config(**more: Schema) -> Schema:
-    members = {"effort": word(EFFORTS), "format": {}, "task_budget": {}, **more}
-    return request(members, additionalProperties=False)
-
 
 _STOP_REASON: Final = word(("end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"))
 _ENDING: Final[Members] = {

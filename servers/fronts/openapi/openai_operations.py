@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from calculators.llm.requests.endpoint import PREFIXES, Endpoint
+from calculators.requests.schema import one_of, ref
 from servers.fronts.http.errors import STATUS
 from servers.fronts.http.routes import ErrorForm
 from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
-from servers.fronts.openapi.schema import one_of, ref
 
 _TAG: Final = "OpenAI"
 #: What a graph may answer with; the authors of graphs choose freely among these.

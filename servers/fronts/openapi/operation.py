@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from calculators.requests.schema import Schema, const, one_of, record, string
 from servers.fronts.http.routes import ErrorForm
 from servers.fronts.openapi.errors import error_ref
 from servers.fronts.openapi.parameters import REQUEST_ID, parameter_refs
-from servers.fronts.openapi.schema import Schema, const, one_of, record, string
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"

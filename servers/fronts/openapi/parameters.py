@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from calculators.requests.schema import Schema, integer, number, string
 from servers.fronts.http.deadline import HEADER as TIMEOUT_HEADER
 from servers.fronts.http.deadline import MAX_SECONDS
-from servers.fronts.openapi.schema import Schema, integer, number, string
 
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 #: Of a request, in a header or in its body.

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.template_arguments import EFFORTS, VERBOSITIES
-from calculators.requests.fields import UINT32_MAX
-from servers.fronts.openapi.generation_schemas import (
-    TEMPLATE_MEMBERS,
-    body_schema,
-    common_members,
-    most_tokens,
-    stop_schema,
-)
-from servers.fronts.openapi.schema import (
+from calculators.llm.requests.template_arguments import VERBOSITY
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
@@ -27,15 +17,12 @@ from servers.fronts.openapi.schema import (
     one_of,
     record,
     ref,
-    request,
     string,
     tagged,
     union,
     word,
 )
 
-#: What needs something that OpenAI stores or runs.
-_REFUSED: Final = nullable({**const(False), "description": "Nothing is stored here."})
 _STATUS: Final = word(("in_progress", "completed", "incomplete"))
 _CONTENT: Final = one_of(string(), array(ref("InputPart"), minItems=1))
 _TEXTS: Final = nullable(array({}, "Parts with a `text`; others are passed over."))
@@ -81,72 +68,15 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             {"type": const("reasoning"), "content": _TEXTS, "summary": _TEXTS}, required=("type",)
         ),
     ),
+    "AllowedTools": record(
+        {
+            "type": const("allowed_tools"),
+            "mode": word(("auto", "required")),
+            "tools": nullable(array(anything())),
+        },
+        required=("type", "mode"),
+    ),
 }
-
-
-def responses_request_schemas(limits: RequestLimits) -> dict[str, Schema]:
-    """The body of a request."""
-    return {
-        "AllowedTools": record(
-            {
-                "type": const("allowed_tools"),
-                "mode": word(("auto", "required")),
-                "tools": nullable(array(anything())),
-            },
-            required=("type", "mode"),
-        ),
-        "CreateResponseRequest": body_schema(
-            Endpoint.RESPONSES,
-            {
-                **common_members(limits, n=1),
-                "input": one_of(
-                    string(minLength=1),
-                    array(ref("InputItem"), minItems=1, maxItems=limits.max_messages),
-                ),
-                "instructions": string("What the model is told first."),
-                "stream_options": request({"include_obfuscation": {}}, additionalProperties=False),
-                "max_output_tokens": most_tokens(),
-                "stop": stop_schema(limits),
-                "include": array(string(), "`message.output_text.logprobs` has an effect."),
-                "logprobs": flag("Each token comes with its log-probability."),
-                "top_logprobs": integer("Only the chosen token's is known.", minimum=0, maximum=0),
-                "text": request(
-                    {"format": ref("TextFormat"), "verbosity": word(VERBOSITIES)},
-                    additionalProperties=False,
-                ),
-                "reasoning": request(
-                    {
-                        "effort": word(EFFORTS),
-                        "summary": string(),
-                        "generate_summary": {},
-                        "context": {},
-                        "mode": {},
-                    },
-                    "Only the effort has an effect.",
-                    additionalProperties=False,
-                ),
-                "tools": array(ref("Tool"), maxItems=limits.max_tools),
-                "tool_choice": one_of(
-                    ref("ToolChoice"),
-                    ref("AllowedTools"),
-                ),
-                "parallel_tool_calls": flag("One answer may call several tools."),
-                "max_tool_calls": integer("Changes nothing.", minimum=0, maximum=UINT32_MAX),
-                "truncation": word(("auto", "disabled"), "Changes nothing."),
-                "store": flag("Changes nothing: nothing is stored."),
-                "metadata": anything("The answer repeats it."),
-                "prompt_cache_key": string("The answer repeats it."),
-                "safety_identifier": string("The answer repeats it."),
-                "previous_response_id": _REFUSED,
-                "conversation": _REFUSED,
-                "prompt": _REFUSED,
-                "background": _REFUSED,
-                **TEMPLATE_MEMBERS,
-            },
-            required=("model", "input"),
-        ),
-    }
-
 
 _TEXT_PART: Final = record(
     {
@@ -239,7 +169,7 @@ _RESPONSE: Final[dict[str, Schema]] = {
     "store": flag(),
     "temperature": number(),
     "text": record(
-        {"format": anything("As it was asked for."), "verbosity": word(VERBOSITIES)},
+        {"format": anything("As it was asked for."), "verbosity": VERBOSITY.schema("")},
         required=("format", "verbosity"),
     ),
     "tool_choice": one_of(string(), anything()),

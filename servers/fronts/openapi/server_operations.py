@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from servers.contract.servable_states import SHOWN
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.operation import JSON, Operation, answer, media
-from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
@@ -18,6 +14,10 @@ from servers.fronts.openapi.schema import (
     ref,
     string,
 )
+from servers.contract.servable_states import SHOWN
+from servers.fronts.http.routes import ErrorForm
+from servers.fronts.openapi.operation import JSON, Operation, answer, media
+from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
 
 _TAG: Final = "Server"
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from calculators.llm.api.anthropic.messages_input import read_messages
 from calculators.llm.api.anthropic.tools import read_messages_tools
@@ -12,7 +12,12 @@ from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import read_body, read_generation, read_model
 from calculators.llm.requests.media import MediaCheck
-from calculators.llm.requests.members import check_object
+from calculators.llm.requests.messages_members import (
+    ANTHROPIC_EFFORT,
+    OUTPUT_CONFIG,
+    THINKING,
+    THINKS,
+)
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import StructuredOutput, only_one, read_text_format
@@ -21,13 +26,8 @@ from calculators.llm.requests.tools import Tools
 from calculators.media.encoded_image import ImageReference
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
-
-EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
-THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
-
-_THINKING: Final = ("type", "budget_tokens", "display", "block_binding")
-#: A budget of a whole task is for whoever runs the task.
-_OUTPUT_CONFIG: Final = ("effort", "format", "task_budget")
+from calculators.requests.members import check_object
+from calculators.requests.readers import COUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def parse_messages_request(
     _refuse_what_is_kept_or_run(body)
     generation["structured"] = only_one(generation["structured"], _read_format(body))
     tools, is_parallel = read_messages_tools(body, limits)
-    thinking = fields.json_object(body, "thinking") or {}
+    thinking = body.get("thinking", {})
     media = MediaCheck(limits)
     return MessagesRequest(
         **generation,
@@ -95,13 +95,13 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
         tools=read_messages_tools(body, limits)[0],
         messages=read_messages(body, limits, media),
         images=tuple(media.images),
-        template=_read_template(body, fields.json_object(body, "thinking") or {}),
+        template=_read_template(body, body.get("thinking", {})),
     )
 
 
 def _refuse_what_is_kept_or_run(body: Mapping[str, Any]) -> None:
     """Refuse what only a server can do that keeps conversations, or runs tools itself."""
-    if fields.array(body, "mcp_servers"):
+    if body.get("mcp_servers"):
         raise fields.invalid("mcp_servers", "the member is not supported; send tools")
     if body.get("thread") is not None:
         # Anthropic's client takes this word for leave to send the whole conversation each time.
@@ -128,34 +128,30 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
     template = read_template_arguments(body)
     values = dict(template.values)
     if thinking:
-        check_object(thinking, "thinking", _THINKING)
+        check_object(thinking, "thinking", THINKING)
         kind = thinking.get("type")
         if not isinstance(kind, str) or kind not in THINKS:
             raise fields.invalid(
                 "thinking.type",
                 f'{fields.describe(kind)} is none of "enabled", "adaptive", "disabled"',
             )
-        fields.integer(thinking, "budget_tokens", path="thinking.budget_tokens")
+        if (budget := thinking.get("budget_tokens")) is not None:
+            COUNT.read(budget, "thinking.budget_tokens")
         values.setdefault("enable_thinking", THINKS[kind])
-    config = fields.json_object(body, "output_config") or {}
-    check_object(config, "output_config", _OUTPUT_CONFIG)
-    effort = fields.string(config, "effort", "output_config.effort")
-    if effort is not None:
-        if effort not in EFFORTS:
-            words = ", ".join(f'"{word}"' for word in EFFORTS)
-            raise fields.invalid(
-                "output_config.effort", f"{fields.describe(effort)} is none of {words}"
-            )
+    config = body.get("output_config", {})
+    check_object(config, "output_config", OUTPUT_CONFIG)
+    if (effort := config.get("effort")) is not None:
+        ANTHROPIC_EFFORT.read(effort, "output_config.effort")
         values.setdefault("reasoning_effort", effort)
     return TemplateArguments(values, template.add_generation_prompt)
 
 
 def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
     """``output_config.format``, or ``output_format`` as it was called before."""
-    config = fields.json_object(body, "output_config") or {}
+    config = body.get("output_config", {})
     path, asked = "output_config.format", config.get("format")
     if asked is None:
-        path, asked = "output_format", fields.json_object(body, "output_format")
+        path, asked = "output_format", body.get("output_format")
     if isinstance(asked, dict) and asked.get("type") == "json_schema":
         # OpenAI's form has a name as well, and says whether it is a promise.
         asked = {"name": "answer", "strict": True, **asked}

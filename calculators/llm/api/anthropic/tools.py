@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from calculators.llm.requests.json_value import check_size
-from calculators.llm.requests.members import check_object
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import MAX_SCHEMA, Tools, read_tools
 from calculators.requests import fields
+from calculators.requests.members import check_object
 
 
 def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Tools, bool]:
@@ -20,7 +20,7 @@ def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple
     know; it is refused by name.
     """
     choice, is_parallel = _read_choice(body)
-    tools = fields.array(body, "tools") or []
+    tools = body.get("tools", [])
     flat = [_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
     read = read_tools({"tools": flat, "tool_choice": choice}, limits)
     items = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.api.openai.responses_tools import (
@@ -17,22 +17,19 @@ from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import read_body, read_generation
 from calculators.llm.requests.media import MediaCheck
-from calculators.llm.requests.members import check_object
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.responses_members import REASONING, TEXT
 from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import (
-    EFFORTS,
-    VERBOSITIES,
+    EFFORT,
+    VERBOSITY,
     TemplateArguments,
     read_template_arguments,
 )
 from calculators.llm.requests.tools import Tools
 from calculators.requests import fields
-
-_TEXT: Final = ("format", "verbosity")
-#: Only the effort has an effect; a summary is not made.
-_REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
+from calculators.requests.members import check_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ def parse_responses_request(
     if generation["n"] > 1:
         raise fields.invalid("n", f"{generation['n']} is not supported: a response is one answer")
     tools = read_responses_tools(body, limits)
-    text = fields.json_object(body, "text") or {}
+    text = body.get("text", {})
     generation["structured"] = only_one(
         generation["structured"], read_text_format(text.get("format"), "text.format")
     )
@@ -72,8 +69,8 @@ def parse_responses_request(
     return ResponsesRequest(
         **generation,
         tools=tools,
-        parallel_tool_calls=fields.boolean(body, "parallel_tool_calls") is not False,
-        messages=_with_instructions(fields.string(body, "instructions"), messages),
+        parallel_tool_calls=body.get("parallel_tool_calls", True),
+        messages=_with_instructions(body.get("instructions"), messages),
         template=_read_template(body),
         logprobs=settings.logprobs,
         images=tuple(media.images),
@@ -82,8 +79,7 @@ def parse_responses_request(
 
 
 def _check_stream_options(body: Mapping[str, Any]) -> None:
-    options = fields.json_object(body, "stream_options") or {}
-    for name in options:
+    for name in body.get("stream_options", ()):
         if name != "include_obfuscation":
             raise fields.invalid(
                 f"stream_options.{name}",
@@ -113,48 +109,37 @@ def _with_instructions(
 
 
 def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
-    text = fields.json_object(body, "text") or {}
-    check_object(text, "text", _TEXT)
-    verbosity = fields.string(text, "verbosity", "text.verbosity")
-    if verbosity not in (None, *VERBOSITIES):
-        words = ", ".join(f'"{word}"' for word in VERBOSITIES)
-        raise fields.invalid("text.verbosity", f"{fields.describe(verbosity)} is none of {words}")
-    if verbosity is not None:
-        body = {**body, "verbosity": verbosity}
-    reasoning = fields.json_object(body, "reasoning") or {}
-    check_object(reasoning, "reasoning", _REASONING)
-    effort = fields.string(reasoning, "effort", "reasoning.effort")
-    if effort is None:
-        return read_template_arguments(body)
-    if effort not in EFFORTS:
-        words = ", ".join(f'"{word}"' for word in EFFORTS)
-        raise fields.invalid("reasoning.effort", f"{fields.describe(effort)} is none of {words}")
-    return read_template_arguments({**body, "reasoning_effort": effort})
+    text = body.get("text", {})
+    check_object(text, "text", TEXT)
+    reasoning = body.get("reasoning", {})
+    check_object(reasoning, "reasoning", REASONING)
+    nested = {}
+    if (verbosity := text.get("verbosity")) is not None:
+        nested["verbosity"] = VERBOSITY.read(verbosity, "text.verbosity")
+    if (effort := reasoning.get("effort")) is not None:
+        nested["reasoning_effort"] = EFFORT.read(effort, "reasoning.effort")
+    return read_template_arguments({**body, **nested} if nested else body)
 
 
 def _read_echo(
     body: Mapping[str, Any], settings: GenerationSettings, tools: Tools
 ) -> dict[str, Any]:
-    text = fields.json_object(body, "text") or {}
-    reasoning = fields.json_object(body, "reasoning") or {}
-    # Nothing runs here but the model, so neither of these two has an effect.
-    max_tool_calls = fields.integer(body, "max_tool_calls")
-    fields.one_of(body, "truncation", "auto", "disabled")
-    fields.boolean(body, "store")
+    text = body.get("text", {})
+    reasoning = body.get("reasoning", {})
     return {
         "background": False,
         "instructions": body.get("instructions"),
         "max_output_tokens": settings.max_new_tokens,
-        "max_tool_calls": max_tool_calls,
-        "metadata": fields.json_object(body, "metadata") or {},
-        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "max_tool_calls": body.get("max_tool_calls"),
+        "metadata": body.get("metadata", {}),
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
         "previous_response_id": None,
-        "prompt_cache_key": fields.string(body, "prompt_cache_key"),
+        "prompt_cache_key": body.get("prompt_cache_key"),
         "reasoning": {
             "effort": reasoning.get("effort"),
             "summary": fields.string(reasoning, "summary", "reasoning.summary"),
         },
-        "safety_identifier": fields.string(body, "safety_identifier"),
+        "safety_identifier": body.get("safety_identifier"),
         "service_tier": "default",
         "store": False,
         "temperature": settings.temperature if settings.do_sample else 0,

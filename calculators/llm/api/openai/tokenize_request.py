@@ -8,13 +8,10 @@ from typing import Any, Final, Literal
 
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import read_body, read_model
+from calculators.llm.requests.members import MAX_CHARACTERS, MAX_TEXTS
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
 
-#: Texts of one request.
-MAX_TEXTS: Final = 1024
-#: Characters of all texts of one request.
-MAX_CHARACTERS: Final = 2**20
 #: Tokens that padding may add up to, over all texts.
 MAX_PADDED: Final = 2**20
 
@@ -52,21 +49,20 @@ def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequ
     """
     body = read_body(value, Endpoint.TOKENIZE)
     texts = _read_texts(body)
-    max_length = fields.integer(body, "max_length", minimum=1, maximum=fields.INT32_MAX)
-    pads = bool(fields.boolean(body, "pad_to_max_length")) and max_length is not None
+    max_length = body.get("max_length")
+    pads = body.get("pad_to_max_length", False) and max_length is not None
     if pads and (max_length or 0) * len(texts) > MAX_PADDED:
         raise fields.invalid(
             "max_length",
             f"{max_length} tokens for each text are more than the {MAX_PADDED} to pad to in all",
         )
-    side = fields.one_of(body, "padding_side", "left", "right")
     return TokenizeRequest(
         model=read_model(body),
         texts=texts,
-        add_special_tokens=fields.boolean(body, "add_special_tokens") is not False,
+        add_special_tokens=body.get("add_special_tokens", True),
         max_length=max_length,
         pad_to_max_length=pads,
-        padding_side="left" if side == "left" else "right",
+        padding_side=body.get("padding_side", "right"),
     )
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_keywords import HONOURED
 from calculators.llm.parsers.registry import tool_parser
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.members import checked_members
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import read_structured_output
@@ -76,7 +78,7 @@ def check(process: tuple[asyncio.Runner, GrammarChecker], **body: Any) -> None:
     runner, checker = process
 
     async def run() -> None:
-        structured = read_structured_output(body)
+        structured = read_structured_output(checked_members(body, Endpoint.CHAT_COMPLETIONS))
         tools = read_tools(body, RequestLimits()) if "tools" in body else Tools()
         form = request_grammar(
             structured, tools, tool_parser=tool_parser("qwen3coder"), reasoning_parser=None,

@@ -9,9 +9,9 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from calculators.llm.requests.members import unknown
 from calculators.requests.fields import invalid, wrong_type
 from calculators.requests.http_payload import RequestError
+from calculators.requests.members import unknown
 from calculators.requests.request_record import KEPT, GenerationRecord, current_record
 from graph_runtime import Code, UnavailableError
 from servers.operations.request_log import RequestEnd, RequestJournal

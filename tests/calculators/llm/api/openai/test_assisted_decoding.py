@@ -9,6 +9,7 @@ import pytest
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.members import checked_members
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import read_sampling
@@ -21,7 +22,12 @@ def settings(
     mode: DecodingMode, defaults: ModelDefaults | None = None, **body: Any
 ) -> GenerationSettings:
     limits = RequestLimits(decoding_mode=mode, has_beams=mode == "standard")
-    return read_sampling(body, Endpoint.CHAT_COMPLETIONS, defaults or ModelDefaults(), limits)
+    return read_sampling(
+        checked_members(body, Endpoint.CHAT_COMPLETIONS),
+        Endpoint.CHAT_COMPLETIONS,
+        defaults or ModelDefaults(),
+        limits,
+    )
 
 
 def refusal(mode: DecodingMode, **body: Any) -> RequestError:

@@ -24,10 +24,11 @@ from calculators.llm.requests.chat_request import parse_chat_request
 from calculators.llm.requests.completion_request import parse_completion_request
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import GenerationRequest
-from calculators.llm.requests.members import MEMBERS, Standing
+from calculators.llm.requests.members import MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
+from calculators.requests.members import Standing
 from tests.calculators.llm.api.openai.field_outcomes import (
     Effect,
     NoEffect,

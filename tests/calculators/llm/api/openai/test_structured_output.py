@@ -10,7 +10,10 @@ import pytest
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.members import checked_members
 from calculators.llm.requests.structured_output import (
+    StructuredOutput,
     read_structured_output,
     read_text_format,
     refuse_settings,
@@ -23,8 +26,12 @@ ANY_OBJECT = {"type": "object"}
 CONST = {"type": "const_string", "value": "x"}
 
 
+def structured(body: dict[str, Any]) -> StructuredOutput | None:
+    return read_structured_output(checked_members(body, Endpoint.CHAT_COMPLETIONS))
+
+
 def read(**body: Any) -> tuple[dict[str, Any], str]:
-    output = read_structured_output(body)
+    output = structured(body)
     assert output is not None
     # What is accepted is a form.
     grammar_of(AnswerForm(json.dumps(output.format)))
@@ -35,7 +42,7 @@ def refusal(**body: Any) -> RequestError:
     """By the server, or by the grammar process, whose refusal the server makes an error of."""
 
     def read_here_and_there() -> None:
-        output = read_structured_output(body)
+        output = structured(body)
         assert output is not None
         grammar_of(AnswerForm(json.dumps(output.format)))
 
@@ -61,7 +68,7 @@ def refusal(**body: Any) -> RequestError:
     ],
 )
 def test_nothing_is_asked_for(body: dict[str, Any]) -> None:
-    assert read_structured_output(body) is None
+    assert structured(body) is None
 
 
 def schema(asked: Any, path: str) -> dict[str, Any]:
@@ -314,7 +321,7 @@ def test_other_settings_are_fine() -> None:
 
 
 def test_what_only_the_rules_show_has_its_place() -> None:
-    output = read_structured_output(
+    output = structured(
         {"guided_json": {"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 1}}}}
     )
     assert output is not None

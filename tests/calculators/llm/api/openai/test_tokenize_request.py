@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from calculators.llm.api.openai.tokenize_request import (
-    MAX_CHARACTERS,
     MAX_PADDED,
-    MAX_TEXTS,
     TokenizeRequest,
     parse_tokenize_request,
     tokenize_response,
 )
+from calculators.llm.requests.members import MAX_CHARACTERS, MAX_TEXTS
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
 

@@ -1,4 +1,4 @@
-"""JSON schemas as the document has them (OpenAPI 3.1: draft 2020-12), written shortly."""
+"""JSON schemas as OpenAPI 3.1 has them (draft 2020-12), written shortly."""
 
 from __future__ import annotations
 
@@ -82,6 +82,12 @@ def const(value: str | bool | None) -> Schema:
     """Exactly this value; with its type, which generators of clients look for."""
     kind = "null" if value is None else "boolean" if isinstance(value, bool) else "string"
     return {"type": kind, "const": value}
+
+
+def values(allowed: Iterable[int]) -> Schema:
+    """One of a few integers, without their type."""
+    several = list(allowed)
+    return {"const": several[0]} if len(several) == 1 else {"enum": several}
 
 
 def nullable(schema: Schema) -> Schema:

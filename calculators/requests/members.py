@@ -1,0 +1,188 @@
+"""Members of request bodies: declared once, for the parser and for the OpenAPI document.
+
+A name that a body may not have is refused unless its value is null, which is as good as absent:
+a misspelt one would change nothing, silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias
+
+from calculators.requests import fields
+from calculators.requests.http_payload import RequestError
+from calculators.requests.readers import Reader, Value
+from calculators.requests.schema import Schema, nullable, record
+from graph_runtime.errors import did_you_mean
+
+#: OpenAI's word for programs.
+UNKNOWN: Final = "unknown_parameter"
+_SHOWN: Final = 64
+#: So much alike are words that differ by a slip, by `difflib`'s measure.
+_ALIKE: Final = 0.85
+
+
+class Standing(Enum):
+    """The use that is made of a member."""
+
+    HONOURED = auto()
+    WITHOUT_EFFECT = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a body.
+
+    Attributes:
+        read: checks a value that is not null, and returns what the parser is given: None is as
+            good as absent. Takes the value and its path; raises `RequestError`.
+        reader: of an honoured one, for its schema.
+        about: the description in the OpenAPI document.
+        keywords: of its schema, that the reader does not know: what the parser refuses later.
+        is_required: the parser refuses bodies without it.
+    """
+
+    name: str
+    standing: Standing
+    read: Callable[[Any, str], Any]
+    reader: Reader
+    about: str = ""
+    keywords: Schema = field(default_factory=dict)
+    is_required: bool = False
+
+    def schema(self) -> Schema:
+        """The JSON schema of its values; null is among them unless it is required."""
+        described = {**self.reader.schema(self.about), **self.keywords}
+        allows_null = self.standing is not Standing.HONOURED or described.keys() <= {"description"}
+        return described if self.is_required or allows_null else nullable(described)
+
+
+#: By name.
+Members: TypeAlias = Mapping[str, Member]
+
+
+def honoured(
+    name: str, reader: Reader, about: str = "", *, is_required: bool = False, **keywords: Any
+) -> Member:
+    """A member that ``reader`` checks; ``keywords`` are added to its schema."""
+    return Member(name, Standing.HONOURED, reader.read, reader, about, keywords, is_required)
+
+
+def ignored(why: str, names: str) -> list[Member]:
+    """Members without an effect; ``why`` completes "the member ..."."""
+    reader = Value(check=_dropped)
+    about = f"Without effect: it {why}."
+    return [
+        Member(name, Standing.WITHOUT_EFFECT, _dropped, reader, about) for name in names.split()
+    ]
+
+
+def refused(why: str, names: str, *, may_be_empty: bool = False) -> list[Member]:
+    """Members that are not supported; ``why`` completes "the member ...".
+
+    Null, false, an empty text and an empty array ask for nothing, and are taken; so is an empty
+    object if it ``may_be_empty``. 0 asks for something.
+    """
+
+    def read(value: Any, path: str) -> None:
+        if value is False or value in ("", []) or (may_be_empty and value == {}):
+            return
+        raise fields.invalid(path, f"the member {why}")
+
+    nothing: list[Any] = [None, False, "", []]
+    if may_be_empty:
+        nothing.append({})
+    reader = Value({"enum": nothing}, read)
+    return [Member(name, Standing.REFUSED, read, reader, f"It {why}.") for name in names.split()]
+
+
+def _dropped(value: Any, path: str) -> None:
+    """Leave out a member without an effect."""
+
+
+def table(*members: Member | Iterable[Member] | Members) -> dict[str, Member]:
+    """The members by name; later ones replace earlier ones of the same name."""
+    made: dict[str, Member] = {}
+    for each in members:
+        if isinstance(each, Member):
+            made[each.name] = each
+        elif isinstance(each, Mapping):
+            made.update(each)
+        else:
+            made.update((member.name, member) for member in each)
+    return made
+
+
+def read_members(
+    body: Mapping[str, Any], known: Members, hint: Callable[[str], str] = lambda name: ""
+) -> dict[str, Any]:
+    """The members of ``body`` that have an effect, each as its reader returns it; none is None.
+
+    Only the members that are there are looked at: a declared one that a body does not have costs
+    nothing. ``hint`` gives words about an unknown name, or "".
+
+    Raises:
+        RequestError: with the member as ``param``; the first unknown one, else the first bad one.
+    """
+    if not body.keys() <= known.keys():
+        for name, value in body.items():
+            if name not in known and value is not None:
+                raise unknown(name, known, hint(name))
+    values = {}
+    for name, value in body.items():
+        if value is not None and (read := known[name].read(value, name)) is not None:
+            values[name] = read
+    return values
+
+
+def body_schema(members: Members) -> Schema:
+    """The JSON schema of a body with these members and no others."""
+    return record(
+        {name: member.schema() for name, member in members.items()},
+        "Null is as good as absent. Other members than these are refused.",
+        required=[name for name, member in members.items() if member.is_required],
+        additionalProperties=False,
+    )
+
+
+def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
+    """Refuse members of the object at ``path`` that are not known.
+
+    Raises:
+        RequestError: with the path of the first of them.
+    """
+    known = tuple(known)
+    for name, inner in value.items():
+        if name not in known and inner is not None:
+            raise unknown(name, known, path=path)
+
+
+def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
+    """Refuse what looks like a misspelt member of an object that may have any others.
+
+    Raises:
+        RequestError: with the path of the first of them.
+    """
+    known = tuple(known)
+    missing = [name for name in known if name not in value]
+    for name in value:
+        if name not in known and get_close_matches(name[:_SHOWN], missing, n=1, cutoff=_ALIKE):
+            raise unknown(name, missing, path=path)
+
+
+def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> RequestError:
+    """The error of a member that is not known, with the known names that are nearest."""
+    short = name[:_SHOWN]
+    place = f"{path}.{short}" if path else short
+    told = f"; {hint}" if hint else ""
+    near = did_you_mean(short, known)
+    return RequestError(
+        f'Unknown member "{place}"{told}{"." if near else ""}{near}',
+        param=place,
+        reason=UNKNOWN,
+        detail="unknown member",
+    )

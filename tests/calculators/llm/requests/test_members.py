@@ -1,0 +1,60 @@
+"""The OpenAPI document allows what the parser reads: both come from one declaration."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.members import MEMBERS
+from calculators.requests.http_payload import RequestError
+from calculators.requests.members import Member, Standing
+from calculators.requests.readers import Boolean, Choice, Integer, Number, String
+
+_SCALARS: Final = [
+    pytest.param(member, id=f"{endpoint}-{name}")
+    for endpoint, members in MEMBERS.items()
+    for name, member in members.items()
+    if isinstance(member.reader, Boolean | Choice | Integer | Number | String)
+]
+_VALUES: Final = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.integers(-3, 3),
+    st.sampled_from([2**31 - 1, 2**31, 2**32 - 1, 2**32, 1e-60, 1e300]),
+    st.floats(),
+    st.floats(-3, 3),
+    st.text(max_size=3),
+    st.sampled_from(["low", "medium", "high", "none", "left", "auto"]),
+    st.lists(st.integers(), max_size=1),
+    st.just({}),
+)
+
+
+@pytest.mark.parametrize("member", _SCALARS)
+@given(value=_VALUES)
+def test_what_a_reader_takes_its_schema_allows(member: Member, value: Any) -> None:
+    with contextlib.suppress(RequestError):
+        member.reader.read(value, member.name)
+        assert list(Draft202012Validator(member.reader.schema("")).iter_errors(value)) == []
+
+
+@pytest.mark.parametrize("member", _SCALARS)
+def test_the_ends_of_a_range_are_accepted_by_both(member: Member) -> None:
+    schema = member.reader.schema("")
+    for bound in ("minimum", "maximum"):
+        if bound in schema:
+            assert member.reader.read(schema[bound], member.name) == schema[bound]
+
+
+@pytest.mark.parametrize("endpoint", Endpoint)
+def test_members_that_have_an_effect_are_described(endpoint: Endpoint) -> None:
+    """``timeout`` is the front's own."""
+    for name, member in MEMBERS[endpoint].items():
+        if member.standing is Standing.HONOURED and name != "timeout":
+            assert member.schema().keys() - {"description"}, name
