@@ -16,13 +16,13 @@ from calculators.settings import declaration, value_types
 from calculators.settings.declaration import Group, SettingError, option, options_of, values_of
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser, spread
+from servers.cli.reference import reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.config import schema
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.reference import reference
 from servers.options.server_options import WITHOUT_EFFECT, declared_options
 from servers.serving.loaded_graph import GraphSettings
 from tests.checkout import ROOT
@@ -37,7 +37,7 @@ def parsed(*words: str) -> ServeOptions:
 
 def test_the_reference_page_is_what_the_declarations_make() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
-        f"`python -m servers.options.reference > {PAGE.relative_to(ROOT)}` writes it again"
+        f"`python -m servers.cli.reference > {PAGE.relative_to(ROOT)}` writes it again"
     )
 
 
@@ -53,22 +53,28 @@ def test_each_option_is_in_the_help() -> None:
     assert [each.flag for each in declared_options() if f"--{each.flag} " not in text] == []
 
 
-@pytest.mark.parametrize("each", declared_options(), ids=lambda each: each.flag)
-def test_a_key_of_the_config_is_in_its_schema(each: declaration.Option) -> None:
-    if not each.config_key:
-        return
+KEYED = [each for each in declared_options() if each.config_key]
+
+
+@pytest.mark.parametrize("each", KEYED, ids=lambda each: each.flag)
+def test_a_key_that_an_option_names_is_one_of_config_json(each: declaration.Option) -> None:
     findings: list[str] = []
     *path, key = each.config_key.split(".")
     entry: dict[str, object] = {key: None}
     for name in reversed(path):
         entry = {name: entry}
-    if path:
-        schema.CONFIG(entry, "", lambda where, message, _: findings.append(f"{where} {message}"))
-    else:
-        entry["name"] = "m"
-        schema.MODEL_CONFIG(entry, "", lambda where, message, _: findings.append(message))
-    assert [finding for finding in findings if "unknown key" in finding] == []
-    assert findings, "a value of a strange type is refused"
+    check = schema.CONFIG if path else schema.MODEL_CONFIG
+    check(entry, "", lambda where, message, _: findings.append(f"{where}: {message}"))
+    about = [finding for finding in findings if finding.startswith(f"{each.config_key}: ")]
+    assert len(about) == 1
+    assert "unknown key" not in about[0]
+
+
+def test_sizes_that_the_help_names_are_those_of_the_fronts() -> None:
+    http = HttpSettings()
+    (found,) = [each for each in declared_options() if each.flag == "max_body_size"]
+    sizes = (http.max_body_bytes >> 20, http.max_tensor_body_bytes >> 20)
+    assert "default {}M, and {}M with raw tensors".format(*sizes) in found.text
 
 
 def test_what_is_given_reaches_the_settings_of_a_family() -> None:
