@@ -101,7 +101,7 @@ async def load_servable(
         guides_tools=options.enable_tool_guided_generation,
         adapters=[adapter.name for adapter in options.engine.adapters],
         fingerprint=_fingerprint(ready, options),
-        verbose_response=settings.verbose_response,
+        settings=settings,
         images=ImageReader(media) if sees_images else None,
     )
 

@@ -103,13 +103,23 @@ def option(
 
 
 def options_of(*kinds: type[Any]) -> tuple[Option, ...]:
-    """The options that dataclasses declare, in order; one that several inherit counts once."""
+    """The options that dataclasses declare, in order; one that several inherit counts once.
+
+    Raises:
+        TypeError: two declare the same flag, each for itself.
+    """
     found: dict[str, Option] = {}
+    declarations: dict[str, Option] = {}
     for kind in kinds:
         for each in fields(kind):
             if _KEY in each.metadata:
                 declared = each.metadata[_KEY]
                 flag = declared.flag or each.name
+                if declarations.setdefault(flag, declared) is not declared:
+                    raise TypeError(
+                        f"{kind.__name__}.{each.name}: --{flag} is declared elsewhere; inherit "
+                        f"both from one base"
+                    )
                 key = declared.config_key.replace("{flag}", flag)
                 found.setdefault(flag, replace(declared, name=each.name, flag=flag, config_key=key))
     return tuple(found.values())

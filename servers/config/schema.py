@@ -101,13 +101,13 @@ MODEL_KEYS: Final[dict[str, Key]] = {
     "shape": Key(either(map_of(_SHAPE), dict, _SHAPE)),
     "layout": Key(either(map_of(_LAYOUT), dict, _LAYOUT)),
     "nireq": Key(integer(0, MAX_NIREQ)),
-    "target_device": Key(text),
-    "allow_cache": Key(boolean, "accepted, without effect"),
+    "target_device": Key(text, "CPU, GPU, ...; default CPU"),
+    "allow_cache": Key(boolean, "false: not kept in `--cache_dir`; default true"),
     "plugin_config": Key(
         map_of(of_type("a string, a number, true or false", str, bool, int, float))
     ),
     "custom_loader_options": Key(
-        map_of(anything, required=("loader_name",)), "the model is not served: no custom loaders"
+        map_of(anything, required=("loader_name",)), "checked; a model that has them is not served"
     ),
     "mean": Key(_NUMBERS),
     "scale": Key(_NUMBERS),
@@ -141,10 +141,10 @@ CONFIG_KEYS: Final[dict[str, Key]] = {
         _MODELS, "plain models, each as `config` in an object; one with a graph is served as graph"
     ),
     "mediapipe_config_list": Key(list_of(object_of(_GRAPH, required=("name",))), "graphs"),
-    "pipeline_config_list": Key(_NAMED, "accepted, without effect"),
-    "custom_node_library_config_list": Key(_NAMED, "accepted, without effect"),
+    "pipeline_config_list": Key(_NAMED, "checked, and not served yet"),
+    "custom_node_library_config_list": Key(_NAMED, "checked, and not served yet"),
     "custom_loader_config_list": Key(
-        list_of(map_of(anything, required=("config",))), "accepted, without effect"
+        list_of(map_of(anything, required=("config",))), "checked, and not served yet"
     ),
     "python_path": Key(_PATHS, "files and directories of calculators that all graphs have"),
     "monitoring": Key(

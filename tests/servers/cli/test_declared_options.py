@@ -41,7 +41,7 @@ def test_the_reference_page_is_what_the_declarations_make() -> None:
     )
 
 
-def test_no_flag_is_declared_twice() -> None:
+def test_no_spelling_is_of_two_options() -> None:
     flags = [flag for each in declared_options() for flag in each.flags]
     flags += [f"--{name}" for name in WITHOUT_EFFECT]
     assert len(flags) == len(set(flags))
@@ -131,6 +131,18 @@ def test_one_declaration_makes_flags_help_and_settings() -> None:
         settings = declaration.read(SpeechSettings, values)
         assert settings == SpeechSettings(voice_limit=2, voice="ada")
     assert declaration.read(SpeechSettings, vars(command.parse_args([]))) == SpeechSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SongSettings:
+    """Another family's, with a flag of the first."""
+
+    voice: str = option("", "a voice", group=Group("songs"), metavar="NAME")
+
+
+def test_two_declarations_of_one_flag_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"SongSettings\.voice: --voice is declared elsewhere"):
+        options_of(SpeechSettings, SongSettings)
 
 
 def test_a_value_that_cannot_be_used_names_its_flag() -> None:
