@@ -75,6 +75,7 @@ from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.plan.plan import NodePlan, ValidatedGraph
 from graph_runtime.plan.registry import REGISTRY, Registry, calculator
 from graph_runtime.plan.resources import (
+    FamilySettings,
     GraphResources,
     NodeResource,
     ResourceError,
@@ -101,6 +102,7 @@ __all__ = [
     "Cancelled",
     "Code",
     "Executor",
+    "FamilySettings",
     "GraphConfigError",
     "GraphError",
     "GraphInputStreamAddMode",

@@ -173,7 +173,7 @@ class HttpLLMCalculator(Calculator):
         del payload
         servable.check_room()
         prompts = await self._prompts(request, endpoint.prompt_field)
-        verbose = Verbose(prompts[0].text) if servable.verbose_response else None
+        verbose = Verbose(prompts[0].text) if servable.settings.verbose_response else None
         writer = endpoint.writer(request, servable.fingerprint, verbose)
         parts: list[Part] = []
         outputs: list[ChoiceOutput] = []

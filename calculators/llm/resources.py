@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from calculators.device_name import device_problem
 from calculators.llm.engine.engine_metrics import watch_engine
+from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
@@ -45,9 +46,8 @@ class LlmResourceInitializer:
             servable = await load_servable(
                 options,
                 name=settings.model_name or node.config.name,
-                queue=settings.request_queue_limit,
-                verbose_response=settings.verbose_response,
-                media=MediaRules(settings.allowed_media_domains, settings.allowed_local_media_path),
+                settings=settings.of(LlmSettings),
+                media=settings.of(MediaRules),
             )
         except ResourceError as error:
             raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None

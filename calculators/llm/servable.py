@@ -17,6 +17,7 @@ from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Engine
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars
+from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.trimmed_stream import TrimmedStream
 from calculators.llm.prompt.messages import Prompt
@@ -108,7 +109,7 @@ class LlmServable:
         guides_tools: bool = False,
         adapters: Sequence[str] = (),
         fingerprint: str | None = None,
-        verbose_response: bool = False,
+        settings: LlmSettings | None = None,
         images: ImageReader | None = None,
     ) -> None:
         """``images``: gets those of requests; None where the model reads text only."""
@@ -125,7 +126,8 @@ class LlmServable:
         self.parsers = parsers or _NO_PARSERS
         self._turning = self._find_turning()
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
-        self.verbose_response = verbose_response
+        #: What the operator set for all language models.
+        self.settings = settings or LlmSettings()
         self._images = images
         #: Called before it is closed.
         self.on_close: Callable[[], None] = lambda: None

@@ -12,6 +12,7 @@ from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files.gguf import read_gguf_length
 from calculators.llm.options.cache_precision import precision_hint
+from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
@@ -33,11 +34,12 @@ async def load_servable(
     options: NodeOptions,
     *,
     name: str,
-    queue: int,
-    verbose_response: bool = False,
+    settings: LlmSettings,
     media: MediaRules = NO_MEDIA,
 ) -> LlmServable:
-    """Start the processes of a node and load its model. ``media``: where images may come from.
+    """Start the processes of a node and load its model.
+
+    ``settings``: of all language models; ``media``: from where images may come.
 
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
@@ -87,7 +89,7 @@ async def load_servable(
                 and options.engine.device != "NPU",
                 decoding_mode=options.engine.decoding_mode,
             ),
-            queue=queue,
+            queue=settings.request_limit,
             batch_without_split=None
             if options.engine.dynamic_split_fuse or options.engine.is_stateful
             else options.engine.max_num_batched_tokens,
@@ -99,7 +101,7 @@ async def load_servable(
         guides_tools=options.enable_tool_guided_generation,
         adapters=[adapter.name for adapter in options.engine.adapters],
         fingerprint=_fingerprint(ready, options),
-        verbose_response=verbose_response,
+        settings=settings,
         images=ImageReader(media) if sees_images else None,
     )
 

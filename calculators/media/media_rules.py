@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from calculators.settings.declaration import option
+from calculators.settings.groups import MEDIA
+from calculators.settings.value_types import words
 
 #: As the only entry of ``--allowed_media_domains``: every host.
 EVERY_HOST: Final = "all"
+
+_HOST: Final = re.compile(r"[\w.:%-]+")
+
+
+def media_domains(text: str) -> tuple[str, ...]:
+    """Names or addresses of hosts with commas between them, or `EVERY_HOST` alone."""
+    found = tuple(word.strip("[]") for word in words(text))
+    for word in found:
+        if _HOST.fullmatch(word) is None:
+            raise argparse.ArgumentTypeError(f"a host is a name without http:// or path: {word!r}")
+        if word.count(":") == 1:
+            raise argparse.ArgumentTypeError(f"a host is given without its port: {word!r}")
+    if EVERY_HOST in found and len(found) > 1:
+        raise argparse.ArgumentTypeError("`all` stands alone, or leave it out")
+    return found
+
+
+def _existing_directory(given: str) -> str:
+    """An absolute path; "" stays.
+
+    Raises:
+        ValueError: there is no such directory.
+    """
+    if given and not Path(given).is_dir():
+        raise ValueError("no such directory")
+    return str(Path(given).absolute()) if given else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +51,22 @@ class MediaRules:
         allowed_local_media_path: a directory, absolute; "" is none.
     """
 
-    allowed_media_domains: tuple[str, ...] = ()
-    allowed_local_media_path: str = ""
+    allowed_media_domains: tuple[str, ...] = option(
+        (),
+        "hosts, with commas, that images may be fetched from over http(s), wherever they redirect "
+        "to as well; a private address has to be listed itself; `all`: every public host (ports 80 "
+        "and 443); default: none",
+        group=MEDIA,
+        metavar="HOSTS",
+        reads=media_domains,
+    )
+    allowed_local_media_path: str = option(
+        "",
+        "images may be files in this directory: a path, or a file: URL; default: none",
+        group=MEDIA,
+        metavar="DIR",
+        resolve=_existing_directory,
+    )
 
     @property
     def allows_every_host(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
 from graph_runtime.errors import Code, GraphError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
     from graph_runtime.plan.registry import Registry
 
+T = TypeVar("T")
+
 
 class ResourceError(GraphError):
     """A node's resource cannot be made; the text says which node, what, and what would be right."""
@@ -27,29 +29,42 @@ class ResourceError(GraphError):
     code = Code.FAILED_PRECONDITION
 
 
+class FamilySettings:
+    """Settings by their types: each family of calculators declares one, and asks for it with `of`.
+
+    The runtime and whoever loads a graph carry them without looking inside.
+    """
+
+    def __init__(self, *settings: object) -> None:
+        self._by_type = {type(each): each for each in settings}
+
+    def of(self, kind: type[T]) -> T:
+        """The settings of this very type; ``kind()``, all defaults, where none were given."""
+        found: Any = self._by_type.get(kind)
+        return kind() if found is None else cast(T, found)
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceSettings:
-    """What the one who serves says about all resources.
+    """The server's side of making resources.
 
     Attributes:
         directory: of the graph; relative paths in options start here.
         cache_dir: where compiled models may be kept; "" is nowhere.
         model_name: under which the graph is served, for messages and logs.
-        request_queue_limit: how many requests a resource may have at a time, waiting ones included.
-        verbose_response: answers show what a model was given, and the raw text it wrote.
         metrics: of the graph; what is counted there outlives the resource.
-        allowed_media_domains: hosts that images in requests may come from; "all" alone is all.
-        allowed_local_media_path: the directory of files that requests may name; "" is none.
+        families: what the operator set for each family of calculators.
     """
 
     directory: Path
     cache_dir: str = ""
     model_name: str = ""
-    request_queue_limit: int = 2048
-    verbose_response: bool = False
     metrics: GraphMetrics = NO_METRICS
-    allowed_media_domains: tuple[str, ...] = ()
-    allowed_local_media_path: str = ""
+    families: FamilySettings = field(default_factory=FamilySettings)
+
+    def of(self, kind: type[T]) -> T:
+        """The settings of one family, see `FamilySettings.of`."""
+        return self.families.of(kind)
 
 
 @runtime_checkable

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
-from servers.cli import serve_arguments
-from servers.cli.argument_types import is_truth_value
-
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 _GRAPH_ENDINGS = (".pbtxt", ".textproto", ".binarypb", ".pb", ".json", ".jsonl")
@@ -44,10 +41,14 @@ class Parser(argparse.ArgumentParser):
     #: By name; of the parser above the commands.
     commands: Mapping[str, Parser] = MappingProxyType({})
 
+    #: Adds the arguments that cost imports; called once, when the command is the one that is used.
+    add_later: Callable[[Parser], None] | None = None
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Words that a command leaves over are reported by it, with its own usage."""
+        self._complete()
         if self.commands and args and args[0].startswith("-") and args[0] != "--":
             name = args[0].partition("=")[0]
             if name not in self._option_string_actions:
@@ -89,7 +90,13 @@ class Parser(argparse.ArgumentParser):
         near = difflib.get_close_matches(word, [*self._options(), *self.commands], n=1)
         return f"did you mean `{near[0]}`?" if near else ""
 
+    def _complete(self) -> None:
+        add, self.add_later = self.add_later, None
+        if add is not None:
+            add(self)
+
     def _options(self) -> list[str]:
+        self._complete()
         return list(self._option_string_actions)
 
 
@@ -286,7 +293,13 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
         "SIGHUP reads the configuration again.",
     )
     command.subject = "CONFIG"
-    serve_arguments.add_arguments(command)
+    command.add_later = _add_serve_later
+
+
+def _add_serve_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_arguments
+
+    add_arguments(command)
     _add_sources(command)
 
 
@@ -314,20 +327,19 @@ def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
         "Reads the text from standard input, as the tokenizer gives it, and prints one JSON\n"
         'object: {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]}.',
     )
-    command.add_argument(
-        "--tool-parser",
-        metavar="NAME",
-        default="none",
-        help="hermes3, llama3, phi4, mistral, devstral, qwen3coder, gptoss, lfm2, gemma4, onyx,"
-        " minicpm5, one of an installed package, or none (the default)",
-    )
-    command.add_argument(
-        "--reasoning-parser",
-        metavar="NAME",
-        default="none",
-        help="qwen3, gptoss, lfm2, gemma4, onyx, minicpm5, one of an installed package, or none"
-        " (the default)",
-    )
+    command.add_later = _add_parse_output_later
+
+
+def _add_parse_output_later(command: Parser) -> None:
+    from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
+
+    for what, names in (("tool", TOOL_PARSERS), ("reasoning", REASONING_PARSERS)):
+        command.add_argument(
+            f"--{what}-parser",
+            metavar="NAME",
+            default="none",
+            help=f"{', '.join(names)}, one of an installed package, or none (the default)",
+        )
     command.add_argument(
         "--tools",
         metavar="FILE",
@@ -364,6 +376,10 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command, subgraphs=False)
 
 
+def _is_truth_value(text: str) -> bool:
+    return text.lower() in ("true", "false")
+
+
 def _is_further_value(command: str, option: str, word: str) -> bool:
     # Where a bare word is a calculator, a directory or a config.
     if command in ("calculators", "doctor", "serve"):
@@ -382,9 +398,9 @@ def _with_plain_switches(argv: Sequence[str]) -> list[str]:
         if name not in _SWITCHES:
             plain.append(word)
             continue
-        if not equals and place + 1 < len(argv) and is_truth_value(argv[place + 1]):
+        if not equals and place + 1 < len(argv) and _is_truth_value(argv[place + 1]):
             _, value = next(words)
-        if not is_truth_value(value):
+        if not _is_truth_value(value):
             plain.append(word)
         elif value.lower() == "true":
             plain.append(name)
@@ -398,7 +414,9 @@ def spread(argv: Sequence[str]) -> list[str]:
     """
     argv = _with_plain_switches(argv)
     if argv and argv[0] == "serve":
-        argv = serve_arguments.normalize_flags(argv)
+        from servers.cli.serve_arguments import normalize_flags
+
+        argv = normalize_flags(argv)
     spread_out: list[str] = []
     option = ""
     for place, word in enumerate(argv):

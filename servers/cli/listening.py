@@ -1,14 +1,15 @@
-"""From the arguments of `graphrt serve` to what the fronts listen on, and its limits."""
+"""From the options of `graphrt serve` to what the fronts listen on, and its limits."""
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from errno import EADDRINUSE
 from typing import Final
 
+from calculators.settings.declaration import values_of
 from servers.cli.access import FrontAccess, allowed_origins
 from servers.cli.messages import CommandFailed
+from servers.cli.serve_options import ServeOptions
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.server.fronts import GRPC, ListenError
@@ -17,63 +18,59 @@ from servers.server.fronts import GRPC, ListenError
 _MAX_MESSAGE: Final = 2**31 - 1
 
 
-def check_ports(args: argparse.Namespace) -> None:
+def check_ports(options: ServeOptions) -> None:
     """One port at least, and not twice the same.
 
     Raises:
         CommandFailed: else.
     """
-    if args.rest_port == 0 and args.port == 0:
+    if options.server.rest_port == 0 and options.server.port == 0:
         raise CommandFailed(
             "--rest_port 0 switches HTTP off, and without --port nothing else listens",
             hint="`--rest_port auto` takes a free port, `--port 9000` listens with gRPC",
             status=2,
         )
-    if args.port == args.rest_port and args.port != "auto":
+    if options.server.port == options.server.rest_port and options.server.port != "auto":
         raise CommandFailed("--port and --rest_port cannot have the same value", status=2)
 
 
-def http_settings(args: argparse.Namespace, access: FrontAccess) -> HttpSettings | None:
+def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | None:
     """None when HTTP is switched off."""
-    if args.rest_port == 0:
+    server = options.server
+    if server.rest_port == 0:
         return None
     settings = HttpSettings(
-        hosts=args.rest_bind_address,
-        port=0 if args.rest_port == "auto" else args.rest_port,
-        allowed_hosts=args.allowed_hosts,
-        allowed_origins=allowed_origins(args),
-        allowed_methods=args.allowed_methods,
-        allowed_headers=args.allowed_headers,
-        allow_credentials=args.allow_credentials,
+        **{**values_of(options.http), "allowed_origins": allowed_origins(options)},
+        port=_number(server.rest_port),
         access=access.http,
         tls=access.tls,
-        request_seconds=args.request_timeout,
-        max_connections=args.max_connections,
     )
-    if args.max_body_size is None:
+    if server.max_body_size is None:
         return settings
-    size = args.max_body_size
+    size = server.max_body_size
     return replace(settings, max_body_bytes=size, max_tensor_body_bytes=size)
 
 
-def grpc_settings(args: argparse.Namespace, access: FrontAccess) -> GrpcSettings | None:
+def grpc_settings(options: ServeOptions, access: FrontAccess) -> GrpcSettings | None:
     """None unless gRPC is asked for."""
-    if args.port == 0:
+    server = options.server
+    if server.port == 0:
         return None
     settings = GrpcSettings(
-        hosts=args.grpc_bind_address,
-        port=0 if args.port == "auto" else args.port,
-        channel_arguments=args.grpc_channel_arguments,
+        **values_of(options.grpc),
+        port=_number(server.port),
         access=access.grpc,
         tls=access.tls,
-        request_seconds=args.request_timeout,
-        idle_seconds=args.stream_idle_timeout,
-        max_connections=args.max_connections,
     )
-    if args.max_body_size is None:
+    if server.max_body_size is None:
         return settings
-    size = min(args.max_body_size, _MAX_MESSAGE)
+    size = min(server.max_body_size, _MAX_MESSAGE)
     return replace(settings, max_message_bytes=size, max_parsed_bytes=size)
+
+
+def _number(port: int | str) -> int:
+    """0 takes a free port."""
+    return port if isinstance(port, int) else 0
 
 
 def listen_failure(error: ListenError) -> CommandFailed:

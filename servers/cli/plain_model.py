@@ -1,15 +1,14 @@
-"""The one plain model that `graphrt serve` is told to serve."""
+"""The one plain model that `graphrt serve` is to serve, from its options."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any, Final
 
 from calculators.openvino.model_folder import SUFFIXES, versions_in
 from servers.cli.messages import CommandFailed
-from servers.cli.model_arguments import model_config
+from servers.cli.serve_options import ServeOptions
 from servers.config import ConfigError, ModelEntry, model_of
 
 _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
@@ -22,16 +21,16 @@ def is_plain_model(path: Path) -> bool:
     )
 
 
-def plain_model(path: Path, args: argparse.Namespace) -> ModelEntry:
-    """The model with what the arguments say of it.
+def plain_model(path: Path, options: ServeOptions) -> ModelEntry:
+    """The model with what the options say of it.
 
     Raises:
         CommandFailed: an argument has a value that it cannot have.
     """
     path = path.absolute()
     own_name = path.name if path.is_dir() else path.stem
-    config: dict[str, Any] = {"name": args.model_name or own_name, "base_path": str(path)}
-    for name, value in model_config(args).items():
+    config: dict[str, Any] = {"name": options.server.model_name or own_name, "base_path": str(path)}
+    for name, value in options.of_plain_model.items():
         config[name] = _read(name, value)
     try:
         return model_of(path.parent, config)

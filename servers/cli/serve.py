@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from calculators.settings.declaration import values_of
 from graph_runtime import REGISTRY
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_source import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.log_lines import JSON
-from servers.cli.media_arguments import local_media_path
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_arguments import given_model_options
 from servers.cli.open_files import allow_open_files
 from servers.cli.plain_model import is_plain_model, plain_model
-from servers.cli.serve_arguments import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
-from servers.cli.task_arguments import TASK, given_options
+from servers.cli.serve_options import ServeOptions, serve_options
 from servers.cli.task_graph import TaskError, TextGeneration, holds_model
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import (
@@ -41,6 +39,8 @@ from servers.config.entry import GRAPH_FILE
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
+from servers.options.model_options import TEXT_GENERATION
+from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
 from servers.serving.graph_definition import GraphDefinition
@@ -54,11 +54,13 @@ _GRAPH_ENDINGS = (".pbtxt", ".binarypb")
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; the exit code."""
-    check_ports(args)
-    _check_choice(args)
-    _check_task(args)
-    access = access_of(args)
-    set_up_log(args)
+    options = serve_options(args)
+    server = options.server
+    check_ports(options)
+    _check_choice(options)
+    _check_task(options)
+    access = access_of(options)
+    set_up_log(server, verbose=args.verbose)
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
@@ -66,33 +68,26 @@ def execute(args: argparse.Namespace) -> int:
             "install graphrt in an environment of its own",
         )
     _warn_of_arguments(args)
-    warn_of_access(args, access)
-    allow_open_files(args.max_connections * 2 if args.port else args.max_connections)
-    served = _served(args)
-    traces = traces_of(args)
+    warn_of_access(options, access)
+    connections = options.http.max_connections
+    allow_open_files(connections * 2 if server.port else connections)
+    served = _served(options)
+    traces = traces_of(server)
     settings = ServerSettings(
+        **values_of(options.lifecycle),
         graphs=served.graphs,
         models=served.models,
-        http=http_settings(args, access),
-        grpc=grpc_settings(args, access),
+        http=http_settings(options, access),
+        grpc=grpc_settings(options, access),
         registry=make_registry(args),
         python_path=served.python_path,
         reread=served.reread,
-        poll_seconds=args.file_system_poll_wait_seconds,
-        graph_settings=GraphSettings(
-            cache_dir=args.cache_dir,
-            request_limit=args.request_queue_limit,
-            verbose_response=args.verbose_response,
-            idle_unload_seconds=args.idle_unload_seconds,
-            allowed_media_domains=args.allowed_media_domains,
-            allowed_local_media_path=local_media_path(args),
-        ),
-        drain_seconds=args.drain_seconds,
-        metrics=metrics_of(args, served.metrics),
-        journal=RequestJournal(traces, keeps_texts=args.log_prompts),
+        graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
+        metrics=metrics_of(server, served.metrics),
+        journal=RequestJournal(traces, keeps_texts=server.log_prompts),
     )
     try:
-        return serve(settings, on_loaded=None if args.log_format == JSON else _report)
+        return serve(settings, on_loaded=None if server.log_format == JSON else _report)
     except ListenError as error:
         raise listen_failure(error) from error
     finally:
@@ -103,38 +98,40 @@ def execute(args: argparse.Namespace) -> int:
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def _check_choice(args: argparse.Namespace) -> None:
+def _check_choice(options: ServeOptions) -> None:
     """Exactly one of CONFIG, --config_path and --model_name with --model_path."""
-    of_model = args.model_name is not None or args.model_path is not None
-    if args.config is not None and args.config_path is not None:
+    server = options.server
+    of_model = server.model_name is not None or server.model_path is not None
+    if options.config is not None and server.config_path is not None:
         raise CommandFailed("use either CONFIG or --config_path, not both", status=2)
-    if of_model and args.config_path is not None:
+    if of_model and server.config_path is not None:
         raise CommandFailed(
             "--model_name and --model_path are exclusive with a config file",
             hint="use either --config_path, or --model_path with --model_name",
             status=2,
         )
-    if args.model_path is not None and args.config is not None:
+    if server.model_path is not None and options.config is not None:
         raise CommandFailed("use either CONFIG or --model_path, not both", status=2)
-    if args.config is None and args.config_path is None and args.model_path is None:
+    if options.config is None and server.config_path is None and server.model_path is None:
         raise CommandFailed(
             "what is to be served?",
             hint="use CONFIG, --config_path, or --model_path with --model_name",
             status=2,
         )
-    if args.model_path is not None and not args.model_name:
+    if server.model_path is not None and not server.model_name:
         raise CommandFailed(
             "--model_path needs --model_name: under which name is the graph served?", status=2
         )
 
 
-def _check_task(args: argparse.Namespace) -> None:
+def _check_task(options: ServeOptions) -> None:
     """A task and its options are for the one model of a directory."""
-    path = args.model_path or args.config or args.config_path
-    given = ["task"] if args.task is not None else list(given_options(args))
-    given += given_model_options(args)
+    server = options.server
+    path = server.model_path or options.config or server.config_path or ""
+    given = ["task"] if options.task is not None else list(options.of_task)
+    given += options.of_model
     if given and not (
-        args.model_path is not None or Path(path).is_dir() or is_plain_model(Path(path))
+        server.model_path is not None or Path(path).is_dir() or is_plain_model(Path(path))
     ):
         raise CommandFailed(
             f"--{given[0]} is for one model, and {path} is no directory of a model",
@@ -145,7 +142,7 @@ def _check_task(args: argparse.Namespace) -> None:
 
 
 def _warn_of_arguments(args: argparse.Namespace) -> None:
-    for name, effect in WITHOUT_EFFECT.items():
+    for name, (_, effect) in WITHOUT_EFFECT.items():
         value = getattr(args, name)
         # These ask for nothing, or for what is so anyway.
         if value not in (None, False, WITHOUT_EFFECT_AS.get(name, 0)):
@@ -165,18 +162,19 @@ class _Served(NamedTuple):
     metrics: MetricsConfig | None = None
 
 
-def _served(args: argparse.Namespace) -> _Served:
-    path = Path(args.config or args.config_path or args.model_path)
-    if is_plain_model(path) and not _is_graph(path, args):
-        models = (plain_model(path, args),)
+def _served(options: ServeOptions) -> _Served:
+    server = options.server
+    path = Path(options.config or server.config_path or server.model_path or "")
+    if is_plain_model(path) and not _is_graph(path, options):
+        models = (plain_model(path, options),)
         return _Served((), lambda: ServerConfig(path, (), models), models)
     if path.is_dir():
-        return _with_models(_graph_of_directory(path, args))
-    if args.model_path is not None:
+        return _with_models(_graph_of_directory(path, options))
+    if server.model_path is not None:
         raise CommandFailed(f"--model_path {path}: no such directory, and no model's file")
     if path.name.endswith(_GRAPH_ENDINGS):
-        return _with_models(_graph_of_file(path, args.model_name))
-    if args.model_name is not None:
+        return _with_models(_graph_of_file(path, server.model_name))
+    if server.model_name is not None:
         raise CommandFailed(
             "--model_name is exclusive with a config file, which has the names", status=2
         )
@@ -187,10 +185,10 @@ def _served(args: argparse.Namespace) -> _Served:
     return _Served(config.graphs, reread, config.models, config.python_path, config.metrics)
 
 
-def _is_graph(path: Path, args: argparse.Namespace) -> bool:
+def _is_graph(path: Path, options: ServeOptions) -> bool:
     """A directory with folders of versions may hold a graph in them, or a language model."""
     return path.is_dir() and (
-        args.task is not None or holds_model(path) or find_graph(path).graph_path.is_file()
+        options.task is not None or holds_model(path) or find_graph(path).graph_path.is_file()
     )
 
 
@@ -202,30 +200,29 @@ def _with_models(entry: GraphEntry) -> _Served:
     return _Served((entry,), partial(config_of, entry), config.models)
 
 
-def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
+def _graph_of_directory(path: Path, options: ServeOptions) -> GraphEntry:
     """Its graph.pbtxt; without one a graph for the task, or for the model that it holds."""
-    entry = find_graph(path, args.model_name)
-    options = given_options(args)
+    entry = find_graph(path, options.server.model_name)
     if entry.graph_path.is_file():
-        for name in (*options, *given_model_options(args)):
+        for name in (*options.of_task, *options.of_model):
             print_warning(
                 f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
             )
         return entry
-    if args.task is None and not holds_model(path):
+    if options.task is None and not holds_model(path):
         config = path / "config.json"
         raise CommandFailed(
             f"{path}: there is no {GRAPH_FILE} in this directory, and no model: neither one of a "
             f"task nor a folder of a version, such as 1",
             hint=f"for a config write `graphrt serve {config}`" if config.is_file() else None,
         )
-    for name in given_model_options(args):
+    for name in options.of_model:
         print_warning(f"--{name} has no effect: it is for plain models")
     try:
-        text = TextGeneration(**options).graph()
+        text = TextGeneration(**options.of_task).graph()
     except TaskError as error:
         raise CommandFailed(str(error), status=2) from error
-    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, TASK)
+    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, TEXT_GENERATION)
     return replace(entry, graph_text=text)
 
 

@@ -16,8 +16,9 @@ from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
 from graph_runtime import GraphConfigError, ResourceError
 from graph_runtime.errors import did_you_mean
+from servers.options.model_options import TaskOptions
 
-_MAX_NUM_SEQS: Final = 256
+_MAX_NUM_SEQS: Final = TaskOptions().max_num_seqs
 
 #: What tells a directory with a model for text generation, beside what the user says: the first
 #: and one of the others.
@@ -57,36 +58,8 @@ class TaskError(GraphConfigError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextGeneration:
-    """The task ``text_generation``: `HttpLLMCalculator` over the model in the graph's directory.
-
-    Attributes:
-        pipeline_type: "" is decided from the model's files.
-        cache_size: GB; 0 grows as needed.
-        max_num_batched_tokens, cache_interval_multiplier: None is the engine's own.
-        reasoning_parser, tool_parser: "" is decided by the chat template.
-        draft_source_model: a directory; "" is none.
-        kv_cache_precision, max_prompt_len, model_distribution_policy: OpenVINO properties, beside
-            those of ``plugin_config``, a JSON object.
-        target_device: as OpenVINO names it; "" lets the engine choose.
-    """
-
-    max_num_seqs: int = _MAX_NUM_SEQS
-    pipeline_type: str = ""
-    enable_prefix_caching: bool = True
-    max_num_batched_tokens: int | None = None
-    cache_size: int = 0
-    dynamic_split_fuse: bool = True
-    reasoning_parser: str = ""
-    tool_parser: str = ""
-    enable_tool_guided_generation: bool = False
-    cache_interval_multiplier: int | None = None
-    draft_source_model: str = ""
-    kv_cache_precision: str = ""
-    max_prompt_len: int | None = None
-    model_distribution_policy: str = ""
-    target_device: str = ""
-    plugin_config: str = ""
+class TextGeneration(TaskOptions):
+    """The task ``text_generation``: `HttpLLMCalculator` over the model in the graph's directory."""
 
     def graph(self) -> str:
         """The graph as text, to be served from the model's directory.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 from dataclasses import replace
@@ -14,52 +13,53 @@ from servers.config import MetricsConfig
 from servers.config.metrics_config import refusal_of_list
 from servers.operations.tracing import RunningTraces, TracingError, TracingSettings, start_traces
 from servers.operations.tracing.settings import is_asked_for
+from servers.options.server_options import ServerOptions
 
 _log: Final = logging.getLogger("graphrt")
 
 
-def set_up_log(args: argparse.Namespace) -> None:
-    """Log as the arguments say.
+def set_up_log(options: ServerOptions, *, verbose: bool) -> None:
+    """Log as the options say, and everything when ``verbose``.
 
     Raises:
         CommandFailed: the log's file cannot be written.
     """
-    set_up_logging("DEBUG" if args.verbose else args.log_level, args.log_path, args.log_format)
-    if args.log_format == JSON:
+    set_up_logging("DEBUG" if verbose else options.log_level, options.log_path, options.log_format)
+    if options.log_format == JSON:
         warn_by(_log.warning)  # a program reads what is written
-    if args.log_prompts:
+    if options.log_prompts:
         _log.warning(
             "--log_prompts: PROMPTS AND ANSWERS OF ALL CLIENTS ARE WRITTEN TO THIS LOG, in plain "
             "text; whoever reads it reads them"
         )
 
 
-def traces_of(args: argparse.Namespace) -> RunningTraces | None:
+def traces_of(options: ServerOptions) -> RunningTraces | None:
     """What sends spans; None when nobody asks for it.
 
     Raises:
         CommandFailed: --otlp_endpoint is given, and spans cannot be sent. When only the environment
             asks for them, that is a warning: whoever runs many services sets it for all.
     """
-    if not args.otlp_endpoint and not is_asked_for(os.environ):
+    if not options.otlp_endpoint and not is_asked_for(os.environ):
         return None
     try:
-        return start_traces(TracingSettings(args.otlp_endpoint or ""))
+        return start_traces(TracingSettings(options.otlp_endpoint or ""))
     except TracingError as error:
-        if args.otlp_endpoint:
+        if options.otlp_endpoint:
             raise CommandFailed(f"--otlp_endpoint: {error}") from error
         print_warning(f"OTEL_EXPORTER_OTLP_ENDPOINT has no effect: {error}")
         return None
 
 
-def metrics_of(args: argparse.Namespace, config: MetricsConfig | None) -> MetricsConfig:
+def metrics_of(options: ServerOptions, config: MetricsConfig | None) -> MetricsConfig:
     """What is counted; ``config``: what config.json says of it, which is not asked for twice.
 
     Raises:
         CommandFailed: both say something, a name is none, or nobody could read them.
     """
-    given = MetricsConfig(args.metrics_enable is not False, args.metrics_list or ())
-    is_given = args.metrics_enable is not None or bool(args.metrics_list)
+    given = MetricsConfig(options.metrics_enable is not False, options.metrics_list)
+    is_given = options.metrics_enable is not None or bool(options.metrics_list)
     if is_given and config is not None:
         raise CommandFailed(
             "--metrics_enable and --metrics_list are exclusive with monitoring in the config file",
@@ -71,7 +71,7 @@ def metrics_of(args: argparse.Namespace, config: MetricsConfig | None) -> Metric
     if refusal:
         raise CommandFailed(f"--metrics_list: {refusal}", status=2)
     metrics = given if config is None else config
-    if args.rest_port == 0:
+    if options.rest_port == 0:
         if metrics.enable and (is_given or config is not None):
             raise CommandFailed(
                 "metrics are at the HTTP port, and --rest_port 0 switches HTTP off", status=2

@@ -28,6 +28,7 @@ from servers.operations.loop_watchdog import LoopWatchdog
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
+from servers.options.server_options import LifecycleOptions
 from servers.server.fronts import Fronts
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
@@ -53,7 +54,7 @@ TEND_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(LifecycleOptions):
     """What a server serves, and how.
 
     Attributes:
@@ -61,24 +62,20 @@ class ServerSettings:
         http, grpc: where to listen, and limits; None: not at all.
         registry: where graphs find their calculators and the makers of their resources.
         graph_settings: of all graphs.
-        drain_seconds: how long requests in flight may go on after the signal to stop.
         python_path: modules whose calculators all graphs have besides those of ``registry``.
         reread: reads anew what to serve; None: nothing is reloaded.
         journal: is told of every request.
         metrics: what is counted.
-        poll_seconds: between two looks for changed files; 0: only `DataPlane.reload` looks.
     """
 
     graphs: tuple[GraphEntry, ...]
     http: HttpSettings | None
     registry: Registry = field(default=REGISTRY)
     graph_settings: GraphSettings = field(default_factory=GraphSettings)
-    drain_seconds: float = 30.0
     models: tuple[ModelEntry, ...] = ()
     grpc: GrpcSettings | None = None
     python_path: tuple[Path, ...] = ()
     reread: Callable[[], ServerConfig] | None = None
-    poll_seconds: float = 1.0
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
 

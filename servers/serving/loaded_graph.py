@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +18,14 @@ from calculators.inference.place import quoted
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS, ModelProvider
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import current_record
 from graph_runtime import (
     METRICS,
     NO_METRICS,
     CalculatorGraph,
     Code,
+    FamilySettings,
     GraphError,
     GraphResources,
     GraphService,
@@ -37,6 +39,7 @@ from graph_runtime import (
 )
 from servers.config import GraphEntry
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
+from servers.options.server_options import GraphOptions
 from servers.serving.author_code import registry_of
 from servers.serving.graph_inference import (
     GIVE_UP_SECONDS,
@@ -70,31 +73,20 @@ RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 REQUEST_NAME: Final = "input"
 RESPONSE_NAME: Final = "output"
 
-#: Requests of one graph in flight, those that wait inside it included.
-REQUEST_LIMIT: Final = 2048
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphSettings:
-    """What the server says about all its graphs and models.
+class GraphSettings(GraphOptions):
+    """The server's settings of all its graphs and models.
+
+    What an operator sets has its words in `GraphOptions`.
 
     Attributes:
-        cache_dir: where compiled models may be kept; "" is nowhere.
-        request_limit: requests of one graph, or version of a model, in flight; more get 429.
-        verbose_response: answers show what the model was given, and the raw text it wrote.
-        idle_unload_seconds: what nobody asks for so long is unloaded, and loaded again when it is
-            asked; 0 is never.
+        families: what the operator set for each family of calculators.
         metrics: what they count; None: nothing.
-        allowed_media_domains, allowed_local_media_path: see `ResourceSettings`.
     """
 
-    cache_dir: str = ""
-    request_limit: int = REQUEST_LIMIT
-    verbose_response: bool = False
-    idle_unload_seconds: float = 0.0
+    families: FamilySettings = field(default_factory=FamilySettings)
     metrics: ServerMetrics | None = None
-    allowed_media_domains: tuple[str, ...] = ()
-    allowed_local_media_path: str = ""
 
 
 async def load_graph(
@@ -119,11 +111,8 @@ async def load_graph(
         entry.directory,
         settings.cache_dir,
         entry.name,
-        settings.request_limit,
-        settings.verbose_response,
         NO_METRICS if settings.metrics is None else settings.metrics.service_of(entry.name),
-        settings.allowed_media_domains,
-        settings.allowed_local_media_path,
+        settings.families,
     )
     resources = await make_resources(plan, resource_settings, source.registry)
     models = models or DirectoryModels(entry.directory)

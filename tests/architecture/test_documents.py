@@ -28,6 +28,7 @@ from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
+from calculators.requests.request_queue import REQUEST_LIMIT
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -40,7 +41,6 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.serving.graph_inference import GIVE_UP_SECONDS
-from servers.serving.loaded_graph import REQUEST_LIMIT
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_stream import STREAM_LIMIT
 from tests.checkout import ROOT

@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from calculators.llm.parsers import names
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graph_runtime.errors import did_you_mean, reason_of
 
@@ -20,25 +21,9 @@ REASONING_PARSERS: Final = "graphrt.reasoning_parsers"
 
 _PACKAGE: Final = "calculators.llm.parsers"
 #: Modules, whose ``PARSER`` is the class, by the name of the parser.
-_TOOL: Final[Mapping[str, str]] = {
-    name: f"{_PACKAGE}.tool.{name}"
-    for name in (
-        "hermes3",
-        "llama3",
-        "phi4",
-        "mistral",
-        "devstral",
-        "qwen3coder",
-        "gptoss",
-        "lfm2",
-        "gemma4",
-        "onyx",
-        "minicpm5",
-    )
-}
+_TOOL: Final[Mapping[str, str]] = {name: f"{_PACKAGE}.tool.{name}" for name in names.TOOL_PARSERS}
 _REASONING: Final[Mapping[str, str]] = {
-    name: f"{_PACKAGE}.reasoning.{name}"
-    for name in ("qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5")
+    name: f"{_PACKAGE}.reasoning.{name}" for name in names.REASONING_PARSERS
 }
 
 
@@ -90,9 +75,9 @@ def _find(name: str, what: str, own: Mapping[str, str], group: str, wanted: type
         except Exception as error:
             raise UnknownParser(f"{source} cannot be loaded: {reason_of(error)}") from error
         return _checked(loaded, wanted, source)
-    names = _names(own, group)
+    known = _names(own, group)
     raise UnknownParser(
-        f'"{name}" is no {what}: one of {", ".join(names)}, or none.{did_you_mean(name, names)}'
+        f'"{name}" is no {what}: one of {", ".join(known)}, or none.{did_you_mean(name, known)}'
     )
 
 

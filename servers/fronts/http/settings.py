@@ -1,18 +1,20 @@
-"""What an operator may set of the HTTP front."""
+"""Settings of the HTTP front: its options, and limits that have no flag."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from servers.access import Access, TlsFiles
+from servers.options.front_options import HttpOptions
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSettings:
+class HttpSettings(HttpOptions):
     """Where to listen, and the limits. Sizes are bytes, times are seconds.
 
+    What an operator sets has its words in `HttpOptions`.
+
     Attributes:
-        hosts: addresses to bind; a name or an IP each.
         port: 0 takes a free one (the same for every host).
         max_body_bytes: 413 above. A body is parsed in one go, which holds the loop 4-5 ms per MiB.
         max_tensor_body_bytes: the same of a body with tensors (``/v2/models/.../infer``), most of
@@ -35,20 +37,10 @@ class HttpSettings:
         write_buffer_bytes: unsent bytes above which a client is not ``writable``.
         max_unsent_bytes: a client is cut off above this; only a graph that does not wait for
             ``writable`` gets there.
-        allowed_hosts: names a ``Host`` header may have when every address bound is a loopback
-            one, besides those that are always local.
-        allowed_origins: web pages that may call, ``https://console.example``: the CORS list; ``*``
-            is every page, without credentials.
-        allowed_methods, allowed_headers: what they may use; empty: what a path takes, and the
-            headers that clients of these APIs send. ``*`` is everything.
-        allow_credentials: may they send what a browser keeps, such as cookies?
         access: keys, and what is open without one.
         tls: None: no TLS.
-        request_seconds: a request may take so long, whatever it asks for; 0 is for ever.
-        max_connections: open at the same time; 503 above.
     """
 
-    hosts: tuple[str, ...] = ("127.0.0.1",)
     port: int = 8000
     max_body_bytes: int = 8 * 1024 * 1024
     max_tensor_body_bytes: int = 64 * 1024 * 1024
@@ -64,15 +56,8 @@ class HttpSettings:
     ping_seconds: float = 15.0
     write_buffer_bytes: int = 64 * 1024
     max_unsent_bytes: int = 4 * 1024 * 1024
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    allowed_methods: tuple[str, ...] = ()
-    allowed_headers: tuple[str, ...] = ()
-    allow_credentials: bool = False
     access: Access = field(default_factory=Access)
     tls: TlsFiles | None = None
-    request_seconds: float = 0.0
-    max_connections: int = 4096
 
     @property
     def watch_seconds(self) -> float:

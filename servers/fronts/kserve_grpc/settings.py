@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from servers.access import Access, TlsFiles
+from servers.options.front_options import GrpcOptions
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcSettings:
+class GrpcSettings(GrpcOptions):
     """Where to listen, and the limits. Sizes are bytes, times are seconds.
 
+    What an operator sets has its words in `GrpcOptions`.
+
     Attributes:
-        hosts: addresses to bind; a name or an IP each.
         port: 0 takes a free one (the same for every host).
         max_message_bytes: RESOURCE_EXHAUSTED above. Raw tensors are not parsed, so this may be
             more than what HTTP takes.
         max_parsed_bytes: of a request without its raw tensors; INVALID_ARGUMENT above.
-        max_connections: open at the same time; more are not accepted.
         max_calls: in hand at the same time, over all connections; RESOURCE_EXHAUSTED above.
         write_buffer_bytes: unsent answers of a stream above which its client is not ``writable``,
             and none of its requests is taken.
@@ -31,20 +31,13 @@ class GrpcSettings:
         watch_seconds: how often ``Health.Watch`` looks whether something has changed.
         stall_seconds: a stream is ended when its client takes nothing of its answers for so long.
             gRPC tells that it takes some only when it has read half of a window, up to megabytes.
-        idle_seconds: a stream is ended when nothing has been sent in either direction for so long;
-            0 is never. One that only watches or reflects may be silent.
-        request_seconds: an inference may take so long, whatever deadline its client has; 0 is for
-            ever. A stream has no such time.
         access: keys, and what is open without one.
         tls: None: no TLS.
-        channel_arguments: gRPC's own, by name; they go before what follows from the rest.
     """
 
-    hosts: tuple[str, ...] = ("127.0.0.1",)
     port: int = 0
     max_message_bytes: int = 64 * 1024 * 1024
     max_parsed_bytes: int = 8 * 1024 * 1024
-    max_connections: int = 4096
     max_calls: int = 4096
     write_buffer_bytes: int = 64 * 1024
     max_unsent_bytes: int = 64 * 1024 * 1024
@@ -52,8 +45,5 @@ class GrpcSettings:
     handshake_seconds: float = 10.0
     watch_seconds: float = 1.0
     stall_seconds: float = 120.0
-    idle_seconds: float = 3600.0
-    request_seconds: float = 0.0
     access: Access = field(default_factory=Access)
     tls: TlsFiles | None = None
-    channel_arguments: Mapping[str, int | str] = field(default_factory=dict)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from calculators.child_process import supervisor
+from calculators.llm.options.llm_settings import LlmSettings
+from graph_runtime import FamilySettings
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import QUEUE, Asking
@@ -23,7 +25,8 @@ def runner() -> Iterator[asyncio.Runner]:
 @pytest.fixture(scope="package")
 def ask(runner: asyncio.Runner) -> Iterator[Asking]:
     """Asks a graph with the demo model."""
-    resources = runner.run(soon(resources_of(QUICKSTART, DEMO, request_queue_limit=QUEUE)))
+    families = FamilySettings(LlmSettings(request_limit=QUEUE))
+    resources = runner.run(soon(resources_of(QUICKSTART, DEMO, families=families)))
     yield Asking(runner, plan_of(QUICKSTART), resources)
     runner.run(resources.close())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from calculators.llm.options.llm_settings import LlmSettings
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Answered, Asking
 
 WEATHER = {
@@ -129,7 +130,7 @@ def test_log_probabilities_are_of_all_tokens_also_of_a_call(ask: Asking) -> None
 class TestVerboseResponse:
     @pytest.fixture
     def verbose(self, ask: Asking, monkeypatch: pytest.MonkeyPatch) -> Asking:
-        monkeypatch.setattr(ask.servable, "verbose_response", True)
+        monkeypatch.setattr(ask.servable, "settings", LlmSettings(verbose_response=True))
         return ask
 
     def test_shows_prompt_and_raw_text(self, verbose: Asking) -> None:

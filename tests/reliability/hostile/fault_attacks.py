@@ -18,7 +18,6 @@ from tests.process.hostile_structures import schema
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import PROMPTS
 from tests.reliability.hostile.attack import (
-    EITHER,
     SECONDS,
     Attack,
     Send,

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.task_arguments import add_task_arguments, given_options
+from calculators.settings.declaration import given, options_of
+from servers.cli.serve_arguments import add_options
 from servers.cli.task_graph import TextGeneration
+from servers.options.model_options import TaskOptions
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
@@ -76,10 +78,10 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
 @pytest.mark.parametrize("kind", ["AUTO", "LM_CB", "LM", "VLM_CB", "VLM"])
 def test_every_type_that_is_served_can_be_given(kind: str) -> None:
     command = argparse.ArgumentParser()
-    add_task_arguments(command)
-    given = given_options(command.parse_args(["--pipeline_type", kind]))
-    assert given == {"pipeline_type": kind}
-    assert f"pipeline_type: {kind}" in TextGeneration(**given).graph()
+    add_options(command, options_of(TaskOptions))
+    options = given(TaskOptions, vars(command.parse_args(["--pipeline_type", kind])))
+    assert options == {"pipeline_type": kind}
+    assert f"pipeline_type: {kind}" in TextGeneration(**options).graph()
 
 
 def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
@@ -104,9 +106,9 @@ def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
         ("--max_num_batched_tokens many", "a number from 1 on is needed: 'many'"),
         ("--cache_size -1", "a number from 0 on is needed: '-1'"),
         ("--cache_interval_multiplier 0", "a number from 1 on is needed: '0'"),
-        ("--enable_prefix_caching yes", "true or false is needed, not 'yes'"),
-        ("--dynamic_split_fuse 1", "true or false is needed, not '1'"),
-        ("--enable_tool_guided_generation on", "true or false is needed, not 'on'"),
+        ("--enable_prefix_caching=yes", "true or false is needed, not 'yes'"),
+        ("--dynamic_split_fuse=1", "true or false is needed, not '1'"),
+        ("--enable_tool_guided_generation=on", "true or false is needed, not 'on'"),
         ("--kv_cache_precision u4", "'u4' is not known. Known here: u8"),
         ("--model_distribution_policy TENSOR", "TENSOR_PARALLEL, PIPELINE_PARALLEL"),
         ("--tool_parser hermes", 'Did you mean "hermes3"?'),

@@ -14,6 +14,7 @@ from bench.random_model import TINY, make_model, metadata, vocabulary, weights
 from calculators.llm import register
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
@@ -37,7 +38,7 @@ async def serve(directory: Path) -> LlmServable:
     plan = validate_graph(load_graph_config(directory / "graph.pbtxt"), registry=registry)
     (node,) = plan.nodes
     options = read_node_options(node, ResourceSettings(directory))
-    return await soon(load_servable(options, name="tiny", queue=8))
+    return await soon(load_servable(options, name="tiny", settings=LlmSettings(request_limit=8)))
 
 
 async def generate(model: LlmServable, prompt: bytes, settings: GenerationSettings) -> list[int]:

@@ -1,7 +1,4 @@
-"""What values of arguments may be: functions from the word to the value, for argparse's ``type``.
-
-Imports nothing that takes time, as `servers.cli.arguments`.
-"""
+"""Values of options: functions from the word of a flag to its value, for argparse's ``type``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""`LlmSettings`: what an operator sets for all language models of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calculators.requests.request_queue import RequestQueue
+from calculators.settings.declaration import option
+from calculators.settings.groups import RUNNING
+from calculators.settings.value_types import switch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings(RequestQueue):
+    """Flags of language models, and the bound on the requests of one engine."""
+
+    verbose_response: bool = option(
+        False,
+        "answers show the prompt as the model got it, and the raw text it wrote",
+        group=RUNNING,
+        metavar="BOOL",
+        reads=switch,
+    )

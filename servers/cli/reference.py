@@ -1,0 +1,66 @@
+"""`reference`: the text of ``docs/reference/server_options.md``: flags, and keys of config.json.
+
+``python -m servers.cli.reference > docs/reference/server_options.md`` writes the page again.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from calculators.settings.declaration import Option, by_group
+from servers.config.schema import CONFIG_KEYS, GRAPH_KEYS, MODEL_KEYS
+from servers.options.server_options import WITHOUT_EFFECT, declared_options
+
+_HEAD = """\
+# Options of `graphrt serve`
+
+Made from the declarations by `python -m servers.cli.reference`; do not edit.
+`graphrt serve --help` says the same. Dashes may stand for underscores, and a switch (`BOOL`) may
+stand without its value. The last column names the key of config.json that says the same; one
+without a dot is a key of a graph's or a model's entry.
+"""
+
+
+def reference() -> str:
+    """The page, in Markdown."""
+    parts = [_HEAD]
+    for group, options in by_group(declared_options()).items():
+        text = " ".join(group.text.split())
+        parts += [
+            f"## {group.title[0].upper()}{group.title[1:]}\n",
+            *([f"{text}\n"] if text else []),
+        ]
+        parts.append("| option | value | meaning | config.json |\n|---|---|---|---|")
+        parts.append("\n".join(map(_row, options)) + "\n")
+    parts += _config_keys()
+    parts.append("## Accepted, without effect\n\n| option | reason |\n|---|---|")
+    parts.append("\n".join(f"| `--{name}` | {why} |" for name, (_, why) in WITHOUT_EFFECT.items()))
+    return "\n".join(parts) + "\n"
+
+
+def _config_keys() -> list[str]:
+    """Sections of the keys of config.json; words of a key that is a flag too are the flag's."""
+    words = {option.config_key: option.text for option in declared_options()}
+    parts: list[str] = []
+    for title, keys in (
+        ("Keys of config.json", CONFIG_KEYS),
+        ("Keys of a graph, and of a model", GRAPH_KEYS),
+        ("Further keys of a model", MODEL_KEYS),
+    ):
+        rows = [f"| `{name}` | {_cell(key.text or words[name])} |\n" for name, key in keys.items()]
+        parts.append(f"## {title}\n\n| key | meaning |\n|---|---|\n{''.join(rows)}")
+    return parts
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _row(option: Option) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in option.flags)
+    key = f"`{option.config_key}`" if option.config_key else ""
+    return f"| {flags} | {option.metavar} | {_cell(option.text)} | {key} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

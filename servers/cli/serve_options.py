@@ -1,0 +1,68 @@
+"""`ServeOptions`: the parsed arguments of `graphrt serve`, as settings with types."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from calculators.settings.declaration import SettingError, given, read
+from calculators.settings.families import settings_of_families
+from graph_runtime import FamilySettings
+from servers.cli.messages import CommandFailed
+from servers.options.front_options import GrpcOptions, HttpOptions
+from servers.options.model_options import SHARED, ModelOptions, TaskChoice, TaskOptions
+from servers.options.server_options import GraphOptions, LifecycleOptions, ServerOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """One member per declaration.
+
+    Attributes:
+        config: the graph, model or config.json that stands alone on the command line.
+        task: None unless it is given.
+        of_task, of_model: what is given of `TaskOptions` and of `ModelOptions`, by flag.
+        families: the settings of every family of calculators.
+    """
+
+    config: str | None
+    server: ServerOptions
+    http: HttpOptions
+    grpc: GrpcOptions
+    task: str | None
+    of_task: dict[str, Any]
+    of_model: dict[str, Any]
+    graphs: GraphOptions
+    lifecycle: LifecycleOptions
+    families: FamilySettings
+
+    @property
+    def of_plain_model(self) -> dict[str, Any]:
+        """All options that stand for a plain model on the command line."""
+        shared = {name: self.of_task[name] for name in SHARED if name in self.of_task}
+        return {**self.of_model, **shared}
+
+
+def serve_options(args: argparse.Namespace) -> ServeOptions:
+    """The settings that parsed arguments stand for.
+
+    Raises:
+        CommandFailed: a value cannot be used.
+    """
+    values = vars(args)
+    try:
+        return ServeOptions(
+            config=args.config,
+            server=read(ServerOptions, values),
+            http=read(HttpOptions, values),
+            grpc=read(GrpcOptions, values),
+            task=read(TaskChoice, values).task,
+            of_task=given(TaskOptions, values),
+            of_model=given(ModelOptions, values),
+            graphs=read(GraphOptions, values),
+            lifecycle=read(LifecycleOptions, values),
+            families=FamilySettings(*(read(kind, values) for kind in settings_of_families())),
+        )
+    except SettingError as error:
+        raise CommandFailed(str(error)) from None

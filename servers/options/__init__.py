@@ -1,0 +1,1 @@
+"""The options of `graphrt serve`, each declared once: flag, value, default, help, key of config."""

@@ -1,0 +1,227 @@
+"""The options of the server as a whole, and the list of all declarations.
+
+A field becomes a flag of ``graphrt serve``, its help, and a row of
+``docs/reference/server_options.md``. Names are OpenVINO Model Server's where it has the option.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.requests.request_queue import RequestQueue
+from calculators.settings import value_types
+from calculators.settings.declaration import Option, option, options_of
+from calculators.settings.families import settings_of_families
+from calculators.settings.groups import RUNNING
+from servers.options.front_options import GrpcOptions, HttpOptions
+from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
+from servers.options.model_options import ModelOptions, TaskChoice, TaskOptions
+
+LOG_FORMATS: Final = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What only the start of a server reads: files, ports, the log, metrics and traces."""
+
+    config_path: str | None = option(None, "the same as CONFIG", group=SERVED, metavar="CONFIG")
+    model_name: str | None = option(
+        None, "the name of the one model", group=SERVED, metavar="NAME", config_key="name"
+    )
+    model_path: str | None = option(
+        None,
+        "its directory, with a graph.pbtxt or a model; or a model's file",
+        group=SERVED,
+        metavar="DIR",
+        config_key="base_path",
+    )
+    rest_port: int | str = option(
+        8000,
+        "default {default}; `auto` takes a free one, which is printed",
+        group=HTTP,
+        metavar="PORT",
+        reads=value_types.rest_port,
+    )
+    max_body_size: int | None = option(
+        None,
+        "the largest request: 1048576, 512K, 64M; default 8M, and 64M with raw tensors",
+        group=HTTP,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
+    port: int | str = option(
+        0,
+        "KServe's protocol over gRPC on this port; `auto` takes a free one, which is printed; "
+        "default {default}: no gRPC",
+        group=GRPC,
+        metavar="PORT",
+        reads=value_types.rest_port,
+    )
+    api_key_file: str | None = option(
+        None,
+        "a key per line: requests over HTTP and gRPC need one of them, as `Authorization: "
+        "Bearer KEY` or `x-api-key: KEY`; read again when it changes; default: $API_KEY, if set",
+        group=KEYS,
+        metavar="FILE",
+    )
+    open_routes: tuple[str, ...] = option(
+        (),
+        "paths, with commas, that need no key besides health: /metrics,/v3/models*",
+        group=KEYS,
+        metavar="ROUTES",
+        reads=value_types.routes,
+    )
+    allow_repository_control: bool = option(
+        False,
+        "models may be loaded, unloaded and reloaded by everybody who can reach the server; "
+        "without it only with a key, or where only this machine reaches it",
+        group=KEYS,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
+    tls_certificate: str | None = option(
+        None,
+        "the server's certificate and those of its chain, as PEM; read again when renewed",
+        group=TLS,
+        metavar="FILE",
+        aliases=("ssl_certfile",),
+    )
+    tls_key: str | None = option(
+        None, "its private key, as PEM", group=TLS, metavar="FILE", aliases=("ssl_keyfile",)
+    )
+    tls_client_ca: str | None = option(
+        None,
+        "clients must show a certificate that one of these has signed",
+        group=TLS,
+        metavar="FILE",
+    )
+    metrics_enable: bool | None = option(
+        None,
+        "metrics for Prometheus at /metrics of the HTTP port; default true",
+        group=TELEMETRY,
+        metavar="BOOL",
+        reads=value_types.switch,
+        config_key="monitoring.metrics.enable",
+    )
+    metrics_list: tuple[str, ...] = option(
+        (),
+        "of the families of OpenVINO Model Server publish these, with commas, not its default "
+        "ones; those of graphrt are there anyway",
+        group=TELEMETRY,
+        metavar="NAMES",
+        reads=value_types.words,
+        config_key="monitoring.metrics.metrics_list",
+    )
+    log_level: str = option(
+        "INFO",
+        f"{', '.join(value_types.LOG_LEVELS)}; default {{default}}",
+        group=TELEMETRY,
+        metavar="LEVEL",
+        reads=value_types.log_level,
+    )
+    log_path: str | None = option(
+        None,
+        "log to this file too; it may be moved or removed at any time, as logrotate does",
+        group=TELEMETRY,
+        metavar="FILE",
+    )
+    log_format: str = option(
+        "text",
+        "text, or json: an object per line; default {default}",
+        group=TELEMETRY,
+        metavar="FORMAT",
+        reads=value_types.one_of(LOG_FORMATS),
+    )
+    log_prompts: bool = option(
+        False,
+        "log what language models are asked and what they write; never logged otherwise",
+        group=TELEMETRY,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
+    otlp_endpoint: str | None = option(
+        None,
+        "send traces to this OpenTelemetry collector: http://localhost:4318; OpenTelemetry's "
+        "variables (OTEL_TRACES_SAMPLER, ...) say the rest; default: what they name, else none",
+        group=TELEMETRY,
+        metavar="URL",
+        reads=value_types.url,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleOptions:
+    """The options that the settings of the server's life inherit."""
+
+    poll_seconds: float = option(
+        1.0,
+        "how often to look for changes in the config, its graphs, subconfigs and Python files "
+        "and for new versions of models; default {default}; 0 does not look",
+        flag="file_system_poll_wait_seconds",
+        group=RUNNING,
+        metavar="SECONDS",
+        reads=value_types.seconds,
+    )
+    drain_seconds: float = option(
+        30.0,
+        "after SIGTERM or Ctrl-C, how long requests in flight may go on; default {default}",
+        group=RUNNING,
+        metavar="SECONDS",
+        reads=value_types.seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions(RequestQueue):
+    """The options that the settings of served graphs and models inherit."""
+
+    idle_unload_seconds: float = option(
+        0.0,
+        "unload what nobody has asked for so long, until somebody does; default {default}: never",
+        group=RUNNING,
+        metavar="SECONDS",
+        reads=value_types.seconds,
+        config_key="{flag}",
+    )
+    cache_dir: str = option("", "keep compiled models here", group=RUNNING, metavar="DIR")
+
+
+#: Flags of existing start scripts that do nothing here yet: whether each takes a whole number, and
+#: the reason that is printed.
+WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
+    "grpc_workers": (True, "one listening server answers all calls"),
+    "grpc_max_threads": (True, "gRPC for Python chooses the number of its threads itself"),
+    "grpc_memory_quota": (
+        True,
+        "gRPC for Python has no such limit; that of a message is --max_body_size",
+    ),
+    "rest_workers": (True, "one event loop answers all requests, so there are no workers"),
+    "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
+    "cpu_extension": (False, "libraries of custom operations are not loaded yet"),
+    "trace_path": (
+        False,
+        "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
+    ),
+}
+
+#: Values besides 0 that say what is so anyway.
+WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
+
+
+def declared_options() -> tuple[Option, ...]:
+    """All options of the server and of the families of calculators, in the order of the help."""
+    kinds: tuple[type[Any], ...] = (
+        ServerOptions,
+        TaskChoice,
+        TaskOptions,
+        ModelOptions,
+        HttpOptions,
+        GrpcOptions,
+        LifecycleOptions,
+        GraphOptions,
+        *settings_of_families(),
+    )
+    last = len(ORDER)
+    places = {group: place for place, group in enumerate(ORDER)}
+    return tuple(sorted(options_of(*kinds), key=lambda each: places.get(each.group, last)))
