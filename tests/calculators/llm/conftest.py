@@ -21,7 +21,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="package")
-def ask(runner: asyncio.Runner) -> Iterator[Asking]:
+def ask(in_process_engine: None, runner: asyncio.Runner) -> Iterator[Asking]:
     """Asks a graph with the demo model."""
     resources = runner.run(soon(resources_of(QUICKSTART, DEMO, request_queue_limit=QUEUE)))
     yield Asking(runner, plan_of(QUICKSTART), resources)
