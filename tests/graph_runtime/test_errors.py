@@ -38,10 +38,10 @@ EXAMPLES: list[GraphError] = [
     StateError("state"),
     NotFoundError("nothing"),
     UnavailableError("later"),
-    DescriptorsExhaustedError("no file can be opened"),
     CalculatorError("node", "Process", "ValueError: no", code=Code.INTERNAL, time=5),
     Cancelled(),
     RunError([CalculatorError("n", "Open", "x"), StateError("y")], prefix="Graph has errors: "),
+    DescriptorsExhaustedError("too many open files (limit 1024)"),
 ]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from calculators.python.handler_error import HandlerError
 from graph_runtime import Code
 from tests.calculators.python.running import GENERATIVE, loaded
-from tests.patience import PATIENCE
 
 WORDS = """
 from pyovms import Tensor
@@ -24,6 +23,8 @@ STEPS = """
 import threading
 from pyovms import Tensor
 
+from tests.patience import PATIENCE
+
 class OvmsPythonModel:
     def initialize(self, kwargs):
         self.go_on = threading.Semaphore(0)
@@ -35,14 +36,14 @@ class OvmsPythonModel:
             for number in range(3):
                 yield [Tensor("uppercase", str(number).encode())]
                 self.waits.set()
-                self.go_on.acquire(timeout=240)
+                self.go_on.acquire(timeout=PATIENCE)
         finally:
             self.closed.set()
 """
 
 
 async def set_soon(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, PATIENCE)
+    assert await asyncio.to_thread(event.wait, 30)
 
 
 def test_each_yield_is_a_packet_one_microsecond_later(tmp_path: Path, isolation: str) -> None:

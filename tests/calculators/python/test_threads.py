@@ -19,6 +19,8 @@ BLOCKING = """
 import threading
 from pyovms import Tensor
 
+from tests.patience import PATIENCE
+
 class OvmsPythonModel:
     def initialize(self, kwargs):
         self.began, self.go_on = threading.Event(), threading.Event()
@@ -30,7 +32,7 @@ class OvmsPythonModel:
         self.threads.add(threading.get_ident())
         self.events.append("begin " + text)
         self.began.set()
-        self.go_on.wait(240)
+        self.go_on.wait(PATIENCE)
         self.events.append("end " + text)
         return [Tensor("uppercase", text.encode())]
 

@@ -85,6 +85,7 @@ def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
 _SERVER = """
 import asyncio, logging, os, signal, sys
 from servers.operations.process_state import logged_on_signal
+from tests.patience import PATIENCE
 
 class Told(logging.Handler):
     def emit(self, record):

@@ -7,6 +7,8 @@ import json
 import sys
 from typing import Any
 
+import pytest
+
 from calculators import llm
 from graph_runtime import REGISTRY
 from servers.config import find_graph
@@ -63,7 +65,7 @@ for name in ("a", "b"):
 client.async_stream_infer("demo", asking(top_p=("FP32", 3.0)), request_id="c")
 pieces, finals, errors = {"a": "", "b": ""}, [], []
 while len(finals) < 2 or not errors:
-    result, error = answers.get(timeout=PATIENCE)
+    result, error = answers.get(timeout=float(sys.argv[2]))
     if error is not None:
         errors.append(error.message())
         continue
@@ -86,7 +88,7 @@ async def _asked() -> Any:
     try:
         ((host, port),) = front.addresses
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", CLIENT, f"{host}:{port}"),
+            *(sys.executable, "-c", CLIENT, f"{host}:{port}", str(PATIENCE)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -98,6 +100,7 @@ async def _asked() -> Any:
         await repository.close()
 
 
+@pytest.mark.usefixtures("child_program")
 def test_tritonclient_gets_text_whole_and_in_pieces() -> None:
     llm.register(REGISTRY)
     said = asyncio.run(asyncio.wait_for(_asked(), PATIENCE))
