@@ -7,8 +7,6 @@ import json
 import sys
 from typing import Any
 
-import pytest
-
 from calculators import llm
 from graph_runtime import REGISTRY
 from servers.config import find_graph
@@ -100,8 +98,7 @@ async def _asked() -> Any:
         await repository.close()
 
 
-@pytest.mark.usefixtures("child_program")
-def test_tritonclient_gets_text_whole_and_in_pieces() -> None:
+def test_tritonclient_gets_text_whole_and_in_pieces(child_program: None) -> None:
     llm.register(REGISTRY)
     said = asyncio.run(asyncio.wait_for(_asked(), PATIENCE))
     answer = said["pieces"]["a"]
