@@ -9,10 +9,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
-# Processes that tests run in. One more than there are cores: tests of processes wait for them.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# Processes that tests run in. One more than there are cores, as some tests wait for processes.
+WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
 # A file of tests shares servers and engines, so it stays with one process.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --dist loadfile --numprocesses
 # Set in CI: all random examples, and coverage, which `test` begins to measure and `rest` reports.
 FULL ?=
 EXAMPLES := $(if $(FULL),all,few)
@@ -45,13 +46,13 @@ $(READY): requirements-dev.lock pyproject.toml
 # Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
 
 quick: $(READY) ## tests of pure logic: under a minute
-	$(PYTEST) --tier quick --examples $(EXAMPLES)
+	$(PYTEST) $(CORES) --tier quick --examples $(EXAMPLES)
 
 test: $(READY) ## and those of engines and fronts: under five minutes
-	$(PYTEST) --tier test --examples $(EXAMPLES) $(BEGIN_COVERAGE)
+	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(BEGIN_COVERAGE)
 
 rest: $(READY) ## what `make test` leaves out: servers, clients, examples
-	$(PYTEST) --tier rest --examples $(EXAMPLES) $(END_COVERAGE)
+	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(END_COVERAGE)
 
 full: $(READY) ## all tests with coverage and its floor: under twelve minutes
 	$(MAKE) test FULL=1
