@@ -9,18 +9,27 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
-.PHONY: help serve setup test check lint types imports lock clean
-help:
-	@echo "make serve   install what a server needs into $(VENV), serve $(CONFIG) on port $(REST_PORT)"
-	@echo "make test    install what is needed into $(VENV), run the tests"
-	@echo "make check   lint, types, import contracts, tests with coverage: what CI runs"
-	@echo "make setup   only install"
-	@echo "make lock    make the lock files anew from pyproject.toml"
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# Processes that tests run in. One more than there are cores, as some tests wait for processes.
+WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
+# A file of tests shares servers and engines, so it stays with one process.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --numprocesses
+# Set in CI: all random examples, and coverage, which `test` begins to measure and `rest` reports.
+FULL ?=
+EXAMPLES := $(if $(FULL),all,few)
+BEGIN_COVERAGE := $(if $(FULL),--cov --cov-report= --cov-fail-under=0)
+END_COVERAGE := $(if $(FULL),--cov --cov-append --cov-report=term)
 
-serve: $(SERVE_READY)
+.PHONY: help serve setup quick test rest full check lint types imports hooks \
+	soak fuzz hostile peers lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+serve: $(SERVE_READY) ## install what a server needs into .venv, serve CONFIG on REST_PORT
 	$(BIN)/graphrt serve $(CONFIG) --rest_port $(REST_PORT)
 
-setup: $(READY)
+setup: $(READY) ## install what developers need into .venv
 
 $(SERVE_READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,24 +43,55 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(PIP) install --no-deps -e .
 	touch $(READY) $(SERVE_READY)
 
-# A file of tests shares servers and engines, so it stays with one process.
-test: $(READY)
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --cov --cov-report=term
+# Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
 
-lint: $(READY)
+quick: $(READY) ## tests of pure logic: under a minute
+	$(PYTEST) $(CORES) --tier quick --examples $(EXAMPLES)
+
+test: $(READY) ## and those of engines and fronts: under five minutes
+	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(BEGIN_COVERAGE)
+
+rest: $(READY) ## what `make test` leaves out: servers, clients, examples
+	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(END_COVERAGE)
+
+full: $(READY) ## all tests with coverage and its floor: under twelve minutes
+	$(MAKE) test FULL=1
+	$(MAKE) rest FULL=1
+
+# Minutes or hours, and only when asked for --------------------------------------------------------
+
+soak: $(READY) ## clients that come and go at random: does a server keep anything?
+	$(BIN)/python -m tests.reliability.soak $(WORDS)
+
+fuzz: $(READY) ## random graphs on all drivers, and requests of every kind
+	$(BIN)/python -m tests.fuzz_graphs $(WORDS)
+	$(BIN)/python -m tests.api_fuzz
+
+hostile: $(READY) ## attacks on a server beside a normal client
+	$(BIN)/python -m tests.reliability.hostile $(WORDS)
+
+peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
+	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)
+
+# Everything else ----------------------------------------------------------------------------------
+
+lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(READY) ## mypy --strict
 	$(BIN)/mypy
 
-imports: $(READY)
+imports: $(READY) ## import-linter's contracts
 	$(BIN)/lint-imports
 
-check: lint types imports test
+check: lint types imports full ## lint, types, imports and full: what CI runs
+
+hooks: $(READY) ## let git run lint and imports before each commit
+	$(BIN)/pre-commit install
 
 # The server's lock is a part of the developers' one: the same versions.
-lock:
+lock: ## make the lock files anew from pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet ".[dev,clients,images,otel]"
@@ -62,5 +102,5 @@ lock:
 	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip --exclude setuptools > requirements.lock
 	rm -rf build/lock
 
-clean:
+clean: ## remove .venv and all that is made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import is_hypothesis_test
 
+from tests import example_counts, tiers
 from tests.hanging_tests import HangingTests
 from tests.reaper import Reaper
+from tests.tiers import child_program, in_process_engine
 
-# A busy machine makes examples slowly; that is no finding.
-settings.register_profile("graphrt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("graphrt")
-
+__all__ = ["child_program", "in_process_engine"]
 
 _reaper = Reaper()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_option(parser)
+    parser.addoption(
+        "--examples",
+        choices=example_counts.PROFILES,
+        default="all",
+        help="how many random examples to make",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    example_counts.load_profile(config.getoption("--examples"))
+    config.pluginmanager.register(tiers.Tiers(config), "tiers")
     config.pluginmanager.register(HangingTests(config), "hanging tests")
 
 

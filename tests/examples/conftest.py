@@ -11,7 +11,7 @@ from tests.servers.cli.serving import Serving
 
 
 @pytest.fixture(scope="package")
-def address() -> Iterator[str]:
+def address(child_program: None) -> Iterator[str]:
     """`examples/config.json` served, as `make serve` does; where."""
     with Serving(ROOT, "examples/config.json", calculators=()) as server:
         server.wait_until_serving()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graph_runtime.language.graph_config import graph_to_text, new_graph_config, parse_graph_text
 from protos.pool import add_file, message_class, pool
+from tests.example_counts import examples
 
 
 def node(text: str) -> Any:
@@ -305,7 +306,7 @@ nodes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(nodes, max_size=3), integers)
 def test_whatever_protobuf_writes_is_read(nodes: list[dict[str, Any]], threads: int) -> None:
     config = new_graph_config(node=nodes, num_threads=threads)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.example_counts import examples
 from tests.graph_runtime.random_graphs import (
     BuiltGraph,
     GraphSpec,
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.no_cover
 ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
 
 bounded = settings(
-    max_examples=120,
+    max_examples=examples(120),
     derandomize=True,
     deadline=None,
     database=None,

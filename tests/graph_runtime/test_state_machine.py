@@ -23,6 +23,7 @@ from graph_runtime import (
 )
 from graph_runtime.engine.states import NodeState
 from graph_runtime.testing import Sink
+from tests.example_counts import examples
 
 _NODES = {
     "join of a chain with its input": """
@@ -179,7 +180,7 @@ class ApplicationCalls(RuleBasedStateMachine):
 
 
 ApplicationCalls.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=25,
     derandomize=True,
     deadline=None,

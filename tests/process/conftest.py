@@ -38,7 +38,7 @@ def client_libraries() -> None:
 
 
 @pytest.fixture(scope="session")
-def demo() -> Iterator[ServerProcess]:
+def demo(child_program: None) -> Iterator[ServerProcess]:
     """Serves ``demo``. What stops it or its children has a server of its own."""
     with ServerProcess(DEMO) as server:
         yield server

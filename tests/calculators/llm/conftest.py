@@ -23,7 +23,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="package")
-def ask(runner: asyncio.Runner) -> Iterator[Asking]:
+def ask(in_process_engine: None, runner: asyncio.Runner) -> Iterator[Asking]:
     """Asks a graph with the demo model."""
     families = FamilySettings(LlmSettings(request_limit=QUEUE))
     resources = runner.run(soon(resources_of(QUICKSTART, DEMO, families=families)))

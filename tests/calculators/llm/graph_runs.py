@@ -64,6 +64,11 @@ class Answered:
     turns: list[int] = field(default_factory=list)
 
     @property
+    def is_stream(self) -> bool:
+        """Is it made of events, however many packets they came in?"""
+        return self.values[0].startswith("data:")
+
+    @property
     def body(self) -> dict[str, Any]:
         """The unary answer."""
         (value,) = self.values
@@ -162,7 +167,7 @@ def request(uri: str, **body: Any) -> dict[str, Any]:
 
 def text_of(answered: Answered, *, choice: int = 0) -> str:
     """A choice's text, of a whole answer or of a stream."""
-    if len(answered.values) == 1 and not answered.values[0].startswith("data:"):
+    if not answered.is_stream:
         found = answered.body["choices"][choice]
         return str(found["message"]["content"] if "message" in found else found["text"])
     pieces: list[str] = []

@@ -61,11 +61,13 @@ def test_a_greedy_answer_is_the_librarys(ask: Asking, library: Any, uri: str) ->
 
 @pytest.mark.parametrize("uri", URIS)
 def test_a_stream_joins_to_the_whole_answer(ask: Asking, uri: str) -> None:
-    streamed = ask(uri, stream=True, ignore_eos=True)
-    whole = ask(uri, ignore_eos=True).body
-    assert text_of(streamed) == text_of(ask(uri, ignore_eos=True))
+    # Tokens that follow each other closely are one piece: in so many there is more than one.
+    asked = {"ignore_eos": True, "max_tokens": 300}
+    streamed, answered = ask(uri, stream=True, **asked), ask(uri, **asked)
+    whole = answered.body
+    assert text_of(streamed) == text_of(answered)
     assert reasons_of(streamed) == [(0, whole["choices"][0]["finish_reason"])]
-    assert len(streamed.values) > 3
+    assert len(streamed.values) > 1
     assert {event["id"] for event in streamed.events} == {streamed.events[0]["id"]}
 
 

@@ -20,7 +20,7 @@ STREAM_OR_NOT = pytest.mark.parametrize("stream", [False, True])
 
 def message_of(answered: Answered, choice: int = 0) -> dict[str, Any]:
     """What was said, with its finish reason, of a whole answer or of a stream."""
-    if len(answered.values) > 1:
+    if answered.is_stream:
         return gathered(answered, choice)
     found: dict[str, Any] = answered.body["choices"][choice]
     return {**found["message"], "finish_reason": found["finish_reason"]}
@@ -94,9 +94,14 @@ def test_log_probabilities_are_of_all_tokens_also_of_reasoning(ask: Asking) -> N
     assert len(tokens) == body["usage"]["completion_tokens"]
     spoken = "".join(token["token"] for token in tokens)
     assert spoken.startswith("<think>" + choice["message"]["reasoning_content"] + "</think>")
-    # Those of the reasoning come with it, not all at its end.
-    with_reasoning = [each for each in deltas if "reasoning_content" in each["delta"]]
-    assert sum(each["logprobs"] is not None for each in with_reasoning) > 3
+    # Those of the reasoning come with it at the latest, not at its end.
+    spoken, reasoning = "", "<think>"
+    for each in deltas:
+        spoken += "".join(token["token"] for token in (each["logprobs"] or {}).get("content", []))
+        if each["delta"].get("reasoning_content"):
+            reasoning += each["delta"]["reasoning_content"]
+            assert spoken.startswith(reasoning)
+    assert reasoning == "<think>" + choice["message"]["reasoning_content"]
 
 
 @STREAM_OR_NOT

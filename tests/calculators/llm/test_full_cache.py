@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.in_process_engine import InProcessEngine
+from calculators.llm.engine.messages import Failed, Tokens
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphResources
@@ -122,23 +123,31 @@ def test_its_stream_ends_so_too(small: Asking) -> None:
     assert set(reasons[:-1]) == {None}
 
 
-def test_more_long_requests_than_fit_all_get_their_answers(small: Asking) -> None:
-    board = Board()
+def test_more_long_requests_than_fit_all_get_their_answers(
+    small: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, used = Board(), [0.0]
     end = watch_engine(board, small.servable.engine)
+    step = CacheAdmission.step
+
+    def noted_step(
+        pipeline: CacheAdmission, *, tells_all: bool = True
+    ) -> Sequence[Tokens | Failed]:
+        told = step(pipeline, tells_all=tells_all)
+        used.append(pipeline.metrics().cache_usage)
+        return told
+
+    monkeypatch.setattr(CacheAdmission, "step", noted_step)
 
     async def ask_all() -> list[str]:
         tasks = [
             asyncio.ensure_future(small.answer(COMPLETIONS, asked(COMPLETIONS, 60, 90)))
             for _ in range(8)
         ]
-        most = 0.0
-        while not all(task.done() for task in tasks):
-            most = max(most, board.values("kv_cache_usage_ratio")[0])
-            await asyncio.sleep(0)
-        assert most > 0.9
-        return [reason_of((await task).body) for task in tasks]
+        return [reason_of(answered.body) for answered in await asyncio.gather(*tasks)]
 
     assert small.runner.run(ask_all()) == ["length"] * 8
+    assert max(used) > 0.9
     assert board.values("requests_running", "requests_waiting") == [0, 0]
     end()
 

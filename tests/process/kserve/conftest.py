@@ -24,7 +24,7 @@ Seen = Callable[[str], dict[str, Any]]
 
 @pytest.fixture(scope="package")
 def server(
-    client_libraries: None, tmp_path_factory: pytest.TempPathFactory
+    client_libraries: None, child_program: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
     config = make_site(tmp_path_factory.mktemp("kserve"))
     with ServerProcess(config, "--port", "auto", "--drain_seconds", "10") as running:

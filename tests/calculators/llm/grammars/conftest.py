@@ -8,5 +8,5 @@ from tests.calculators.llm.grammars.answers import Answers
 
 
 @pytest.fixture(scope="package")
-def answers() -> Answers:
+def answers(in_process_engine: None) -> Answers:
     return Answers()

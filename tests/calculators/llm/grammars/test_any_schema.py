@@ -24,6 +24,7 @@ from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
+from tests.example_counts import examples
 
 _NUMBERS = st.one_of(
     st.integers(),
@@ -106,7 +107,7 @@ async def refusal(checking: Awaitable[None]) -> RequestError | None:
 
 
 _SETTINGS = settings(
-    max_examples=150, deadline=None, derandomize=True,
+    max_examples=examples(150), deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 

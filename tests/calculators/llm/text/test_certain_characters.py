@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from calculators.llm.text.utf8 import decode_all, decode_certain
 from tests.calculators.llm.text.tokenizers_for_tests import SENTENCEPIECE, decode, tokenizer_of
+from tests.example_counts import examples
 
 _VOCABULARY = tokenizer_of(SENTENCEPIECE).get_vocab()
 _BYTES = [_VOCABULARY[f"<0x{byte:02X}>".encode()] for byte in range(256)]
@@ -23,7 +24,7 @@ hostile = st.lists(
 ).map(bytes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(hostile)
 @example(b"\xed\xa0\x80")
 @example(b"\xe2\x82")
@@ -33,7 +34,7 @@ def test_bytes_are_read_as_the_tokenizer_reads_them(data: bytes) -> None:
     assert decode_all(data) == decode(SENTENCEPIECE, [_BYTES[byte] for byte in data])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.one_of(hostile, st.text(max_size=8).map(str.encode)), st.data())
 def test_certain_text_does_not_depend_on_where_the_bytes_are_cut(
     data: bytes, draw: st.DataObject

@@ -19,6 +19,7 @@ from tests.calculators.llm.text.tokenizers_for_tests import (
     table_of,
     tokenizer_of,
 )
+from tests.example_counts import examples
 
 SENTENCES = [
     "Hello world, hello there. The quick  brown fox!",
@@ -55,7 +56,7 @@ def test_a_table_describes_the_usual_kinds_of_tokenizers(path: Path) -> None:
 @pytest.mark.parametrize("skip", [True, False], ids=["special hidden", "special shown"])
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
 @pytest.mark.parametrize("kind", STREAMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_pieces_join_to_what_the_tokenizer_decodes(
     kind: str, path: Path, skip: bool, data: st.DataObject
@@ -67,7 +68,7 @@ def test_pieces_join_to_what_the_tokenizer_decodes(
 
 
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_what_was_shown_begins_the_full_text_after_every_token(
     path: Path, data: st.DataObject

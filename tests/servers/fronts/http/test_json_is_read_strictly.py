@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json
+from tests.example_counts import examples
 
 
 def parse(body: bytes, *, max_depth: int = 100, max_elements: int = 1000) -> Any:
@@ -172,7 +173,7 @@ def standard_reading(text: bytes) -> Any:
     return value
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(text=damaged_texts())
 def test_a_damaged_text_is_read_as_the_standard_library_reads_it_or_not_at_all(text: bytes) -> None:
     try:

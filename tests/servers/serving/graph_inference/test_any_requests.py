@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calculators.requests.http_payload import RequestError
+from tests.example_counts import examples
 from tests.servers.serving.graph_inference.graphs import (
     loaded,
     passing,
@@ -29,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("any")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(requests=st.lists(st.tuples(INPUTS, TIMES, st.booleans()), max_size=12))
 def test_any_stream(folder: Path, requests: list[tuple[list[str], Any, bool]]) -> None:
     async def scenario() -> None:

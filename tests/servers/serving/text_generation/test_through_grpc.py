@@ -98,7 +98,7 @@ async def _asked() -> Any:
         await repository.close()
 
 
-def test_tritonclient_gets_text_whole_and_in_pieces() -> None:
+def test_tritonclient_gets_text_whole_and_in_pieces(child_program: None) -> None:
     llm.register(REGISTRY)
     said = asyncio.run(asyncio.wait_for(_asked(), PATIENCE))
     answer = said["pieces"]["a"]

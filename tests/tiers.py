@@ -1,0 +1,270 @@
+"""Tiers of tests: which command runs a test follows from what the test uses.
+
+``quick`` are tests of pure logic. ``test`` are those that run engines, models or fronts in or
+below the process of the tests. ``full`` are those that start programs: servers, clients, examples,
+type checkers. ``pytest --tier NAME`` runs the tests of a tier and of those before it; ``--tier
+rest`` runs what ``--tier test`` leaves out; without it everything runs.
+
+The tier of a test is the highest of
+
+- that of its directory (`DIRECTORIES`);
+- that of what its module imports, by itself or through other modules of ``tests`` (`IMPORTS`);
+- that of its fixtures: a fixture that starts an engine requests ``in_process_engine``, and one that
+  starts a program ``child_program``.
+
+Modules of higher tiers are not even imported. So that the rules stay true, a test of the tier
+``quick`` fails when it starts a process or loads a model library.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Generator, Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.checkout import ROOT
+
+
+class Tier(IntEnum):
+    """The commands, from the fastest to the one that runs everything."""
+
+    QUICK = 0
+    TEST = 1
+    FULL = 2
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+#: Below ``tests/``.
+DIRECTORIES: Final = {
+    "examples": Tier.FULL,
+    "process": Tier.FULL,
+    "reliability": Tier.FULL,
+    "typing": Tier.FULL,
+    "upstream": Tier.FULL,
+}
+#: Modules, each with all below it.
+IMPORTS: Final = {
+    "aiohttp": Tier.TEST,
+    "calculators.child_process": Tier.TEST,
+    "calculators.llm.engine": Tier.TEST,
+    "calculators.llm.grammar_process": Tier.TEST,
+    "grpc": Tier.TEST,
+    "openvino": Tier.TEST,
+    "openvino_genai": Tier.TEST,
+    "openvino_tokenizers": Tier.TEST,
+    "servers.operations.doctor": Tier.TEST,
+    "servers.fronts.http": Tier.TEST,
+    "servers.fronts.kserve_grpc": Tier.TEST,
+    "servers.server": Tier.TEST,
+    "servers.serving": Tier.TEST,
+    "anthropic": Tier.FULL,
+    "kserve": Tier.FULL,
+    "openai": Tier.FULL,
+    "schemathesis": Tier.FULL,
+    "subprocess": Tier.FULL,
+    "tests.calculators.python.running": Tier.TEST,
+    "tests.process": Tier.FULL,
+    "tritonclient": Tier.FULL,
+}
+#: Fixtures that others request to say what they start.
+FIXTURES: Final = {"in_process_engine": Tier.TEST, "child_program": Tier.FULL}
+
+_TESTS: Final = ROOT / "tests"
+_REST: Final = "rest"
+_MODEL_LIBRARIES: Final = frozenset({"openvino", "openvino_genai", "openvino_tokenizers"})
+_STARTS: Final = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
+
+
+@functools.cache
+def tier_of_file(file: Path) -> Tier:
+    """The tier of a file of tests, by where it is and what it imports."""
+    tiers = [Tier.QUICK, *map(_tier_of_import, _imported_by(file))]
+    if file.is_relative_to(_TESTS):
+        tiers.append(DIRECTORIES.get(file.relative_to(_TESTS).parts[0], Tier.QUICK))
+    return max(tiers)
+
+
+def tier_of(item: pytest.Item) -> Tier:
+    """The tier of a test, by its file and its fixtures."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return max(
+        [tier_of_file(item.path), *(FIXTURES[name] for name in fixtures if name in FIXTURES)]
+    )
+
+
+def _tier_of_import(name: str) -> Tier:
+    parts = name.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return max(IMPORTS.get(prefix, Tier.QUICK) for prefix in prefixes)
+
+
+def _imported_by(file: Path) -> frozenset[str]:
+    """The modules that a file imports, by itself or through other files of ``tests``."""
+    seen: set[str] = set()
+    files, read = [file], {file}
+    while files:
+        for name in _imports(files.pop()):
+            seen.add(name)
+            below = _file_of(name)
+            if below is not None and below not in read:
+                read.add(below)
+                files.append(below)
+    return frozenset(seen)
+
+
+@functools.cache
+def _imports(file: Path) -> frozenset[str]:
+    """The modules and the members of modules that a file names in import statements."""
+    found: set[str] = set()
+    for node in _executed(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it, without what is for type checkers only."""
+    yield node
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    for below in ast.iter_child_nodes(node):
+        yield from _executed(below)
+
+
+def _file_of(name: str) -> Path | None:
+    """The file of a module of ``tests``, or of the module that has a member of this name."""
+    parts = name.split(".")
+    if parts[0] != "tests":
+        return None
+    for count in (len(parts), len(parts) - 1):
+        path = ROOT.joinpath(*parts[:count])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
+
+
+# The plug-in --------------------------------------------------------------------------------------
+
+
+class Tiers:
+    """Marks tests with their tiers, leaves out those that are not wanted, guards the quick ones."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        for tier in Tier:
+            config.addinivalue_line("markers", f"{tier.label}: run by `make {tier.label}`")
+        self._wanted = _wanted(config.getoption("--tier"))
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave a file out whose tests cannot be wanted, without importing it."""
+        if not _is_test_file(collection_path):
+            return None
+        # Fixtures may lift the tests of a file, and never lower them.
+        return True if tier_of_file(collection_path) > max(self._wanted) else None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        wanted: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            tier = tier_of(item)
+            item.add_marker(tier.label)
+            (wanted if tier in self._wanted else others).append(item)
+        items[:] = wanted
+        if others:
+            config.hook.pytest_deselected(items=others)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        return (yield from self._guarded(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        return (yield from self._guarded(item))
+
+    def _guarded(self, item: pytest.Item) -> Generator[None, object, object]:
+        if item.get_closest_marker(Tier.QUICK.label) is None:
+            return (yield)
+        with _guard:
+            result = yield
+        if self._wanted == {Tier.QUICK} and not _MODEL_LIBRARIES.isdisjoint(sys.modules):
+            _guard.seen.append("finds a model library loaded: a module of tests imports it")
+        if _guard.seen:
+            pytest.fail(
+                f"a test of the tier `quick` {_guard.seen[0]}: what it uses belongs into "
+                "`IMPORTS` or `FIXTURES` of tests/tiers.py",
+                pytrace=False,
+            )
+        return result
+
+
+def add_option(parser: pytest.Parser) -> None:
+    names = (*(tier.label for tier in Tier), _REST)
+    parser.addoption("--tier", choices=names, default=Tier.FULL.label, help="see tests/tiers.py")
+
+
+def _wanted(name: str) -> frozenset[Tier]:
+    if name == _REST:
+        return frozenset({Tier.FULL})
+    return frozenset(tier for tier in Tier if tier <= Tier[name.upper()])
+
+
+def _is_test_file(path: Path) -> bool:
+    return path.suffix == ".py" and path.name.startswith("test_")
+
+
+class _Guard:
+    """Notes what starts a process or loads a model library while it is entered."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._is_entered = False
+        self._is_installed = False
+
+    def __enter__(self) -> None:
+        if not self._is_installed:
+            # Hooks stay until the process ends.
+            sys.addaudithook(self._hear)
+            self._is_installed = True
+        self.seen = []
+        self._is_entered = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_entered = False
+
+    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+        if not self._is_entered:
+            return
+        if event == "subprocess.Popen" or event in _STARTS:
+            self.seen.append(f"starts a process ({event})")
+        elif event == "import" and str(arguments[0]).partition(".")[0] in _MODEL_LIBRARIES:
+            self.seen.append(f"imports {arguments[0]}")
+
+
+_guard = _Guard()
+
+
+# Fixtures -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def in_process_engine() -> None:
+    """Requested by fixtures that start an engine of a language model, or another child process."""
+
+
+@pytest.fixture(scope="session")
+def child_program() -> None:
+    """Requested by fixtures that start a program: a server, a client, an example."""
