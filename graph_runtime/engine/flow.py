@@ -202,8 +202,6 @@ class Flow:
     def _notify_receiver(self, mirror: InputStream) -> None:
         if mirror.node is not None:
             self.notify(mirror.node)
-        elif mirror.poller is not None:
-            mirror.poller.is_notified = True
 
     def _observe(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
         for observer in stream.observers:

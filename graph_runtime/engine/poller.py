@@ -30,7 +30,6 @@ class OutputStreamPoller:
         self._max_queue_size = -1
         self._last = ts.UNSTARTED
         self.stream: InputStream | None = None
-        self.is_notified = False
 
     def start_run(self, run: Run) -> None:
         """The graph has started. Lock held."""
@@ -39,9 +38,7 @@ class OutputStreamPoller:
     def prepare_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
         """The receiving end for a new run."""
         self._last = ts.UNSTARTED
-        self.stream = InputStream(
-            source, None, 0, None, False, self._max_queue_size, throttles, self
-        )
+        self.stream = InputStream(source, None, 0, None, False, self._max_queue_size, throttles)
         return self.stream
 
     def set_max_queue_size(self, size: int) -> None:

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_runtime import timestamp as ts
+from graph_runtime.engine.drivers.driver import CallRecorder
 from graph_runtime.packet import EMPTY
 
 if TYPE_CHECKING:
@@ -24,20 +25,14 @@ if TYPE_CHECKING:
 DEFAULT_CAPACITY = 100_000
 
 
-class CallObserver(Protocol):
-    """What is told of every call of a run; nothing is measured for it that is not measured anyway.
+class CallObserver(CallRecorder, Protocol):
+    """Observer of a graph's runs: ``start`` opens each run, ``record_call`` follows for each call.
 
     Both methods are called with the graph's lock held, so they must be quick.
     """
 
     def start(self, run: Run) -> None:
-        """A run begins."""
-
-    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
-        """A call has returned and is not reported yet: its inputs and outputs are in the context.
-
-        Times are of ``time.perf_counter_ns``.
-        """
+        """Begin a run."""
 
 
 class Tracer:

@@ -14,11 +14,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar, overload
+from weakref import WeakValueDictionary
 
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
-from graph_runtime.options.isolated_modules import own_name, owner_of
+from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
 from graph_runtime.plan.subgraph import Subgraph
 from graph_runtime.streams.input_handlers.barrier import BarrierInputStreamHandler
@@ -313,11 +314,11 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
     """Register a class or function: ``@calculator`` or ``@calculator("acme.Redact")``.
 
     A function stays what it is, so it can still be called and tested. Without ``registry`` it is
-    `REGISTRY`, but for modules that belong to one of their own (`isolated_modules`).
+    `REGISTRY`, or the module's own registry if it is in an isolated package (`new_package`).
     """
 
     def where(target: Any) -> Registry:
-        return registry or owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+        return registry or _owner_of(getattr(target, "__module__", None) or "") or REGISTRY
 
     if len(args) == 1 and not isinstance(args[0], str):
         where(args[0]).register_calculator(args[0])
@@ -328,6 +329,21 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
         return target
 
     return register
+
+
+_package_registries: WeakValueDictionary[str, Registry] = WeakValueDictionary()
+
+
+def new_package(registry: Registry) -> str:
+    """A name for a package whose modules register in ``registry``, for as long as that exists."""
+    name = new_package_name()
+    _package_registries[name] = registry
+    return name
+
+
+def _owner_of(module: str) -> Registry | None:
+    """The registry of an isolated package; None for ordinary modules."""
+    return _package_registries.get(module.partition(".")[0])
 
 
 def unknown_calculator(name: str, registry: Registry) -> NotFoundError:

@@ -18,7 +18,6 @@ from graph_runtime.errors import Code, GraphError
 
 if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
-    from graph_runtime.plan.registry import Registry
 
 
 class ResourceError(GraphError):
@@ -131,8 +130,15 @@ class GraphResources:
             await resource.close()
 
 
+class InitializerSource(Protocol):
+    """The part of a registry that the making of resources needs."""
+
+    def resource_initializers(self) -> Sequence[ResourceInitializer]:
+        """All resource initializers, in order of registration."""
+
+
 async def make_resources(
-    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+    plan: ValidatedGraph, settings: ResourceSettings, registry: InitializerSource
 ) -> GraphResources:
     """Make what the nodes of a graph need, in the order of the nodes; nothing stays on failure.
 
@@ -159,7 +165,7 @@ async def make_resources(
 
 
 def check_resources(
-    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+    plan: ValidatedGraph, settings: ResourceSettings, registry: InitializerSource
 ) -> CheckedResources:
     """Look for what `make_resources` would fail with, as far as that shows without making any."""
     wanted, side_packets = _wanted(plan, registry)
@@ -181,7 +187,7 @@ _Wanted: TypeAlias = list[tuple[ResourceInitializer, "NodePlan", list[str]]]
 
 
 def _wanted(
-    plan: ValidatedGraph, registry: Registry
+    plan: ValidatedGraph, registry: InitializerSource
 ) -> tuple[_Wanted, dict[str, dict[str, NodeResource]]]:
     """What to make for which node and under which side packets; and these, still empty."""
     side_packets: dict[str, dict[str, NodeResource]] = {}

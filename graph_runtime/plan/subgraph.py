@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from graph_runtime.authoring.contract import options_of_node
 from graph_runtime.errors import Code, GraphConfigError, GraphError, reason_of
@@ -17,9 +17,6 @@ from graph_runtime.language.graph_config import parse_graph_text
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
 from graph_runtime.options.option_value import copy_option_values
-
-if TYPE_CHECKING:
-    from graph_runtime.plan.registry import Registry
 
 T = TypeVar("T")
 
@@ -98,6 +95,13 @@ def _copy(config: Any) -> Any:
     return copy
 
 
+class SubgraphSource(Protocol):
+    """The part of a registry that expansion needs."""
+
+    def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
+        """The subgraph that a node type names, looked up from ``package`` outwards."""
+
+
 @dataclass
 class Expansion:
     """A config without subgraphs, and for each node the place of the node it came from."""
@@ -107,7 +111,7 @@ class Expansion:
 
 
 def expand_subgraphs(
-    config: Any, registry: Registry, services: Mapping[str, Any] | None = None
+    config: Any, registry: SubgraphSource, services: Mapping[str, Any] | None = None
 ) -> Expansion:
     """Replace subgraph nodes until none is left, and evaluate ``option_value``.
 

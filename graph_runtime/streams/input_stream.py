@@ -12,12 +12,11 @@ from graph_runtime.packet import EMPTY, Packet, packet_at
 if TYPE_CHECKING:
     from graph_runtime.authoring.packet_type import PacketType
     from graph_runtime.engine.node import Node
-    from graph_runtime.engine.poller import OutputStreamPoller
     from graph_runtime.streams.output_stream import OutputStream
 
 
 class InputStream:
-    """One input of one node (or of a poller) in one run.
+    """One input of one node, or of a poller (``node`` is None), in one run.
 
     Attributes:
         queue: packets that arrived and were not taken yet, by timestamp.
@@ -44,7 +43,6 @@ class InputStream:
         "name",
         "node",
         "place",
-        "poller",
         "queue",
         "source",
         "throttles",
@@ -60,7 +58,6 @@ class InputStream:
         is_back_edge: bool,
         max_queue_size: int,
         throttles: tuple[int, ...],
-        poller: OutputStreamPoller | None = None,
     ) -> None:
         self.name = source.name
         self.node = node
@@ -69,7 +66,6 @@ class InputStream:
         self.is_back_edge = is_back_edge
         self.max_queue_size = max_queue_size
         self.throttles = throttles
-        self.poller = poller
         self.queue: deque[Packet] = deque()
         self.bound = ts.PRESTREAM
         self.closed = False

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
@@ -19,13 +19,23 @@ if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext
     from graph_runtime.engine.ready_queue import ReadyQueue
     from graph_runtime.engine.scheduler import Scheduler
-    from graph_runtime.observe.tracing import CallObserver
     from graph_runtime.packet import Packet
     from graph_runtime.streams.output_stream import StreamObserver
 
 
 #: Calls that one task makes one after the other, before others get their turn.
 CHAIN: Final = 64
+
+
+class CallRecorder(Protocol):
+    """Receives every call that a driver makes. The driver measures the times in any case."""
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """Record a call that has returned and is not reported yet.
+
+        ``context`` still holds its inputs and outputs. ``started`` and ``ended`` are nanoseconds of
+        ``time.perf_counter_ns``. The graph's lock is held, so this must be quick.
+        """
 
 
 class Pool:
@@ -57,7 +67,7 @@ class Driver(ABC):
         self.queue = queue
         self.scheduler: Scheduler = _NO_SCHEDULER
         self.pools: dict[str, Pool] = {}
-        self.tracer: CallObserver | None = None
+        self.tracer: CallRecorder | None = None
         self.is_pumping = False
         self.pumping_thread = 0
         self.working_threads: set[int] = set()
