@@ -19,14 +19,14 @@ class InputStream:
     """One input of one node, or of a poller (``node`` is None), in one run.
 
     Attributes:
-        queue: packets that arrived and were not taken yet, by timestamp.
+        queue: packets that have arrived and not been taken yet, by timestamp.
         bound: the smallest timestamp that may still arrive. Never falls.
         closed: the node has closed; what arrives now is dropped.
         is_timed: False under the Barrier handler, which ignores timestamps.
         direct: the node, if this is its only input and it needs nothing but a packet to run, so
             that a packet can go past the queue.
         max_queue_size: at this length the stream is full; -1 is no limit.
-        was_full: what the sources above were last told.
+        was_full: the fullness that the throttling of the sources last recorded.
         source: the sending end.
         throttles: the ids of the sources and graph inputs that a full queue holds back.
     """
@@ -86,7 +86,7 @@ class InputStream:
 
     @property
     def is_done(self) -> bool:
-        """Empty, and nothing will come."""
+        """True if the queue is empty and nothing will come."""
         return self.bound == ts.DONE and not self.queue
 
     def take_at(self, time: int) -> Packet:
@@ -111,7 +111,7 @@ class InputStream:
         return packet_at(EMPTY, ts.previous_allowed_in_stream(self.min_timestamp_or_bound))
 
     def erase_earlier_than(self, time: int) -> int:
-        """Drop queued packets before ``time``; how many there were."""
+        """Drop queued packets before ``time``, and return their number."""
         queue = self.queue
         before = len(queue)
         while queue and queue[0].time < time:
@@ -124,7 +124,7 @@ class InputStream:
         return queue[-min(count, len(queue))].time if queue else ts.UNSET
 
     def close(self) -> None:
-        """The node has closed: keep nothing, accept nothing."""
+        """Drop all packets and accept no more, because the node closes."""
         self.closed = True
         self.bound = ts.DONE
         self.queue.clear()

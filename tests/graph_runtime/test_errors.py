@@ -25,6 +25,7 @@ from graph_runtime import (
     ValidationError,
 )
 from graph_runtime.errors import common_code, did_you_mean, reason_of
+from graph_runtime.regular_file import DescriptorsExhaustedError
 
 EXAMPLES: list[GraphError] = [
     GraphError("plain", code=Code.ALREADY_EXISTS),
@@ -37,6 +38,7 @@ EXAMPLES: list[GraphError] = [
     StateError("state"),
     NotFoundError("nothing"),
     UnavailableError("later"),
+    DescriptorsExhaustedError("too many open files"),
     CalculatorError("node", "Process", "ValueError: no", code=Code.INTERNAL, time=5),
     Cancelled(),
     RunError([CalculatorError("n", "Open", "x"), StateError("y")], prefix="Graph has errors: "),
