@@ -12,9 +12,10 @@
     + NotFoundError             no such stream, side packet, calculator, service
     + ResourceError             a node's resource cannot be made (`graph_runtime.plan.resources`)
     + UnavailableError          not now: throttled, side packet not set yet, deadlock
+      - DescriptorsExhaustedError   ... no file can be opened (`graph_runtime.regular_file`)
     + CalculatorError           a calculator's open, process or close raised
     + Cancelled                 the run was cancelled by the application
-    + RunError                  what a run ends with: one or more of the above
+    + RunError                  a run has failed, with one or more of the above
 
 MediaPipe's Python binding raises ``ValueError`` for INVALID_ARGUMENT and ``RuntimeError`` for the
 rest; every error here is a ``RuntimeError``, and those of INVALID_ARGUMENT are ``ValueError`` too,
@@ -143,13 +144,13 @@ class StateError(GraphError):
 
 
 class NotFoundError(GraphError):
-    """Nothing of that name; the text lists the nearest names."""
+    """No such stream, side packet, calculator or service; the text lists the nearest names."""
 
     code = Code.NOT_FOUND
 
 
 class UnavailableError(GraphError):
-    """Not now: the graph is throttled, or the value is not there yet. Trying later can succeed."""
+    """The graph is throttled, or the value is not there yet. Trying later can succeed."""
 
     code = Code.UNAVAILABLE
 
@@ -188,7 +189,7 @@ class Cancelled(GraphError):
 
 
 class RunError(GraphError):
-    """What a run ends with. ``errors`` holds every recorded error, in order of arrival."""
+    """A run has failed. ``errors`` holds every recorded error, in order of arrival."""
 
     PREFIX = "CalculatorGraph::Run() failed: "
 
@@ -205,7 +206,7 @@ def common_code(errors: Iterable[GraphError]) -> Code:
     return codes.pop() if len(codes) == 1 else Code.UNKNOWN
 
 
-#: Of a name that may be near to another: clients send any, and comparing takes longer with length.
+#: Longest name that is compared: clients send any length, and comparing costs time by length.
 _LONGEST_NAME = 256
 
 
@@ -216,9 +217,9 @@ def did_you_mean(
     limit: int = 3,
     key: Callable[[str], str] = str,
 ) -> str:
-    """`` Did you mean "a" or "b"?`` with a leading space, or the empty string.
+    """A hint, `` Did you mean "a" or "b"?`` with its leading space, or the empty string.
 
-    ``key`` says what of a name is compared. Nothing is near to a name of more than 256 characters.
+    ``key`` picks the part of a name to compare. A name of more than 256 characters gets no hint.
     """
     if len(name) > _LONGEST_NAME:
         return ""

@@ -52,7 +52,7 @@ SidePackets = Mapping[str, Any]
 
 
 class GraphInputStreamAddMode(Enum):
-    """What ``add_packet_to_input_stream`` does while the graph is throttled."""
+    """Behaviour of ``add_packet_to_input_stream`` while the graph is throttled."""
 
     WAIT_TILL_NOT_FULL = "WAIT_TILL_NOT_FULL"
     ADD_IF_NOT_FULL = "ADD_IF_NOT_FULL"
@@ -74,11 +74,11 @@ class CalculatorGraph:
         graph.close()
 
     With an event loop: ``await graph.start_run_async()`` and the ``_async`` twin of each call that
-    can wait; everything else is the same. A run belongs to the loop, or to the thread world, that
-    started it.
+    can wait; everything else is the same. A run belongs to the event loop that started it, or to
+    threads if none did.
 
-    The names are those of MediaPipe's Python binding. Where it takes a ``Packet``, a bare value
-    will do. Errors of the graph are `RunError`, of the application's calls the others of
+    Names follow MediaPipe's Python binding. Wherever that takes a ``Packet``, a bare value works
+    too. A failed run raises `RunError`; a wrong call raises another error of
     `graph_runtime.errors`.
     """
 
@@ -97,9 +97,9 @@ class CalculatorGraph:
         """Make a graph from exactly one of: a config message or text, text, a file, or a plan.
 
         ``graph_path`` and ``binary_graph_path`` (MediaPipe's name) are paths of a text or binary
-        file; subgraphs beside it are not looked for, register them. A graph from a plan
-        (`validate_graph`) is cheap: make many. ``executors`` are those that the graph names without
-        a type, and may replace others; ``services`` are there for subgraphs made by functions too.
+        file. Subgraph files beside it are not loaded: register them. A graph from a plan
+        (`validate_graph`) is cheap: make many. ``executors`` supplies the executors that the graph
+        names without a type, and may replace others. ``services`` also reach subgraph functions.
 
         Raises:
             GraphSyntaxError: the text does not parse.
@@ -193,8 +193,8 @@ class CalculatorGraph:
     ) -> None:
         """Call ``callback(stream_name, packet)`` for each packet of any stream of the graph.
 
-        With ``observe_timestamp_bounds`` an empty packet tells how far the stream is settled. An
-        exception from the callback fails the run, and the observer gets nothing more.
+        With ``observe_timestamp_bounds``, an empty packet reports how far the stream is settled. An
+        exception from the callback fails the run, and the observer is not called again.
 
         Raises:
             NotFoundError: no such stream.
@@ -207,7 +207,7 @@ class CalculatorGraph:
     def add_output_stream_poller(
         self, stream_name: str, observe_timestamp_bounds: bool = False
     ) -> OutputStreamPoller:
-        """Read a stream by asking for its packets.
+        """Make a poller, which reads the packets of a stream on request.
 
         Raises:
             NotFoundError: no such stream.
@@ -220,7 +220,7 @@ class CalculatorGraph:
         return poller
 
     def set_executor(self, name: str, executor: Executor) -> None:
-        """Run the nodes of an executor ("" is the default one) in an executor of one's own.
+        """Run the nodes of the executor ``name`` ("" is the default one) in ``executor``.
 
         Raises:
             GraphError: given before (ALREADY_EXISTS); a reserved name; the graph is running.
@@ -241,7 +241,7 @@ class CalculatorGraph:
         self._services[service.key] = value
 
     def disallow_service_default_initialization(self) -> None:
-        """Services must be provided, also those that could make a default."""
+        """Require every service to be provided, even if it could make a default."""
         self._allows_default_services = False
 
     def set_error_callback(self, callback: Callable[[GraphError], object]) -> None:
@@ -253,7 +253,7 @@ class CalculatorGraph:
         self._error_callback = callback
 
     def set_input_stream_max_queue_size(self, stream_name: str, size: int) -> None:
-        """Another limit for the queues behind one graph input, from the next run on."""
+        """Limit the queues behind one graph input, from the next run on; -1 is no limit."""
         self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
         self._stream_limits[stream_name] = size
 
@@ -263,7 +263,7 @@ class CalculatorGraph:
         self._tracer = tracer
 
     def count_into(self, totals: RunTotals) -> None:
-        """Add up in ``totals``, of the same plan, what the nodes of coming runs do."""
+        """Add the calls and counters of later runs to ``totals``, made for the same plan."""
         self._totals = totals
 
     def check_invariants(self) -> None:
@@ -348,7 +348,7 @@ class CalculatorGraph:
             StateError: the graph is not running.
             NotFoundError: no such graph input.
             UnavailableError: throttled, and waiting is not wanted or not possible here.
-            RunError: the graph has failed, be it with this packet's type or timestamp.
+            RunError: the graph has failed, perhaps because of this packet's type or timestamp.
         """
         run = self._run
         if run is None:
@@ -400,17 +400,17 @@ class CalculatorGraph:
         run.set_bound(place, value)
 
     def close_input_stream(self, stream: str) -> None:
-        """Nothing more comes on a graph input. Closing twice is fine."""
+        """End a graph input. Closing it again does nothing."""
         run = self._running("close_input_stream")
         run.close_inputs([run.graph_inputs[self._find_graph_input(stream, "close_input_stream")]])
 
     def close_all_input_streams(self) -> None:
-        """Nothing more comes on any graph input; sources go on."""
+        """End every graph input; sources go on."""
         run = self._running("close_all_input_streams")
         run.close_inputs(run.graph_inputs)
 
     def close_all_packet_sources(self) -> None:
-        """Nothing more comes on any graph input, and sources are closed at their next turn."""
+        """End every graph input, and close each source at its next turn."""
         run = self._running("close_all_packet_sources")
         with self._lock:
             run.scheduler.close_all_sources()
@@ -421,7 +421,7 @@ class CalculatorGraph:
     def wait_until_idle(self) -> None:
         """Return when nothing runs and nothing can run without new packets.
 
-        Does not return while a source goes on producing.
+        Does not return while a source keeps producing.
 
         Raises:
             RunError: the graph has failed (again at every call, until ``wait_until_done``).
@@ -439,12 +439,12 @@ class CalculatorGraph:
             raise run.error
 
     def wait_until_done(self) -> None:
-        """Return when the run is over and every node is closed; the graph can start again.
+        """Return when the run is over and every node is closed. The graph can then start again.
 
-        Needs all graph inputs closed and all sources to end, or an error.
+        The run ends after an error, or when all graph inputs are closed and all sources have ended.
 
         Raises:
-            RunError: with every error of the run, which are cleared.
+            RunError: holds every error of the run; the graph forgets them.
         """
         run = self._run
         if run is None or run.driver.is_abandoned:
@@ -465,7 +465,7 @@ class CalculatorGraph:
         self._end(run)
 
     def _end(self, run: Run) -> None:
-        """Keep what later runs need, hand over the errors, once."""
+        """Keep what later runs need and raise the run's errors, once."""
         with self._lock:
             if self._run is not run:
                 return
@@ -530,7 +530,7 @@ class CalculatorGraph:
         run.driver.cancel_calls()
 
     def pause(self) -> None:
-        """Start nothing new until ``resume``; what runs finishes."""
+        """Start no call until ``resume``; running calls finish."""
         with self._lock:
             if self._run is not None:
                 self._run.scheduler.pause()
@@ -553,7 +553,7 @@ class CalculatorGraph:
         if error is None:
             self.close()
         elif self._run is not None:
-            # The body's error is the one to tell; the run's would hide it.
+            # The body's error matters more; the run's would hide it.
             self.cancel()
             try:
                 self.wait_until_done()
@@ -584,7 +584,7 @@ class CalculatorGraph:
         return self._run is not None and bool(self._run.scheduler.errors)
 
     def get_combined_error_message(self) -> str:
-        """All errors of the run so far, or the empty string."""
+        """The texts of all errors of the run so far, or the empty string."""
         return str(self._run.error or "") if self._run is not None else ""
 
     def get_output_side_packet(self, name: str) -> Packet:
@@ -610,8 +610,10 @@ class CalculatorGraph:
             return take_statistics(self._plan, self._run, self._counters)
 
     def silence(self, stream: str) -> str:
-        """Why the last run sent nothing on a stream, in words: the nodes on the way to it, and what
-        each waited for when the run ended. "" if it sent something, failed or was cancelled.
+        """Explain why the last run sent nothing on a stream.
+
+        Names the nodes on the way to it, and what each waited for when the run ended. "" if packets
+        were sent, or the run failed or was cancelled.
 
         A node that waits without end is no error: the run ends when no source is left.
         """
@@ -619,8 +621,10 @@ class CalculatorGraph:
             return self._silence.reason(stream) if self._silence is not None else ""
 
     def held_back(self) -> list[str]:
-        """The nodes that still held packets when the last run ended, in words, and what each waited
-        for; as far as `silence` knows."""
+        """Sentences about the nodes that still held packets when the last run ended.
+
+        Each names a node and what it waited for. Empty after a run that failed or was cancelled.
+        """
         with self._lock:
             return self._silence.held() if self._silence is not None else []
 

@@ -26,10 +26,10 @@ EMPTY: Final = _Empty()
 
 @final
 class Packet:
-    """An immutable value with a timestamp. Copies share the value, which nobody may change.
+    """An immutable value with a timestamp. Copies share the value, so it must not be modified.
 
-    An *empty* packet (``Packet.empty(t)``) has a timestamp and no value: on an input stream it says
-    up to where the stream is settled, on an output stream it is the bound ``t + 1``.
+    An *empty* packet (``Packet.empty(t)``) has a timestamp and no value. On an input stream it says
+    that the stream is settled up to ``t``; on an output stream it sets the bound to ``t + 1``.
 
     ``payload`` is the value or ``EMPTY``, ``time`` the timestamp as plain ``int``: the engine reads
     these two directly.
@@ -78,7 +78,7 @@ class Packet:
     def __repr__(self) -> str:
         if self.payload is EMPTY:
             return f"Packet.empty({self.timestamp!r})"
-        # The type, not the value: payloads are large, and may be what a user said.
+        # The type, not the value: payloads are large, and may hold a user's words.
         return f"<Packet {type(self.payload).__name__} at {self.timestamp!r}>"
 
 

@@ -1,4 +1,4 @@
-"""Reading files whose names come from a configuration: regular files only, and no more than fits.
+"""Reading of files that a configuration names: regular files only, up to a size limit.
 
 A pipe would make its reader wait for a writer, and a device such as ``/dev/zero`` has no end.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 from graph_runtime.errors import UnavailableError
 
-#: Of the files beside a model's weights: the largest known vocabularies have some 40 MB.
+#: Limit for the files beside a model's weights: the largest known vocabularies have some 40 MB.
 MODEL_FILE_BYTES: Final = 256 * 1024 * 1024
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)
@@ -26,18 +26,19 @@ _KINDS: Final = (
     (stat.S_ISBLK, "a device"),
 )
 
-#: What each thread waits for, so that a file that does not answer can be named.
+#: The path that each thread reads now, so that a report can name a file system that hangs.
 _being_read: Final[dict[int, str]] = {}
 
 
 class DescriptorsExhaustedError(UnavailableError):
-    """The process, or the system, has no file descriptor left: nothing is wrong with the file."""
+    """The process or the system has no file descriptor left. Nothing is wrong with the file."""
 
 
 def raise_if_exhausted(error: OSError) -> None:
-    """
+    """Turn an error that means "no descriptor left" into an error of its own.
+
     Raises:
-        DescriptorsExhaustedError: that is why.
+        DescriptorsExhaustedError: ``error`` is EMFILE or ENFILE.
     """
     if error.errno == errno.ENFILE:
         raise DescriptorsExhaustedError(
@@ -51,9 +52,10 @@ def raise_if_exhausted(error: OSError) -> None:
 
 
 def check_descriptors() -> None:
-    """
+    """Check that a file could be opened now.
+
     Raises:
-        DescriptorsExhaustedError: no file could be opened now.
+        DescriptorsExhaustedError: no descriptor is left.
     """
     try:
         os.close(os.dup(2))
@@ -73,15 +75,15 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """The content of a file of at most ``most_bytes``; links are followed.
 
     Raises:
-        OSError: it cannot be read, is no regular file (EINVAL, a directory EISDIR), or is larger
-            (EFBIG). ``strerror`` says so in words.
-        ValueError: the path has a NUL character.
+        OSError: the file cannot be read, is not regular (EINVAL, or EISDIR for a directory), or is
+            larger (EFBIG). ``strerror`` explains which.
+        ValueError: the path contains a NUL character.
         DescriptorsExhaustedError: no file can be opened now.
     """
     with being_read(path):
         _check_kind(os.stat(path), path)
         try:
-            # Nobody waits for a pipe that has come in its place meanwhile.
+            # A pipe may have replaced the file meanwhile; opening it must not block.
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
         except OSError as error:
             raise_if_exhausted(error)
@@ -96,7 +98,7 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 @contextmanager
 def being_read(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let `read_by` name the file while this thread looks at it."""
+    """Let `read_by` name ``path`` while this thread reads it."""
     thread = threading.get_ident()
     _being_read[thread] = os.fspath(path)
     try:
@@ -106,7 +108,7 @@ def being_read(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_by(thread: int | None) -> str:
-    """The path that a thread reads now, "" where there is none."""
+    """The path that a thread is reading, or "" if it reads none."""
     return _being_read.get(thread, "") if thread is not None else ""
 
 

@@ -1,4 +1,4 @@
-"""For tests of calculators and graphs: run one node, collect what a stream carries.
+"""Tools for tests of calculators and graphs: run one node, collect the packets of a stream.
 
 ::
 
@@ -40,18 +40,18 @@ from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.timestamp import Timestamp
 
 Place = tuple[str, int]
-#: Something to do with a graph input of this name.
+#: An action on the graph input of this name.
 Action = Callable[[CalculatorGraph, str], None]
 
-#: What tells a registered name from the text of a node.
+#: Distinguishes the text of a node from a registered name.
 _NAME = re.compile(r"[\w.:<>]+\Z")
 
 
 class Sink(list[Packet]):
     """The packets of one stream of a graph, in the order they came. Make it before the run.
 
-    With ``observe_timestamp_bounds`` there are empty packets too, which tell how far the stream is
-    settled; ``values`` and ``pairs`` leave them out.
+    With ``observe_timestamp_bounds`` it also holds empty packets, which report how far the stream
+    is settled; ``values`` and ``pairs`` leave them out.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Sink(list[Packet]):
 
     @property
     def timestamps(self) -> list[Timestamp]:
-        """Of all packets, empty ones included."""
+        """The timestamps of all packets, empty ones included."""
         return [packet.timestamp for packet in self]
 
     @property
@@ -79,16 +79,16 @@ class Sink(list[Packet]):
 
 
 class CalculatorRunner:
-    """Runs one node: `push` its inputs, `run` it, look at what came out.
+    """Runs one node: `push` its inputs, `run` it, check its outputs.
 
     ``calculator`` is a class, a plain function, a registered name, or the text of a node
     (``'calculator: "GateCalculator" input_stream: "ALLOW:allow" ...'``). Nothing is registered
     outside the runner.
 
-    Which ports are connected: those that the node's text says; else, for typed ports, all that are
-    required, optional inputs that something was pushed to, and all outputs (of ``multiple`` ones
-    the first). A calculator that declares its ports in ``contract`` gets the inputs that were
-    pushed to, and needs ``outputs``;
+    The connected ports are those of the node's text. Without a text, typed ports connect all
+    required inputs, every optional input that was pushed to, and all outputs (the first of a
+    ``multiple`` one). A calculator that declares its ports in ``contract`` gets the inputs that
+    were pushed to, and needs ``outputs``.
     ``inputs``, ``outputs`` and ``side_outputs`` (lists of port keys) replace the choice.
 
     Ports are named as in contracts: ``"TAG"``, ``0`` for an untagged one, ``("TAG", 1)``, or
@@ -97,7 +97,7 @@ class CalculatorRunner:
     Attributes:
         outputs: after `run`, a `Sink` for each output stream, by port.
         side_outputs: after `run`, the output side packets that were set, by port.
-        counters: after `run`, what the node counted, by the counters' own names.
+        counters: after `run`, the node's counters by their own names.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CalculatorRunner:
         """Prepare a node.
 
         ``options`` is one options object (an ``@options`` dataclass or a message) or several;
-        ``side_packets`` are values or packets by port; ``registry`` is where names are looked up.
+        ``side_packets`` are values or packets by port; ``registry`` resolves names.
 
         Raises:
             GraphSyntaxError: the node's text does not parse.
@@ -151,13 +151,13 @@ class CalculatorRunner:
         self.side_outputs: PortMap[Packet] = PortMap("output side packet", PortNames(()), [])
         self.counters: dict[str, int] = {}
 
-    # What goes in ---------------------------------------------------------------------------------
+    # Inputs ---------------------------------------------------------------------------------------
 
     def push(self, port: PortKey, value: Any, at: SupportsIndex | None = None) -> None:
-        """Let the next run send a value at a timestamp, or a packet as it is.
+        """Queue a value at a timestamp, or a packet unchanged, for the next run.
 
-        Packets are sent in the order they are pushed, over all ports; at the end all inputs are
-        closed. An empty packet is a timestamp bound.
+        Packets are sent in the order of the pushes, over all ports; then all inputs are closed. An
+        empty packet is a timestamp bound.
 
         Raises:
             NotFoundError: the calculator has no such input.
@@ -172,11 +172,11 @@ class CalculatorRunner:
         self._plan(port, lambda graph, name: graph.add_packet_to_input_stream(name, packet))
 
     def set_bound(self, port: PortKey, bound: SupportsIndex) -> None:
-        """Let the next run promise, at this point, that nothing before ``bound`` will come."""
+        """Promise at this point of the next run that nothing before ``bound`` will come."""
         self._plan(port, lambda graph, name: graph.set_input_stream_timestamp_bound(name, bound))
 
     def close_input(self, port: PortKey) -> None:
-        """Let the next run close an input at this point, before the others."""
+        """Close an input at this point of the next run, before the others."""
         self._plan(port, lambda graph, name: graph.close_input_stream(name))
 
     def set_header(self, port: PortKey, header: Any) -> None:
@@ -189,9 +189,9 @@ class CalculatorRunner:
     # Running --------------------------------------------------------------------------------------
 
     def run(self) -> CalculatorRunner:
-        """Open the node, send it what was pushed since the last run, close it.
+        """Open the node, send it everything pushed since the last run, close it.
 
-        Returns the runner itself. What came out before an error can be looked at too.
+        Returns the runner itself. Outputs sent before an error are kept.
 
         Raises:
             ValidationError: the node does not fit its contract.
@@ -214,9 +214,9 @@ class CalculatorRunner:
 
     @contextmanager
     def _prepare(self) -> Iterator[_Prepared]:
-        """One run, and afterwards what came out of it."""
+        """Make one run, and afterwards collect its outputs."""
         feed, self._feed = self._feed, []
-        # No limit: what is pushed to one input may have to wait for all of another.
+        # No limit: packets of one input may have to wait for all packets of another.
         config = new_graph_config(max_queue_size=-1)
         node = config.node.add()
         node.CopyFrom(self._node)
@@ -260,7 +260,7 @@ class CalculatorRunner:
         return [port for port in ports if isinstance(port, kind)]
 
     def _input(self, key: PortKey) -> Place:
-        """The place of an input, which must be one that the node has, as far as that is known."""
+        """The place of an input; it must be one of the node's, if those are known."""
         place = _place(key)
         ports = self._ports(In)
         if self._has_ports:
@@ -309,8 +309,10 @@ class _Prepared:
     actions: list[tuple[str, Action]]
 
     def feed(self) -> None:
-        """Everything that was pushed. After an error of the graph nothing more goes in, and
-        ``wait_until_done`` tells it."""
+        """Send everything that was pushed.
+
+        Stops at an error of the graph, which ``wait_until_done`` raises.
+        """
         with suppress(RunError):
             for name, action in self.actions:
                 action(self.graph, name)
@@ -326,7 +328,7 @@ def _required(ports: Iterable[Port[Any]]) -> set[Place]:
 
 
 def _filled(places: Iterable[Place]) -> list[Place]:
-    """With the lower indexes that a tag must have."""
+    """Add the lower indexes that a tag must have."""
     highest: dict[str, int] = {}
     for tag, index in places:
         highest[tag] = max(index, highest.get(tag, 0))
@@ -346,7 +348,7 @@ def _names(entries: Iterable[str]) -> dict[Place, str]:
 
 
 def _node_config(calculator: Any, registry: Registry) -> Any:
-    """A node's config from what a runner is made with."""
+    """A node's config from the ``calculator`` argument of a runner."""
     if not isinstance(calculator, str):
         registered = registry.register_calculator(calculator)
         return new_graph_config().node.add(calculator=registered.__name__)

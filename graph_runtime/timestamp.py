@@ -82,12 +82,12 @@ def previous_allowed_in_stream(value: int) -> int:
 
 
 def clamp(value: int) -> int:
-    """``value`` moved into [MIN, MAX]: how offsets saturate."""
+    """Saturate ``value`` to [MIN, MAX], as adding an offset does."""
     return MIN if value < MIN else MAX if value > MAX else value
 
 
 def debug_string(value: int) -> str:
-    """The value as error messages print it."""
+    """The value as error messages print it, such as ``Timestamp::Max()`` for MAX."""
     return _DEBUG_NAMES.get(value) or str(int(value))
 
 
@@ -141,7 +141,7 @@ class Timestamp(int):
 
     @classmethod
     def from_seconds(cls, seconds: float) -> Timestamp:
-        """The nearest microsecond."""
+        """The timestamp of a time in seconds, rounded to the nearest microsecond."""
         return cls(round(seconds * 1e6))
 
     @property

@@ -16,8 +16,7 @@ from graph_runtime import timestamp as ts
 
 
 class BypassCalculator(Calculator):
-    """Drops its inputs and sends nothing but timestamp bounds, except for streams it is told to
-    pass.
+    """Drops its inputs and sends only timestamp bounds, except on the streams that it passes.
 
     Made to be a ``contained_node`` of SwitchContainer, with the ports of the other nodes there.
 

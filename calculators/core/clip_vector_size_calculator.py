@@ -1,4 +1,4 @@
-"""ClipVectorSize calculators: lists that are not too long."""
+"""ClipVectorSize calculators: lists cut to a maximum length."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ CALCULATORS = variants(
         "ConcatenateClassificationListVectorCalculator": Any,
         "ConcatenateDetectionVectorCalculator": Any,
         "ConcatenateImageVectorCalculator": Any,
-        # The name without "k" is MediaPipe's, kept there for old graphs.
+        # The name without "k" is MediaPipe's, which keeps it for old graphs.
         "ConcatenateLandmarListVectorCalculator": Any,
         "ConcatenateLandmarkListVectorCalculator": Any,
         "ConcatenateLandmarkVectorCalculator": Any,

@@ -1,4 +1,4 @@
-"""ConstantSidePacketCalculator: side packets that stand in the graph's text."""
+"""ConstantSidePacketCalculator: side packets with values from the graph's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTS: dict[str, tuple[str, Any]] = {
 
 
 class ConstantSidePacketCalculator(Calculator):
-    """Gives out side packets with the values in its options.
+    """Makes side packets of the values in its options.
 
     Output side packets: PACKET:i: one per ``packet`` of the options, of the type of its value.
     Options (mediapipe.ConstantSidePacketCalculatorOptions):

@@ -1,4 +1,4 @@
-"""One calculator under many names: where MediaPipe instantiates a template per element type."""
+"""One calculator under many names, where MediaPipe instantiates a template per element type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_runtime import Calculator
 class VectorCalculator(Calculator):
     """Base of calculators on lists (MediaPipe's ``std::vector<T>``).
 
-    A subclass, or a variant made by `variants`, says what the list holds::
+    A subclass, or a variant made by `variants`, declares the type of the elements::
 
         class EndLoopWordCalculator(EndLoopCalculator):
             element_type = Word

@@ -22,8 +22,8 @@ class EndItemLoopCalculator(Calculator):
     Inputs:
         ITEM: of any type, at the loop's time.
         BATCH_END (Timestamp): from BeginItemLoopCalculator.
-    Outputs: ITEM:i: as many as the loop brings packets. A loop that brought none gives bounds; any
-        other number is an error.
+    Outputs: ITEM:i: one per packet of the loop. A loop without packets sends bounds; any other
+        number of packets is an error.
     Options: none.
 
     ::

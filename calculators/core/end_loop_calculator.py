@@ -11,7 +11,7 @@ from graph_runtime import CalculatorContext, CalculatorContract, Timestamp
 class EndLoopCalculator(VectorCalculator):
     """Collects the packets of a loop into a list, for the timestamp the loop was begun at.
 
-    A loop that brought nothing gives no list, not even an empty one: only a timestamp bound.
+    A loop without packets sends only a timestamp bound, not even an empty list.
 
     Inputs:
         ITEM: of the variant's element type, at the loop's time.

@@ -21,9 +21,9 @@ from graph_runtime import timestamp as ts
 
 
 class FlowLimiterCalculator(Calculator):
-    """Limits how many timestamps are worked on at once, by dropping packets.
+    """Limits the number of timestamps in flight, by dropping packets.
 
-    A packet that goes out is in flight until FINISHED reports its timestamp. While the limit is
+    A packet that is sent is in flight until FINISHED reports its timestamp. While the limit is
     reached, packets wait in a short queue that keeps the newest. ``max_in_flight: 1`` with
     ``max_in_queue: 1`` keeps the graph busy at low latency.
 
@@ -43,7 +43,7 @@ class FlowLimiterCalculator(Calculator):
             node's.
     Options (mediapipe.FlowLimiterCalculatorOptions):
         max_in_flight: the limit, default 1; negative is no limit.
-        max_in_queue: how many packets wait at most, default 0; negative is no limit.
+        max_in_queue: the number of packets that may wait, default 0; negative is no limit.
         in_flight_timeout: microseconds of packet time after which a flight counts as lost when a
             newer main packet comes; 0 is never.
 
@@ -89,7 +89,7 @@ class FlowLimiterCalculator(Calculator):
             settings.max_in_flight = sides["MAX_IN_FLIGHT"].value
         self._settings = settings
         self._queues: list[deque[Packet]] = [deque() for _ in range(cc.inputs.num_entries(""))]
-        #: Timestamps of the packets in flight, rising.
+        #: Timestamps of the packets in flight, in rising order.
         self._in_flight: deque[int] = deque()
         #: The decision from each main timestamp on, for the auxiliary streams.
         self._allowed = Timeline(ts.UNSET, True)
@@ -110,7 +110,7 @@ class FlowLimiterCalculator(Calculator):
         )
 
     def _land(self, cc: CalculatorContext) -> None:
-        """Take off the list what has finished, or is lost."""
+        """Remove the packets that have finished, or are lost, from those in flight."""
         in_flight = self._in_flight
         finished = cc.inputs["FINISHED"].packet.time
         if finished == cc.time:
@@ -123,7 +123,7 @@ class FlowLimiterCalculator(Calculator):
                 in_flight.popleft()
 
     def _release(self, cc: CalculatorContext) -> None:
-        """Send what may go, then drop the oldest of what does not fit in the queue."""
+        """Send the packets that the limit allows, then drop the oldest if the queue is too long."""
         queue, output = self._queues[0], cc.outputs[0]
         limit = self._settings.max_in_flight
         while queue and (limit < 0 or len(self._in_flight) < limit):
@@ -158,7 +158,7 @@ class FlowLimiterCalculator(Calculator):
 
 
 def _bound(queue: deque[Packet], packet: Packet) -> int:
-    """The lowest timestamp of a stream that is not dealt with."""
+    """The lowest timestamp of a stream that is not decided yet."""
     return queue[0].time if queue else ts.next_allowed_in_stream(packet.time)
 
 

@@ -10,12 +10,12 @@ _UNINITIALIZED, _ALLOW, _DISALLOW = 1, 2, 3
 
 
 class GateCalculator(Calculator):
-    """Lets the packets of its streams through while it is told to.
+    """Passes the packets of its streams while a decision allows it.
 
     Inputs:
         #i: any number of data streams of any type.
-        ALLOW or DISALLOW (bool, optional): the decision for the same timestamp. Where there is
-            none the gate is shut, or open with ``empty_packets_as_allow``.
+        ALLOW or DISALLOW (bool, optional): the decision for the same timestamp. Without one the
+            gate is shut, or open with ``empty_packets_as_allow``.
     Outputs:
         #i: one per data stream.
         STATE_CHANGE (bool, optional): the new state whenever it changes. The first decision counts
@@ -99,7 +99,7 @@ class GateCalculator(Calculator):
                 if not packet.is_empty():
                     cc.outputs[index].add_packet(packet)
         elif self._is_by_side_packet:
-            # Nothing will ever come: let those downstream know at once.
+            # Nothing will ever come: let the nodes downstream close at once.
             for index in range(self._count):
                 cc.outputs[index].close()
 

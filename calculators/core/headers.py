@@ -1,4 +1,4 @@
-"""Stream headers that go through a calculator."""
+"""Stream headers that a calculator passes on."""
 
 from __future__ import annotations
 

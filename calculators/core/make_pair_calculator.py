@@ -8,7 +8,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In,
 
 
 class MakePairCalculator(Calculator):
-    """Puts the packets of two streams together.
+    """Pairs the packets of two streams.
 
     Inputs: #0 and #1, of any type.
     Outputs: #0: a tuple of two `Packet`; one of them is empty where a stream has no packet at the

@@ -7,7 +7,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In,
 
 
 class NonZeroCalculator(Calculator):
-    """Says of each number whether it is zero.
+    """Reports for each number whether it is zero.
 
     Inputs: INPUT (int).
     Outputs, at least one:

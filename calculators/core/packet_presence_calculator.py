@@ -8,9 +8,9 @@ from graph_runtime import Calculator, CalculatorContext, In, Out
 
 
 class PacketPresenceCalculator(Calculator):
-    """Says for each timestamp whether its input has a packet.
+    """Reports for each timestamp whether its input has a packet.
 
-    With GateCalculator it lets a graph act on what is missing.
+    With GateCalculator it lets a graph act on missing packets.
 
     Inputs: PACKET: of any type.
     Outputs: PRESENCE (bool): true for a packet; false where the input is settled without one (once

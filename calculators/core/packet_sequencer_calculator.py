@@ -11,8 +11,8 @@ from graph_runtime import timestamp as ts
 class PacketSequencerCalculator(Calculator):
     """Gives packets the next timestamp after the latest tick.
 
-    Each tick settles the outputs up to its timestamp at once, so nobody waits for INPUT. A packet
-    that comes together with a tick still covers that tick.
+    Each tick settles the outputs up to its timestamp at once, so no node downstream waits for
+    INPUT. A packet that comes together with a tick is sent at that tick.
 
     Inputs:
         INPUT:i: of any type; timestamps are ignored.

@@ -149,7 +149,7 @@ class PacketThinnerCalculator(Calculator):
         return self._start + periods * self._period
 
     def _slower(self, header: VideoHeader, period: int) -> VideoHeader:
-        """The header with the frame rate that is left."""
+        """The header with the reduced frame rate."""
         if self._is_async:
             rate = header.frame_rate / math.ceil(header.frame_rate * period / 1e6)
         else:

@@ -61,7 +61,7 @@ class PassThroughCalculator(Calculator):
             cc.output_side_packets[place].set(cc.input_side_packets[place])
 
     def process(self, cc: CalculatorContext) -> None:
-        # Graphs spend much of their time here: no calls but the one that sends.
+        # Graphs spend much of their time here, so it makes no call but the one that sends.
         if self._has_one_stream:
             packet = cc.input_list[0].packet
             if packet.payload is not EMPTY:

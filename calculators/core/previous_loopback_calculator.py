@@ -20,7 +20,7 @@ class PreviousLoopbackCalculator(Calculator):
     """Gives each MAIN packet the LOOP packet of the MAIN packet before it.
 
     For the first MAIN packet, for one whose predecessor gave no LOOP packet, and for MAIN bounds,
-    PREV_LOOP only gets a bound, so nobody downstream waits.
+    PREV_LOOP only gets a bound, so no node downstream waits.
 
     Inputs:
         MAIN: of any type.

@@ -8,7 +8,7 @@ from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, O
 
 
 class QuantizeFloatVectorCalculator(Calculator):
-    """Writes each number as one byte, linearly between two limits. What lies outside is clipped.
+    """Writes each number as one byte, linearly between two limits, and clips numbers outside.
 
     Inputs: FLOAT_VECTOR (list[float]).
     Outputs: ENCODED (bytes): one byte per number; 0 for the lower limit, 255 for the upper.
@@ -59,7 +59,7 @@ def quantized_limits(options: Any) -> tuple[float, float]:
     """The limits in the options of a node.
 
     Raises:
-        GraphError: one is missing, or they are the wrong way round.
+        GraphError: a limit is missing, or the lower is not below the upper.
     """
     name = type(options).DESCRIPTOR.name
     if not options.HasField("min_quantized_value") or not options.HasField("max_quantized_value"):

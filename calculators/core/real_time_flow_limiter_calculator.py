@@ -8,10 +8,10 @@ from graph_runtime import timestamp as ts
 
 
 class RealTimeFlowLimiterCalculator(Calculator):
-    """Limits how many timestamps are worked on at once. FlowLimiterCalculator replaces it.
+    """Limits the number of timestamps in flight. FlowLimiterCalculator replaces it.
 
-    It counts: every timestamp sent must come back as one packet on FINISHED. Use it for graphs
-    that have it already.
+    It only counts: every timestamp sent must come back as one packet on FINISHED. Use it only in
+    graphs that have it already.
 
     Inputs:
         #i: data streams of any type; all packets of a timestamp are sent, or all dropped.

@@ -1,4 +1,4 @@
-"""How PacketResamplerCalculator chooses packets and timestamps."""
+"""The choice of packets and timestamps in PacketResamplerCalculator."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from graph_runtime import timestamp as ts
 
 @dataclass(frozen=True)
 class Limits:
-    """Which output timestamps are sent: start - margin <= t < end + margin."""
+    """Limits of the output timestamps: start - margin <= t < end + margin."""
 
     start: int
     end: int
     margin: int
 
     def send(self, output: OutputStreamShard, packet: Packet) -> None:
-        """Send a packet if its timestamp is within."""
+        """Send a packet if its timestamp is within the limits."""
         start, end = ts.clamp(self.start - self.margin), ts.clamp(self.end + self.margin)
         if start <= packet.time < end:
             output.add_packet(packet)
 
 
 class Sampling(Protocol):
-    """A way to choose; lives for one run of the node."""
+    """A way of choosing packets; lives for one run of the node."""
 
     def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
-        """Take the input packet at ``time`` and send what is due."""
+        """Take the input packet at ``time`` and send the outputs that are due."""
 
     def close(self, output: OutputStreamShard) -> None:
-        """The input is at its end: send what is left."""
+        """Send the remaining outputs at the end of the input."""
 
 
 class SteadySampling:
@@ -45,7 +45,7 @@ class SteadySampling:
         self._base_time = base_time
         self._flush_last_packet = flush_last_packet
         self._first: int | None = None
-        #: How many periods are dealt with: the index of the next output.
+        #: The index of the next output.
         self._count = 0
         self._last = Packet.empty()
 

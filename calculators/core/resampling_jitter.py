@@ -50,7 +50,7 @@ class JitterSampling:
         self._reservoir = _Reservoir(Random(seed))
         self._samples_reservoir = True
         self._last = Packet.empty()
-        #: When the next output stands, and the lower end of the period it is drawn from.
+        #: The timestamp of the next output, and the start of the period it is drawn from.
         self._next: int | None = None
         self._next_min = ts.MIN
 
@@ -88,15 +88,16 @@ class JitterSampling:
         return time + max(1, int(self._period * factor))
 
     def _bound(self, following: int) -> int:
-        """What can be promised once the next output is known."""
+        """The bound that can be promised once the next output is known."""
         return following
 
 
 class ReflectedJitterSampling(JitterSampling):
-    """As `JitterSampling`, but each output stays in its own period: where the shift would leave
-    it, it is reflected at the end, so that outputs are spread evenly.
+    """Keeps each output of `JitterSampling` in its own period, by reflection at the period's ends.
 
-    The last period, where its output is not reached, gives one of its packets.
+    This spreads the outputs evenly.
+
+    The last period gives one of its packets if its output is not reached.
     """
 
     def _first_shift(self) -> int:
@@ -151,7 +152,7 @@ class ReproducibleJitterSampling(ReflectedJitterSampling):
             self._limits.send(output, self._last.at(Timestamp.of(self._next)))
 
     def _start(self, time: int) -> int:
-        """Go through the periods before the first packet, to draw what was drawn for them."""
+        """Repeat the random draws of the periods before the first packet."""
         self._next_min = 0
         following = self._first_shift()
         while time >= self._next_min + self._period:
@@ -160,7 +161,7 @@ class ReproducibleJitterSampling(ReflectedJitterSampling):
         return following
 
     def _enter_period(self, current: int, time: int) -> int:
-        """The next output: that of the next period if this one is done with and over."""
+        """The next output: that of the next period if this one is over and its output sent."""
         if not self._is_sent or time < self._next_min + self._period:
             return current
         self._next_min += self._period

@@ -29,7 +29,7 @@ class SequenceShiftCalculator(Calculator):
     Input side packets: PACKET_OFFSET (int, optional): n, in place of the option.
     Options (mediapipe.SequenceShiftCalculatorOptions):
         packet_offset: n, default -1.
-        emit_empty_packets_before_first_packet: not supported, in MediaPipe neither.
+        emit_empty_packets_before_first_packet: not supported, as in MediaPipe.
 
     ::
 

@@ -6,7 +6,7 @@ from graph_runtime import CalculatorContract
 
 
 def require_one_place(contract: CalculatorContract, tag: str) -> None:
-    """Refuse a node that has not exactly one of an input stream and a side packet of this tag."""
+    """Refuse a node without exactly one of an input stream and a side packet of this tag."""
     is_stream = contract.inputs.has_tag(tag)
     is_side_packet = contract.input_side_packets.has_tag(tag)
     contract.require(

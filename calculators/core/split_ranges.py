@@ -1,4 +1,4 @@
-"""The ranges of SplitVectorCalculatorOptions, and what they mean for a node's outputs."""
+"""The ranges of SplitVectorCalculatorOptions, and their effect on a node's outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_runtime import CalculatorContract, Code, GraphError
 
 @dataclass(frozen=True)
 class SplitRanges:
-    """Which elements go where. Each range is begin <= place < end."""
+    """The elements that each output gets. Each range is begin <= place < end."""
 
     ranges: tuple[tuple[int, int], ...]
     combines: bool
@@ -20,7 +20,7 @@ class SplitRanges:
 
     @staticmethod
     def of(options: Any) -> SplitRanges:
-        """From a ``SplitVectorCalculatorOptions`` message."""
+        """Read a ``SplitVectorCalculatorOptions`` message."""
         return SplitRanges(
             tuple((each.begin, each.end) for each in options.ranges),
             options.combine_outputs,
@@ -68,7 +68,7 @@ class SplitRanges:
             )
 
     def parts(self, items: Sequence[Any]) -> list[list[Any]]:
-        """The elements of each range; all together in one list with combine_outputs.
+        """The elements of each range; in one list with ``combine_outputs``.
 
         Raises:
             GraphError: ``items`` is too short.

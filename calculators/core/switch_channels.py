@@ -1,6 +1,6 @@
-"""Channels: several sets of streams with the same tags, told apart by a prefix such as ``C1__``.
+"""Channels: several sets of streams with the same tags, distinguished by a prefix such as ``C1__``.
 
-What SwitchContainer, SwitchDemuxCalculator and SwitchMuxCalculator have in common.
+SwitchContainer, SwitchDemuxCalculator and SwitchMuxCalculator share this module.
 Source: MediaPipe ``framework/tool/container_util.cc``.
 """
 
@@ -19,7 +19,7 @@ _CHANNEL_TAG = re.compile(r"C([0-9]+)__(.*)\Z")
 
 
 def channel_tag(tag: str, channel: int) -> str:
-    """``FRAME`` in channel 1 is ``C1__FRAME``."""
+    """The tag with its channel: ``FRAME`` in channel 1 is ``C1__FRAME``."""
     return f"C{channel}__{tag}"
 
 
@@ -29,13 +29,13 @@ def channel_tags(tags: Iterable[str]) -> list[str]:
 
 
 def channel_count(tags: Iterable[str]) -> int:
-    """One more than the highest channel there is."""
+    """The number of channels: one more than the highest."""
     channels = [int(match.group(1)) for match in map(_CHANNEL_TAG.match, tags) if match]
     return max(channels, default=-1) + 1
 
 
 def declare_selection(contract: CalculatorContract) -> None:
-    """SELECT and ENABLE, as streams and as side packets."""
+    """Declare SELECT and ENABLE, as streams and as side packets."""
     for ports in (contract.inputs, contract.input_side_packets):
         ports["SELECT"].set(int).optional()
         ports["ENABLE"].set(bool).optional()
@@ -79,7 +79,7 @@ def selected_channel(cc: CalculatorContext, previous: int) -> int:
 
 
 def selection_settled(cc: CalculatorContext) -> int:
-    """Up to which timestamp the channel is known; DONE when no stream chooses it."""
+    """The bound up to which the channel is known; DONE if no stream chooses it."""
     for tag in ("ENABLE", "SELECT"):
         if cc.inputs.has_tag(tag):
             return cc.inputs[tag].packet.time

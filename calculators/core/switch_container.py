@@ -107,7 +107,7 @@ def _check(node: Any, options: Any) -> None:
 
 
 def _ports(entries: Any) -> Ports:
-    """The ports that contained nodes have too, with names that differ."""
+    """The ports that contained nodes have too, with distinct names."""
     tags = TagMap(entries)
     found: Ports = {}
     used: set[str] = set()
@@ -130,7 +130,7 @@ def _stream(place: tuple[str, int], name: str) -> str:
 
 
 def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
-    """A node that puts a selection into the order of the inputs; returns the name of its output."""
+    """Add a node that puts a selection into the order of the inputs; returns its output's name."""
     node = config.node.add(calculator="PacketSequencerCalculator")
     if not options.async_selection:
         node.input_stream_handler.input_stream_handler = "DefaultInputStreamHandler"
@@ -145,9 +145,9 @@ def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
 
 
 def _add_switch(config: Any, calculator: str, selectors: list[str], options: Any) -> Any:
-    """The demux or mux node, with all that can select the channel.
+    """Add the demux or mux node, with all inputs that can select the channel.
 
-    What the container does not connect is taken away when the subgraph is expanded.
+    Inputs that the container does not connect are removed when the subgraph is expanded.
     """
     node = config.node.add(calculator=calculator)
     own_options = type(options)()

@@ -67,7 +67,7 @@ class SwitchDemuxCalculator(Calculator):
     def open(self, cc: CalculatorContext) -> None:
         self._channel = first_channel(cc, self.options)
         self._channels = Timeline(ts.UNSTARTED, self._channel)
-        #: Packets and bounds that are not sent on yet, by input.
+        #: Packets and bounds that are not sent yet, by input.
         self._queues: dict[tuple[str, int], deque[Packet]] = {
             (tag, index): deque()
             for tag in channel_tags(cc.outputs.tags())
@@ -99,7 +99,7 @@ class SwitchDemuxCalculator(Calculator):
         self._send(cc, settled)
 
     def _send(self, cc: CalculatorContext, settled: int) -> None:
-        """Send on what is queued, as far as the selection is known."""
+        """Send the queued packets, as far as the selection is known."""
         for (tag, index), queue in self._queues.items():
             while queue and queue[0].time <= settled:
                 packet = queue.popleft()

@@ -20,10 +20,11 @@ from graph_runtime import timestamp as ts
 
 
 class SwitchMuxCalculator(Calculator):
-    """Sends on the packets and bounds of the channel that is selected at their timestamp.
+    """Passes the packets and bounds of the channel that is selected at their timestamp.
 
-    Those of other channels are dropped. A change of channel takes effect when all streams of the
-    old one are settled up to it, so outputs stay in order. Part of what SwitchContainer becomes.
+    Packets of other channels are dropped. A change of channel takes effect when all streams of the
+    old channel are settled up to it, so outputs stay in order. SwitchContainer expands to this node
+    and a SwitchDemuxCalculator.
 
     Inputs:
         SELECT (int, optional): the channel, from its timestamp on.
@@ -64,7 +65,7 @@ class SwitchMuxCalculator(Calculator):
         self._channel = first_channel(cc, self.options)
         self._channels = Timeline(ts.UNSTARTED, self._channel)
         self._tags = channel_tags(cc.inputs.tags())
-        #: Packets and bounds that are not sent on yet, by input.
+        #: Packets and bounds that are not sent yet, by input.
         self._queues: dict[tuple[str, int], deque[Packet]] = {
             place: deque() for place in cc.inputs.places if place[0] not in ("SELECT", "ENABLE")
         }
@@ -86,7 +87,7 @@ class SwitchMuxCalculator(Calculator):
         self._send(cc, settled)
 
     def _send(self, cc: CalculatorContext, settled: int) -> None:
-        """Send on what is queued, one selected channel after the other."""
+        """Send the queued packets, one selected channel after the other."""
         while True:
             start, channel = self._channels.first
             change = self._channels.second_time
@@ -100,7 +101,7 @@ class SwitchMuxCalculator(Calculator):
                     queue.popleft()
 
     def _send_channel(self, cc: CalculatorContext, channel: int, start: int, end: int) -> int:
-        """Send what a channel has in start <= t < end; return up to where all of it is settled."""
+        """Send a channel's packets in start <= t < end; return the bound to which it is settled."""
         channel_settled = ts.DONE
         for tag in self._tags:
             input_tag = channel_tag(tag, channel)

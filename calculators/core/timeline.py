@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Timeline(Generic[T]):
-    """Which value was valid when: each from its timestamp on, until the next one's.
+    """Values over packet time, each valid from its timestamp until the next one's.
 
     Times are raw 64-bit values and are given in rising order. There is always at least one entry.
     """
@@ -21,7 +21,7 @@ class Timeline(Generic[T]):
         self._values = [value]
 
     def set(self, time: int, value: T) -> None:
-        """From ``time`` on, ``value``."""
+        """Make ``value`` valid from ``time`` on."""
         if time == self._times[-1]:
             self._values[-1] = value
         else:
@@ -41,12 +41,12 @@ class Timeline(Generic[T]):
 
     @property
     def first(self) -> tuple[int, T]:
-        """When the oldest known value became valid, and the value."""
+        """The oldest known value, after the time at which it became valid."""
         return self._times[0], self._values[0]
 
     @property
     def second_time(self) -> int | None:
-        """When the oldest known value was replaced; None: it is still valid."""
+        """The time at which the oldest known value was replaced; None if it is still valid."""
         return self._times[1] if len(self._times) > 1 else None
 
     def drop_first(self) -> None:

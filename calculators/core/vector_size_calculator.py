@@ -1,4 +1,4 @@
-"""VectorSize calculators: how long lists are."""
+"""VectorSize calculators: the lengths of lists."""
 
 from __future__ import annotations
 

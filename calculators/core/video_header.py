@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VideoHeader:
-    """What is the same for all frames of a stream.
+    """The properties that all frames of a stream share.
 
     ``format`` is the number of an image format; ``width`` and ``height`` are in pixels,
-    ``duration`` in seconds, ``frame_rate`` in frames per second. 0 stands for not known.
+    ``duration`` in seconds, ``frame_rate`` in frames per second. 0 means unknown.
     Source: MediaPipe ``framework/formats/video_stream_header.h``.
     """
 

@@ -1,4 +1,4 @@
-"""Images as packets, and what turns them into tensors, boxes, labels and images again.
+"""Images as packets, and calculators that turn them into tensors, boxes, labels and back.
 
 The names and behaviour are those of MediaPipe's image, tensor and util calculators, and of those
 that OpenVINO adds, on the CPU. An image in a packet is an `ImageFrame`, tensors are lists of

@@ -34,7 +34,7 @@ def anchors(serialized: bytes) -> tuple[Any, ...]:
 
 
 def problem(options: Any) -> str | None:
-    """What is wrong with options, in words; None if nothing is."""
+    """The error in the options, in words; None if they are valid."""
     if options.fixed_anchors:
         names = ("input_size_height", "input_size_width", "min_scale", "max_scale", "num_layers")
         given = [name for name in names if options.HasField(name)]
@@ -50,7 +50,7 @@ def problem(options: Any) -> str | None:
             f"{layers} layers need as many feature_map_height and feature_map_width; there are "
             f"{heights} and {widths}"
         )
-    # With multiscale anchors the size of a grid says it all; else MediaPipe, too, needs strides.
+    # Multiscale anchors need only the size of a grid; others need strides, as in MediaPipe.
     if not (heights and options.multiscale_anchor_generation) and len(options.strides) != layers:
         return f"{layers} layers need as many strides; there are {len(options.strides)}"
     if any(stride < 1 for stride in options.strides):
@@ -101,7 +101,7 @@ def _boxes(options: Any, layer: int) -> list[_Box]:
 
 
 def _scale(options: Any, layer: int) -> float:
-    """How large the boxes of a layer are, as a fraction of the image."""
+    """The size of a layer's boxes, as a fraction of the image."""
     low, high, count = options.min_scale, options.max_scale, len(options.strides)
     if count == 1:
         return float(low + high) * 0.5

@@ -1,4 +1,4 @@
-"""AnnotationOverlayCalculator: what was found, drawn on the image."""
+"""AnnotationOverlayCalculator: annotations drawn on the image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IMAGES = ("IMAGE", "UIMAGE")
 class AnnotationOverlayCalculator(Calculator):
     """Draws on a copy of each image, or on a canvas of one colour.
 
-    As in MediaPipe, what is drawn on an SRGBA image is transparent: its alpha is 0.
+    Annotations on an SRGBA image are transparent (alpha 0), as in MediaPipe.
 
     Inputs:
         IMAGE or UIMAGE (`ImageFrame`, optional): SRGB, SRGBA or GRAY8.
@@ -32,7 +32,7 @@ class AnnotationOverlayCalculator(Calculator):
     Options (mediapipe.AnnotationOverlayCalculatorOptions):
         canvas_width_px, canvas_height_px: required where no image comes in.
         canvas_color: default black.
-        flip_text_vertically: text stands on its head.
+        flip_text_vertically: draw text upside down.
 
     ::
 

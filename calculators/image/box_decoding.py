@@ -1,4 +1,4 @@
-"""From a detector's raw numbers to boxes and scores."""
+"""Decoding of a detector's raw numbers into boxes and scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOWEST = np.float32(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, slots=True)
 class BoxDecoding:
-    """How the boxes of a model are to be read; the fields are those of the options.
+    """The layout and scales of a model's boxes; the fields are those of the options.
 
     Source: MediaPipe ``calculators/tensor/tensors_to_detections_calculator.cc``.
     """
@@ -48,7 +48,7 @@ class BoxDecoding:
             anchors: (n or more, 4): y and x of the centre, height, width.
 
         Raises:
-            ImageError: there are too few anchors, or the scales are not set.
+            ImageError: there are too few anchors, or a scale is not set.
         """
         scales = np.array([self.y_scale, self.x_scale, self.h_scale, self.w_scale], np.float32)
         if not scales.all():
@@ -93,8 +93,8 @@ def top_classes(
     Args:
         raw: (n, classes).
         allowed: one per class.
-        sigmoid: make probabilities of the scores by the logistic function.
-        clipping: limit the scores to between this and its negative before.
+        sigmoid: turn the scores into probabilities with the logistic function.
+        clipping: first clip the scores to the range from -clipping to clipping.
     """
     scores: npt.NDArray[Any] = raw
     if sigmoid:

@@ -19,7 +19,7 @@ def only_tensor(tensors: list[Any]) -> Floats:
     """The one tensor of a classifier.
 
     Raises:
-        ImageError: there are more, or its elements are not float32.
+        ImageError: there is not exactly one, or its elements are not float32.
     """
     if len(tensors) != 1:
         raise ImageError(f"a classifier has one tensor, the scores; there are {len(tensors)}")
@@ -47,9 +47,9 @@ def classification_list(
         scores: one per class, or with ``is_binary`` the probability of the first of two.
         labels: by class; empty for none.
         threshold: classes with a lower score are left out, unless ``is_binary``.
-        is_allowed: which classes count, unless ``is_binary``.
-        top_k: only so many with the highest scores, sorted; not positive for all.
-        is_sorted: the highest score first.
+        is_allowed: one truth value per class, ignored with ``is_binary``.
+        top_k: keep only that many classes with the highest scores, sorted; 0 or less keeps all.
+        is_sorted: sort by score, the highest first.
 
     Raises:
         ImageError: the number of scores is not that of the labels, or not 1 with ``is_binary``.

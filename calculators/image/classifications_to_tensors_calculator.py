@@ -1,4 +1,4 @@
-"""ClassificationsToTensorsCalculator: classes as arrays, which clients can be sent."""
+"""ClassificationsToTensorsCalculator: classes as arrays, which can be sent to clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from calculators.image.packet_types import message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
-#: The outputs, and what clients are told of them.
+#: The outputs, with the type and shape that the model's metadata shows to clients.
 _TYPES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "SCORES": np.ndarray[tuple[int], np.dtype[np.float32]],
@@ -24,7 +24,7 @@ _TYPES: Final[Mapping[str, Any]] = MappingProxyType(
 class ClassificationsToTensorsCalculator(Calculator):
     """Makes arrays of a list of n classes, in its order.
 
-    This one is graphrt's own: in OpenVINO Model Server classifications cannot leave the graph.
+    Only graphrt has it: in OpenVINO Model Server classifications cannot leave the graph.
 
     Inputs: CLASSIFICATIONS (mediapipe.ClassificationList).
     Outputs (numpy.ndarray), at least one:

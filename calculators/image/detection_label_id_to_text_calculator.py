@@ -1,4 +1,4 @@
-"""DetectionLabelIdToTextCalculator: names for what was found."""
+"""DetectionLabelIdToTextCalculator: labels for detections."""
 
 from __future__ import annotations
 

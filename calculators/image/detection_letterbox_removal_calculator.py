@@ -1,4 +1,4 @@
-"""DetectionLetterboxRemovalCalculator: from the padded image back to the image."""
+"""DetectionLetterboxRemovalCalculator: detections of a padded image, moved to the image."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 class DetectionLetterboxRemovalCalculator(Calculator):
-    """Makes places in an image with padding places in the image without it.
+    """Converts locations in an image with padding to locations in the image without it.
 
     Inputs:
         DETECTIONS (list of mediapipe.Detection): with relative boxes.
         LETTERBOX_PADDING (tuple of 4 floats): left, top, right and bottom, as fractions of the
-            image with padding. It is needed wherever there are detections.
+            image with padding. Required wherever there are detections.
     Outputs: DETECTIONS (list of mediapipe.Detection).
     Options: none.
 

@@ -25,10 +25,10 @@ def detections(
     """One message per box.
 
     Args:
-        scores, classes: of each box as many of one as of the other.
+        scores, classes: per box, lists of equal length.
         boxes: (n, 4): ymin, xmin, ymax, xmax, in fractions of the image.
         keypoints: (n, m, 2), x and y.
-        flips: the origin of the detections is at the bottom left.
+        flips: True if the origin of the detections is at the bottom left.
     """
     kind = message("Detection")
     low, extents = boxes[:, :2].copy(), boxes[:, 2:] - boxes[:, :2]
@@ -36,7 +36,7 @@ def detections(
         low[:, 0] = 1 - boxes[:, 2]
         keypoints = keypoints.copy()
         keypoints[:, :, 1] = 1 - keypoints[:, :, 1]
-    # Lists of Python's numbers: a message takes them several times as fast as numpy's.
+    # Lists of Python numbers: a message takes them several times faster than NumPy's.
     rows = zip(*(scores, classes, low.tolist(), extents.tolist(), keypoints.tolist()), strict=True)
     found = []
     for of_scores, of_classes, (ymin, xmin), (height, width), points in rows:
@@ -52,7 +52,7 @@ def detections(
 
 
 def sensible(boxes: npt.NDArray[np.float32], *, allows_nan: bool = False) -> npt.NDArray[np.bool_]:
-    """Which boxes have a width and height: what a model predicts can be anything.
+    """A mask of the boxes with a width and a height, since a model can predict anything.
 
     ``boxes`` is (n, 4) or more; the first four numbers are ymin, xmin, ymax, xmax.
     """

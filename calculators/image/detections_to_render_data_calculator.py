@@ -1,4 +1,4 @@
-"""DetectionsToRenderDataCalculator: what to draw for what was found."""
+"""DetectionsToRenderDataCalculator: render data for detections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Opt
 
 _OPTIONS = "mediapipe.DetectionsToRenderDataCalculatorOptions"
 _BOUNDING_BOX = 1
-#: Of a label's line to the box's height, at most.
+#: The maximum ratio of a label's line to the box's height.
 _LINE_HEIGHT = 0.1
 
 
@@ -27,10 +27,10 @@ class DetectionsToRenderDataCalculator(Calculator):
         DETECTION_LIST (mediapipe.DetectionList).
     Outputs: RENDER_DATA (mediapipe.RenderData): texts, a rectangle and points per detection.
     Options (mediapipe.DetectionsToRenderDataCalculatorOptions):
-        produce_empty_packet: send render data also where nothing was found; default true.
-        text_delimiter: behind each label and each score; default ",".
+        produce_empty_packet: send render data even without detections; default true.
+        text_delimiter: follows each label and each score; default ",".
         one_label_per_line.
-        text: what the labels look like; for relative boxes the font's height is chosen by the box.
+        text: the style of labels; for relative boxes, the font's height depends on the box.
         thickness, color: of lines, in pixels; default 1, black.
         scene_class: a name for the drawing; default "DETECTION".
         render_detection_id: a first line with the detection's id.
@@ -139,7 +139,7 @@ def _detections(cc: CalculatorContext) -> Iterator[Any]:
 
 
 def _shown(score: float) -> str:
-    """Rounded to two digits."""
+    """The score as text, rounded to two digits."""
     hundredths = np.floor(np.float32(score) * np.float32(100) + np.float32(0.5))
     return f"{float(hundredths / np.float32(100)):.6g}"
 
@@ -152,7 +152,7 @@ def _place_text(text: Any, is_relative: bool, left: float, baseline: float, line
 
 
 def _place_box(rectangle: Any, is_relative: bool, box: Any) -> None:
-    """Nothing where the box is out of sight."""
+    """Set the rectangle to the box; leave it as it is if the box is out of sight."""
     right, bottom = box.xmin + box.width, box.ymin + box.height
     if right < 0 or bottom < 0 or (is_relative and (box.xmin > 1 or box.ymin > 1)):
         return

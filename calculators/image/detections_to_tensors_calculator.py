@@ -1,4 +1,4 @@
-"""DetectionsToTensorsCalculator: detections as arrays, which clients can be sent."""
+"""DetectionsToTensorsCalculator: detections as arrays, which can be sent to clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _labels(detections: list[Any]) -> npt.NDArray[Any]:
 _OUTPUTS: Final[Mapping[str, Callable[[list[Any]], npt.NDArray[Any]]]] = MappingProxyType(
     {"BOXES": _boxes, "SCORES": _scores, "LABEL_IDS": _label_ids, "LABELS": _labels}
 )
-#: What clients are told of them.
+#: The type and shape that the model's metadata shows to clients.
 _TYPES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "BOXES": np.ndarray[tuple[int, int], np.dtype[np.float32]],
@@ -53,7 +53,7 @@ _TYPES: Final[Mapping[str, Any]] = MappingProxyType(
 class DetectionsToTensorsCalculator(Calculator):
     """Makes arrays of n detections; of each, its first label and score.
 
-    This one is graphrt's own: in OpenVINO Model Server detections cannot leave the graph.
+    Only graphrt has it: in OpenVINO Model Server detections cannot leave the graph.
 
     Inputs: DETECTIONS (list of mediapipe.Detection): with relative boxes.
     Outputs (numpy.ndarray), at least one:

@@ -1,4 +1,4 @@
-"""What the options of both calculators that make detections of tensors have in common."""
+"""Options that both calculators that turn tensors into detections share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_runtime import CalculatorContract
 
 
 def check_detector_options(contract: CalculatorContract, options: Any) -> None:
-    """Refuse what MediaPipe refuses, and offsets that point behind a box's numbers."""
+    """Refuse the options that MediaPipe refuses, and offsets beyond a box's numbers."""
     for name in ("num_classes", "num_coords"):
         contract.require(
             getattr(options, name) > 0, f"{name} is required: a number above 0, as of the model"
@@ -38,7 +38,7 @@ def check_detector_options(contract: CalculatorContract, options: Any) -> None:
 def allowed_classes(
     count: int, ignored: Collection[int], only: Collection[int] = ()
 ) -> npt.NDArray[np.bool_]:
-    """One truth value per class: in ``only``, if that has any, else not in ``ignored``."""
+    """One truth value per class: is it in ``only``, or, if that is empty, not in ``ignored``?"""
     classes = np.arange(count)
     if only:
         return np.isin(classes, list(only))

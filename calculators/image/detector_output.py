@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class TensorOrder:
-    """Which tensor of the list is which."""
+    """The place of each tensor in the list."""
 
     boxes: int = 0
     classes: int = 1
@@ -38,13 +38,13 @@ class DetectorOutput:
 
     Attributes:
         options: mediapipe.TensorsToDetectionsCalculatorOptions, or OpenVINO's.
-        decoding: of raw boxes.
-        allowed: the classes that count, one truth value each.
-        order: of the tensors.
-        corners: where in a finished box ymin, xmin, ymax and xmax are.
-        classes_per_box: a finished box is repeated for so many classes.
-        max_results: at most so many detections; -1 for all.
-        is_filtered: whether classes of finished boxes have to be allowed, and NaN is left out.
+        decoding: the decoding of raw boxes.
+        allowed: one truth value per class; True for the classes that count.
+        order: the order of the tensors.
+        corners: the places of ymin, xmin, ymax and xmax in a finished box.
+        classes_per_box: the number of classes for which a finished box is repeated.
+        max_results: maximum number of detections; -1 for all.
+        is_filtered: apply ``allowed`` to finished boxes too, and drop boxes with NaN.
         anchors: mediapipe.Anchor messages; None if they come with the tensors.
     """
 
@@ -60,10 +60,10 @@ class DetectorOutput:
     _anchors: Floats | None = None
 
     def detections(self, tensors: list[Any]) -> list[Any]:
-        """mediapipe.Detection messages.
+        """The detections in the tensors, as mediapipe.Detection messages.
 
         Raises:
-            ImageError: number, type or shape of the tensors is another than the options say.
+            ImageError: number, type or shape of the tensors differ from those of the options.
             GraphError: there are no anchors (UNAVAILABLE).
         """
         if len(tensors) in (2, 3):
@@ -107,12 +107,12 @@ class DetectorOutput:
         boxes = shaped(boxes, (most, self.options.num_coords), "boxes")
         classes = shaped(float_tensor(tensors, order.classes, "classes"), (most,), "classes")
         scores = shaped(float_tensor(tensors, scores_at, "scores"), (most,), "scores")
-        told = shaped(float_tensor(tensors, order.count, "number of boxes"), (1,), "number")[0]
-        if not 0 <= told * per_box <= most:  # also where it is not a number
+        found = shaped(float_tensor(tensors, order.count, "number of boxes"), (1,), "number")[0]
+        if not 0 <= found * per_box <= most:  # false for NaN too
             raise ImageError(
-                f"the model says that it found {told:g} boxes; its tensors have {most // per_box}"
+                f"the model says that it found {found:g} boxes; its tensors have {most // per_box}"
             )
-        count = int(told)
+        count = int(found)
         used = count * per_box
         return self._messages(
             boxes[:used:per_box],
@@ -121,7 +121,7 @@ class DetectorOutput:
         )
 
     def _anchors_of(self, tensors: list[Any]) -> Floats:
-        """Those of the first tensors, for the whole run, as in MediaPipe."""
+        """The anchors of the first tensors, for the whole run, as in MediaPipe."""
         if self._anchors is None:
             if len(tensors) == 3:
                 found = float_tensor(tensors, self.order.anchors, "anchors")
@@ -136,7 +136,7 @@ class DetectorOutput:
         return self._anchors
 
     def _messages(self, boxes: Floats, scores: Floats, classes: npt.NDArray[np.int64]) -> list[Any]:
-        """One per box with a score that counts; ``scores`` and ``classes`` are (n, per box)."""
+        """One message per box whose score counts; ``scores`` and ``classes`` are (n, per box)."""
         options = self.options
         counts = np.ones(scores.shape, bool)
         if options.HasField("min_score_thresh"):

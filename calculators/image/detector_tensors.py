@@ -1,4 +1,4 @@
-"""The tensors of a detector, checked for what they should be."""
+"""The tensors of a detector, with checks of their type and shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def float_tensor(tensors: list[Any], index: int, name: str) -> Floats:
 
 
 def shaped(tensor: Floats, shape: tuple[int, ...], name: str) -> Floats:
-    """The tensor as ``shape``, from which its own may differ by leading ones.
+    """The tensor reshaped to ``shape``; its own shape may have leading ones.
 
     Raises:
         ImageError: it has another shape.

@@ -13,14 +13,14 @@ from calculators.image.opencv import opencv
 
 Point = tuple[int, int]
 _MAX_THICKNESS: Final = 32767
-#: Farther away than any image reaches, and what OpenCV can calculate with.
+#: Farther than any image reaches, and within the range that OpenCV can compute with.
 _FAR: Final = 1 << 20
-#: By the number of the font: how high its letters are, in units of the font's size.
+#: The height of the letters of each font, by its number, in units of the font's size.
 _FONT_HEIGHTS: Final = (21, 9, 21, 21, 21, 13, 21, 21)
 
 
 class Drawing:
-    """Draws on ``image``, (height, width, 3 or 4) of uint8, which is changed.
+    """Draws on ``image``, (height, width, 3 or 4) of uint8, in place.
 
     Source: MediaPipe ``util/annotation_renderer.cc``, without its gradient lines.
     """
@@ -35,7 +35,7 @@ class Drawing:
         """Draw a mediapipe.RenderData.
 
         Raises:
-            ImageError: an annotation is of no kind that can be drawn, or its numbers are none.
+            ImageError: an annotation is of an unknown kind, or its numbers are not finite.
         """
         for annotation in render_data.render_annotations:
             kind = annotation.WhichOneof("data")
@@ -179,7 +179,7 @@ class Drawing:
         return start, self._place(line.x_end, line.y_end, line.normalized)
 
     def _place(self, x: float, y: float, is_normal: bool) -> Point:
-        """In pixels."""
+        """The point in pixels."""
         if is_normal:
             return _rounded(x * self._width), _rounded(y * self._height)
         return _cut(x), _cut(y)
@@ -194,7 +194,7 @@ def _thickness(value: float) -> int:
 
 
 def _rounded(value: float) -> int:
-    """Halves away from zero."""
+    """The nearest integer, halves away from zero."""
     return _cut(math.copysign(math.floor(abs(_finite(value)) + 0.5), value))
 
 
@@ -209,7 +209,7 @@ def _finite(value: float) -> float:
 
 
 def _whole(point: tuple[float, float]) -> Point:
-    """As OpenCV makes whole numbers of a point: halves to even."""
+    """The point in whole pixels, rounded as OpenCV does: halves to even."""
     return round(point[0]), round(point[1])
 
 

@@ -1,4 +1,4 @@
-"""JPEG and PNG: from bytes to an `ImageFrame` within limits, and back."""
+"""JPEG and PNG: decoding into an `ImageFrame` within limits, and encoding."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from calculators.image.opencv import opencv
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """What a client may ask to have decoded.
+    """Limits of the images that clients may have decoded.
 
     Attributes:
-        encoded_bytes: of the JPEG or PNG.
-        pixels: width times height. A few kilobytes of PNG can hold billions of equal pixels, so
-            this is what keeps memory bounded; it is read from the header before decoding.
+        encoded_bytes: maximum size of the JPEG or PNG, in bytes.
+        pixels: maximum of width times height. A few kilobytes of PNG can hold billions of equal
+            pixels, so this limit bounds the memory; it is checked against the header.
     """
 
     encoded_bytes: int = 20_000_000
@@ -42,12 +42,12 @@ def decode_image(
 
     Args:
         content: the file's bytes.
-        apply_orientation: turn the image as its EXIF data says, and drop alpha, as OpenCV does
-            unless told to leave the image unchanged.
+        apply_orientation: turn the image as its EXIF data says, and drop alpha, as OpenCV does by
+            default.
         limits: checked before anything is decoded.
 
     Raises:
-        ImageError: it is no such image, damaged, or beyond the limits.
+        ImageError: ``content`` is not a JPEG or PNG, is damaged, or exceeds the limits.
         GraphError: OpenCV is not installed.
     """
     size = len(memoryview(content))
@@ -78,7 +78,7 @@ def encode_image(frame: ImageFrame, *, quality: int, kind: str = "JPEG") -> byte
     """The image as a JPEG of ``quality`` 0 to 100, or as a "PNG".
 
     Raises:
-        ImageError: the format cannot be written so.
+        ImageError: ``kind`` cannot hold the image's format.
     """
     cv2 = opencv()
     turned = _REVERSED.get(frame.image_format)
@@ -92,7 +92,7 @@ def encode_image(frame: ImageFrame, *, quality: int, kind: str = "JPEG") -> byte
     return bytes(content)
 
 
-#: From ours to OpenCV's order of channels, blue first; "" where there is nothing to turn.
+#: The conversion to OpenCV's order of channels, blue first; "" if none is needed.
 _REVERSED: Final = {
     ImageFormat.GRAY8: "",
     ImageFormat.GRAY16: "",

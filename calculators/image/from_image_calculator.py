@@ -7,7 +7,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 class FromImageCalculator(Calculator):
-    """Passes images on, for graphs that tell MediaPipe's ImageFrame and Image apart.
+    """Passes images on, for graphs that distinguish MediaPipe's ImageFrame and Image.
 
     Inputs: IMAGE (`ImageFrame`).
     Outputs:

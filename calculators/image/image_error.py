@@ -1,4 +1,4 @@
-"""`ImageError`: an image that is not what it should be."""
+"""`ImageError`: an image that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from graph_runtime import Code, GraphError
 
 
 class ImageError(GraphError, ValueError):
-    """Bytes that are no image, or an image of a size or format that is not taken.
+    """The bytes are not an image, or the image has an unsupported size or format.
 
-    The text is fit for the client that sent it. The code is INVALID_ARGUMENT.
+    The text may be sent to the client. The code is INVALID_ARGUMENT.
     """
 
     code = Code.INVALID_ARGUMENT

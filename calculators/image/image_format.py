@@ -1,4 +1,4 @@
-"""`ImageFormat`: what the numbers of a pixel mean."""
+"""`ImageFormat`: the meaning of a pixel's numbers."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ _LAYOUTS: Final[Mapping[ImageFormat, _Layout]] = MappingProxyType(
     }
 )
 
-#: What the numbers of a tensor are taken for when nothing else is said. Signed integers and half
-#: floats are taken by their bits, as OpenVINO Model Server does.
+#: The format of a tensor of each type and number of channels. Signed integers and half floats are
+#: reinterpreted by their bits, as in OpenVINO Model Server.
 _BY_SIZE: Final[Mapping[str, Mapping[int, ImageFormat]]] = MappingProxyType(
     {
         "8": {1: ImageFormat.GRAY8, 3: ImageFormat.SRGB, 4: ImageFormat.SRGBA},

@@ -19,9 +19,9 @@ class ImageFrame:
     which can also live on a GPU; here an ImageFrame stands for both.
 
     Args:
-        image_format: what the pixels mean.
+        image_format: the meaning of the pixels.
         data: (height, width, channels), or (height, width) for one channel, of the format's dtype.
-            It is copied where somebody could still write to it.
+            Copied if it could still be written to.
 
     Raises:
         ImageError: the array does not fit the format, or has no pixels.
@@ -39,20 +39,20 @@ class ImageFrame:
 
     @classmethod
     def owning(cls, image_format: ImageFormat, data: npt.NDArray[Any]) -> ImageFrame:
-        """As the constructor, without a copy: nobody else will ever write to the array."""
+        """Make a frame without a copy. The caller must not write to ``data`` afterwards."""
         view = np.ascontiguousarray(data).view()
         view.flags.writeable = False
         return cls(image_format, view)
 
     @classmethod
     def of_tensor(cls, array: npt.NDArray[Any]) -> ImageFrame:
-        """The image that a tensor of shape (height, width, channels) is.
+        """The image in a tensor of shape (height, width, channels).
 
         8 bits: GRAY8, SRGB, SRGBA. 16 bits: GRAY16, SRGB48, SRGBA64. float32 with 1, 2 or 4
         channels: VEC32F1, VEC32F2, VEC32F4.
 
         Raises:
-            ImageError: it is none; the text says shape or type, and what would be right.
+            ImageError: no format has this shape or type; the text says what would be right.
         """
         if array.ndim != 3:
             raise ImageError(

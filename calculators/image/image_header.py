@@ -16,7 +16,7 @@ _BARE: Final = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an encoded image say.
+    """Kind and size of an encoded image, from its first bytes.
 
     Attributes:
         kind: "JPEG" or "PNG".
@@ -32,7 +32,7 @@ def read_header(content: bytes | memoryview) -> ImageHeader:
     """Kind and size of a JPEG or PNG.
 
     Raises:
-        ImageError: it is neither, or ends before it says its size.
+        ImageError: the content is neither, or ends before its size.
     """
     data = memoryview(content)
     start = bytes(data[:16])

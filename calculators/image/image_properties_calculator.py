@@ -1,4 +1,4 @@
-"""ImagePropertiesCalculator: how large an image is."""
+"""ImagePropertiesCalculator: the size of an image."""
 
 from __future__ import annotations
 

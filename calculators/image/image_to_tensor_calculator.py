@@ -1,4 +1,4 @@
-"""ImageToTensorCalculator: a part of an image, as a model wants it."""
+"""ImageToTensorCalculator: a region of an image as a model's input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Opt
 _OPTIONS = "mediapipe.ImageToTensorCalculatorOptions"
 _FORMATS = (ImageFormat.SRGB, ImageFormat.SRGBA, ImageFormat.GRAY8)
 _BORDER_ZERO = 1
-#: By the field that says the range: the tensor's type, and the range that it can have.
+#: By the field that sets the range: the tensor's type, and the allowed range.
 _TYPES: dict[str, tuple[Any, float, float]] = {
     "output_tensor_float_range": (np.float32, -np.inf, np.inf),
     "output_tensor_int_range": (np.int8, -128, 127),
@@ -45,11 +45,11 @@ class ImageToTensorCalculator(Calculator):
         MATRIX (tuple of 16 floats, optional): 4 rows, from points of the tensor to points of the
             image, both in fractions.
     Options (mediapipe.ImageToTensorCalculatorOptions):
-        output_tensor_float_range, output_tensor_int_range or output_tensor_uint_range: what 0 and
-            255 become, and with it the tensor's type: float32, int8 or uint8. One is required.
+        output_tensor_float_range, output_tensor_int_range or output_tensor_uint_range: the values
+            of 0 and 255, and with them the tensor's type: float32, int8 or uint8. One is required.
         output_tensor_width, output_tensor_height: in pixels; the image's own unless given.
         keep_aspect_ratio: the region gets padding rather than being stretched.
-        border_mode: what lies beyond the image: BORDER_REPLICATE, the default, or BORDER_ZERO.
+        border_mode: pixels beyond the image: BORDER_REPLICATE, the default, or BORDER_ZERO.
 
     ::
 
@@ -153,7 +153,7 @@ class ImageToTensorCalculator(Calculator):
 
 
 def _check(contract: CalculatorContract) -> None:
-    """The options that can be wrong."""
+    """Refuse invalid options."""
     options = contract.options(_OPTIONS)
     field = options.WhichOneof("range")
     contract.require(field is not None, f"one of {', '.join(_TYPES)} is required")

@@ -36,7 +36,7 @@ class ImageTransformationCalculator(Calculator):
             the same timestamp is dropped.
         ROTATION_DEGREES (int, optional): counterclockwise: 90, 180, 270, anything else is 0.
         FLIP_HORIZONTALLY, FLIP_VERTICALLY (bool, optional).
-        What a stream says stays until it says something else.
+        The last value of each stream stays in force until the next one.
     Outputs:
         IMAGE (`ImageFrame`): of the input's format.
         LETTERBOX_PADDING (tuple of 4 floats, optional): left, top, right and bottom, as fractions

@@ -1,4 +1,4 @@
-"""What the classes of a model are called."""
+"""Names of the classes of a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
 
     Raises:
         NotFoundError: there is no such file.
-        GraphError: it is empty, or no text (INVALID_ARGUMENT); it cannot be read
+        GraphError: the file is empty or not text (INVALID_ARGUMENT), or cannot be read
             (FAILED_PRECONDITION).
     """
     directory = cc.service(GRAPH_DIRECTORY)

@@ -1,4 +1,4 @@
-"""NonMaxSuppressionCalculator: of boxes that overlap, the best."""
+"""NonMaxSuppressionCalculator: the best of the boxes that overlap."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class NonMaxSuppressionCalculator(Calculator):
 
     Inputs:
         #0 to #(num_detection_streams - 1): list of mediapipe.Detection.
-        IMAGE (`ImageFrame`, optional): tells the size for detections whose boxes are in pixels.
+        IMAGE (`ImageFrame`, optional): gives the size for detections whose boxes are in pixels.
     Outputs: #0: list of mediapipe.Detection.
     Options (mediapipe.NonMaxSuppressionCalculatorOptions):
         num_detection_streams: default 1.
-        max_num_detections: at most so many; -1, the default, for all. Not with WEIGHTED.
+        max_num_detections: the maximum; -1, the default, for all. Ignored with WEIGHTED.
         min_score_threshold: detections with a lower score are dropped, if it is above 0.
         min_suppression_threshold: how much two boxes may overlap; default 1, which drops nothing.
         overlap_type: the shared area as a fraction of the smallest box around both (JACCARD, the
             default), of the worse box (MODIFIED_JACCARD), or of the area of both together
             (INTERSECTION_OVER_UNION).
-        return_empty_detections: send an empty list where nothing came in.
+        return_empty_detections: send an empty list for an empty input.
         algorithm: WEIGHTED: boxes that overlap become one, their mean weighted by the scores.
         multiclass_nms: only boxes of the same label_id count as overlapping.
 
@@ -107,7 +107,7 @@ class NonMaxSuppressionCalculator(Calculator):
         return found[: self._limit(len(found))]
 
     def _best(self, detections: list[Any], size: tuple[int, int] | None) -> list[Any]:
-        """Without those that overlap better ones."""
+        """The detections without those that overlap better ones."""
         options = self.options
         tops = [(_top(detection), detection) for detection in detections if _is_labelled(detection)]
         scores = np.array([detection.score[top] for top, detection in tops], np.float32)
@@ -132,7 +132,7 @@ class NonMaxSuppressionCalculator(Calculator):
         ]
 
     def _apart(self, boxes: npt.NDArray[np.float32], limit: int) -> list[int]:
-        """Which boxes stay; the best come first."""
+        """The places of the boxes that stay, the best first."""
         options = self.options
         kept: list[int] = []
         most = np.float32(options.min_suppression_threshold)
@@ -161,7 +161,7 @@ def _is_labelled(detection: Any) -> bool:
 
 
 def _top(detection: Any) -> int:
-    """Where the highest score is."""
+    """The place of the highest score."""
     scores = list(detection.score)
     return scores.index(max(scores))
 

@@ -1,4 +1,4 @@
-"""OpenCV, which not every installation has: loaded when the first image needs it."""
+"""OpenCV, an optional dependency, loaded when the first image needs it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def opencv() -> Any:
         ) from error
     # Its own threads would compete with those of the inference for the same cores.
     cv2.setNumThreads(1)
-    # What is wrong with a client's image is told to the client.
+    # Errors of a client's image are reported to the client.
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)
     return cv2

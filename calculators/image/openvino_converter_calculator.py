@@ -1,4 +1,4 @@
-"""OpenVINOConverterCalculator: from an image to a tensor for OpenVINO."""
+"""OpenVINOConverterCalculator: an image as a tensor for OpenVINO."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class OpenVINOConverterCalculator(Calculator):
 
 
 def _range(options: Any) -> tuple[np.float32, np.float32] | None:
-    """What 0 and 255 become; None to leave the image as it is."""
+    """The values of 0 and 255 in the tensor; None to leave the image unchanged."""
     if not options.enable_normalization:
         return None
     if options.use_custom_normalization:

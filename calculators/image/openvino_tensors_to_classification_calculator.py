@@ -1,4 +1,4 @@
-"""OpenVINOTensorsToClassificationCalculator: what a classifier's tensor says, for OpenVINO."""
+"""OpenVINOTensorsToClassificationCalculator: a classifier's tensor as classes, for OpenVINO."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class OpenVINOTensorsToClassificationCalculator(Calculator):
     Outputs: CLASSIFICATIONS (mediapipe.ClassificationList).
     Options (mediapipe.OpenVINOTensorsToClassificationCalculatorOptions):
         min_score_threshold: classes with a lower score are left out.
-        top_k: only so many classes with the highest scores, the highest first. All of them where
-            there are fewer, which ends OpenVINO Model Server.
+        top_k: keep only that many classes with the highest scores, the highest first. If there are
+            fewer, all are kept; OpenVINO Model Server crashes then.
         label_map_path: a file with one label per line, searched beside the graph, then in the
             working directory.
         binary_classification: the tensor is one number, the probability of class 0.

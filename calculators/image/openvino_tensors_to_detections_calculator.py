@@ -1,4 +1,4 @@
-"""OpenVINOTensorsToDetectionsCalculator: what a detector's tensors say, in OpenVINO's words."""
+"""OpenVINOTensorsToDetectionsCalculator: a detector's tensors as detections, for OpenVINO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much boxes overlap."""
+"""Overlap of boxes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BOUNDING_BOX = 1
 
 
 def overlaps(boxes: Floats, box: Floats, kind: int) -> Floats:
-    """The area that each box shares with ``box``, as a fraction of what ``kind`` says.
+    """The area that each box shares with ``box``, as a fraction of the area that ``kind`` names.
 
-    JACCARD: of the smallest box around both. MODIFIED_JACCARD: of ``box``. Else of both together.
+    JACCARD: the smallest box around both. MODIFIED_JACCARD: ``box``. Else the union of both.
 
     Args:
         boxes: (n, 4): xmin, ymin, xmax, ymax.

@@ -1,4 +1,4 @@
-"""The types of packets in image graphs, and what nodes that run on the CPU say of other tags."""
+"""The types of packets in image graphs, and the refusal of GPU tags by nodes on the CPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_of(name: str) -> Any:
 
 
 def take_images(contract: CalculatorContract) -> None:
-    """One input with images, under the tag IMAGE or IMAGE_CPU."""
+    """Declare one input of images, under the tag IMAGE or IMAGE_CPU."""
     require_no_gpu(contract)
     tags = ("IMAGE", "IMAGE_CPU")
     contract.require(

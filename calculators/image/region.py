@@ -31,10 +31,10 @@ class Region:
 
     @classmethod
     def of(cls, rect: Any, width: int, height: int) -> Region:
-        """From a mediapipe.NormalizedRect in an image of that size.
+        """The region of a mediapipe.NormalizedRect in an image of that size, in pixels.
 
         Raises:
-            ImageError: it has no area, or numbers that are none.
+            ImageError: the rectangle has no area, or its numbers are not finite.
         """
         found = cls(
             rect.x_center * width,

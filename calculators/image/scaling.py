@@ -16,7 +16,7 @@ from calculators.image.opencv import opencv
 STRETCH: Final = 1
 FIT: Final = 2
 
-#: A mistake in a number, or a client's number, must not take all memory.
+#: Limit of an output: a wrong number, or a client's, must not exhaust the memory.
 _MOST_PIXELS: Final = 100_000_000
 
 
@@ -84,7 +84,7 @@ def scaled(
 
 
 def check_size(size: tuple[int, int]) -> None:
-    """Refuse an output that no memory would hold.
+    """Refuse an output that is too large for memory.
 
     Raises:
         ImageError: it has more than 100 million pixels.
@@ -117,5 +117,5 @@ def _resized(
 
 
 def _rounded(value: Any) -> int:
-    """To the nearest whole number, halves up; ``value`` is not negative."""
+    """The nearest whole number, halves up; ``value`` is not negative."""
     return math.floor(float(value) + 0.5)

@@ -1,4 +1,4 @@
-"""TensorsToClassificationCalculator: what a classifier's tensor says."""
+"""TensorsToClassificationCalculator: a classifier's tensor as classes with scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TensorsToClassificationCalculator(Calculator):
     Outputs: CLASSIFICATIONS (mediapipe.ClassificationList).
     Options (mediapipe.TensorsToClassificationCalculatorOptions):
         min_score_threshold: classes with a lower score are left out.
-        top_k: only so many classes with the highest scores, the highest first.
+        top_k: keep only that many classes with the highest scores, the highest first.
         sort_by_descending_score: the highest first.
         label_map_path: a file with one label per line, searched beside the graph, then in the
             working directory. Or ``label_items``, or ``label_map``: labels by id.

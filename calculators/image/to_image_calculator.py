@@ -8,7 +8,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 class ToImageCalculator(Calculator):
-    """Passes images on, for graphs that tell MediaPipe's ImageFrame and Image apart.
+    """Passes images on, for graphs that distinguish MediaPipe's ImageFrame and Image.
 
     Inputs: IMAGE or IMAGE_CPU (`ImageFrame`).
     Outputs: IMAGE (`ImageFrame`).

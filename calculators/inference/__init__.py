@@ -1,7 +1,7 @@
-"""An inference as every front and every graph may know it: named tensors in, named tensors out.
+"""Inference as fronts and graphs share it: named tensors in, named tensors out.
 
-The nouns of KServe's protocol, version 2, without its two wires: `servers.fronts.kserve_grpc` and
-`servers.fronts.kserve_rest` make them from messages and bodies, and the other way round.
+The nouns of KServe's protocol, version 2, without its two wire formats: the fronts convert them
+from and to messages and bodies.
 """
 
 from calculators.inference.datatype import Datatype

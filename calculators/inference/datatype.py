@@ -14,7 +14,7 @@ from calculators.requests.http_payload import RequestError
 
 
 class Datatype(StrEnum):
-    """What the elements of a tensor are. The text is the name on the wire."""
+    """The type of a tensor's elements. The text is the name on the wire."""
 
     BOOL = "BOOL"
     UINT8 = "UINT8"
@@ -45,7 +45,7 @@ class Datatype(StrEnum):
         """The datatype that a client names.
 
         Raises:
-            RequestError: there is none; the text begins with ``place``.
+            RequestError: no such datatype; the text begins with ``place``.
         """
         found = _BY_NAME.get(name)
         if found is None:
@@ -59,7 +59,7 @@ class Datatype(StrEnum):
         """The datatype of an array's elements; BYTES for texts, bytes and objects.
 
         Raises:
-            ValueError: KServe has none for them, as for complex numbers.
+            ValueError: KServe has no datatype for them, as for complex numbers.
         """
         if dtype.kind in "OSU":
             return cls.BYTES

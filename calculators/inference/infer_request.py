@@ -12,7 +12,7 @@ from calculators.requests.http_payload import RequestError
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutput:
-    """An output that the client wants to have."""
+    """An output that the client requests."""
 
     name: str
     parameters: Parameters = field(default_factory=dict)
@@ -20,13 +20,13 @@ class RequestedOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InferRequest:
-    """What a client asks a model.
+    """A client's request to a model.
 
     Attributes:
         model: the name; not looked up yet.
-        version: as the client writes it; empty: the server chooses.
-        id: for the response; may be empty.
-        requested_outputs: none: all.
+        version: as the client writes it; if empty, the server chooses.
+        id: repeated in the response; may be empty.
+        requested_outputs: if empty, all outputs.
 
     Raises:
         RequestError: an input or a requested output has no name, or two have the same.

@@ -10,11 +10,11 @@ from calculators.inference.tensor import CustomTensor, Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InferResponse:
-    """What a model answers.
+    """A model's answer.
 
     Attributes:
-        version: the one that has answered.
-        id: that of the request.
+        version: the version that has answered.
+        id: the request's id.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""Parameters: what a request, a tensor or a response says beside its data."""
+"""Parameters: further values of a request, a tensor or a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an error names what it is about, in a form that is short whatever a client sends."""
+"""Short names of places for error texts, whatever a client sends."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LENGTH = Struct("<I")
 
 
 def size_of(datatype: Datatype, shape: tuple[int, ...]) -> int:
-    """The bytes that a tensor takes; not for BYTES, whose elements have sizes of their own."""
+    """The size of a tensor in bytes; not for BYTES, whose elements vary in size."""
     assert datatype != Datatype.BYTES, "a shape does not say how long texts are"
     return math.prod(shape) * datatype.dtype.itemsize
 
@@ -33,10 +33,10 @@ def size_of(datatype: Datatype, shape: tuple[int, ...]) -> int:
 def from_raw(
     datatype: Datatype, shape: tuple[int, ...], raw: bytes | memoryview, place: str
 ) -> NDArray[Any]:
-    """The array that ``raw`` is, read-only: a view of it, but a copy if it is not aligned.
+    """Read ``raw`` as an array, read-only: a view, or a copy if the bytes are not aligned.
 
     Raises:
-        RequestError: ``raw`` has another size than ``shape`` says, or is no such data; the text
+        RequestError: ``raw`` has another size than ``shape`` requires, or is malformed; the text
             begins with ``place``.
     """
     if datatype == Datatype.BYTES:
@@ -68,10 +68,10 @@ def tensor_from_raw(
     parameters: Parameters,
     place: str,
 ) -> Tensor | CustomTensor:
-    """The tensor that ``raw`` is; what is no elements of BYTES is left to who understands it.
+    """Read ``raw`` as a tensor; malformed BYTES become a `CustomTensor`.
 
     Raises:
-        RequestError: as `from_raw`, for other datatypes.
+        RequestError: like `from_raw`, for other datatypes.
     """
     try:
         return Tensor(name, datatype, from_raw(datatype, shape, raw, place), parameters)
@@ -82,7 +82,7 @@ def tensor_from_raw(
 
 
 def to_raw(tensor: Tensor) -> bytes | memoryview:
-    """The bytes of a tensor: a view of its data where that lies in order."""
+    """The bytes of a tensor: a view of its data if that is contiguous, else a copy."""
     if tensor.datatype == Datatype.BYTES:
         return _joined(tensor)
     return np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
@@ -98,7 +98,7 @@ def strings(elements: list[bytes], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def check_string_count(count: int, place: str) -> None:
-    """Refuse a BYTES tensor that takes too long.
+    """Refuse a BYTES tensor that would take too long to read.
 
     Raises:
         RequestError: it has more than `MAX_STRINGS` elements.

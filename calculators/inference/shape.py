@@ -16,11 +16,11 @@ MAX_ELEMENTS = 2**31 - 1
 
 
 def checked_shape(dimensions: Sequence[int], place: str) -> tuple[int, ...]:
-    """``dimensions`` as the shape of an array that can be made. No dimensions: one element.
+    """Check that an array of the shape ``dimensions`` can be made. No dimensions: one element.
 
     Raises:
         RequestError: a dimension is negative, or there are too many dimensions or elements. Zeros
-            are counted as ones for this, so that no order of checks can overflow.
+            count as ones here, so that no order of multiplication can overflow.
     """
     if len(dimensions) > MAX_DIMENSIONS:
         raise RequestError(

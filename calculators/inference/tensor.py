@@ -1,4 +1,4 @@
-"""A tensor with a name: what goes into an inference, and what comes out of it."""
+"""A tensor with a name: the input and output of an inference."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Tensor:
 
     Attributes:
         data: of the type ``datatype.dtype``: for BF16 the bits of each number, for BYTES objects,
-            each a ``bytes``. What came from a client is read-only, a view of what arrived where
-            that is possible.
+            each a ``bytes``. A client's data is read-only, and a view of the received bytes if
+            possible.
 
     Raises:
         ValueError: ``data`` has another type.
@@ -48,7 +48,7 @@ class Tensor:
 
     @classmethod
     def of(cls, name: str, array: NDArray[Any], parameters: Parameters = _NONE) -> Tensor:
-        """The tensor of an array, its datatype that of the elements.
+        """Make a tensor of an array, with the datatype of its elements.
 
         An array of texts, or of objects each of which is ``bytes`` or ``str``, becomes BYTES; texts
         are UTF-8 there.
@@ -71,12 +71,12 @@ class CustomTensor:
     """A tensor that only its two ends understand, by its datatype or by its data.
 
     OpenVINO Model Server passes such tensors to Python nodes. Its own clients send a text as BYTES
-    without the length in front.
+    without a length prefix.
 
     Attributes:
-        datatype: any word that is no `Datatype`; or BYTES, when there is a ``defect``.
-        data: the bytes of the tensor as they are on the wire.
-        defect: why these are no elements of BYTES, with the place in the request.
+        datatype: any word that is not a `Datatype`; or BYTES, with a ``defect``.
+        data: the bytes of the tensor as on the wire.
+        defect: why the bytes are not elements of BYTES, with the place in the request.
     """
 
     name: str

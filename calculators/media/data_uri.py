@@ -17,7 +17,7 @@ def base64_of(url: str) -> bytes | None:
     """The Base64 of a data URI; None where ``url`` is something else.
 
     Raises:
-        ValueError: it is a data URI of another kind.
+        ValueError: ``url`` is a data URI without Base64.
     """
     found = _START.match(url)
     if found is not None:
@@ -28,10 +28,10 @@ def base64_of(url: str) -> bytes | None:
 
 
 def decoded(text: bytes) -> bytes:
-    """The bytes that Base64 means; line breaks and other space in it mean nothing.
+    """Decode Base64; line breaks and other space in it are ignored.
 
     Raises:
-        ValueError: it is not Base64.
+        ValueError: ``text`` is not Base64.
     """
     try:
         return base64.b64decode(text.translate(None, _SPACE), validate=True)

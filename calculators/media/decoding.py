@@ -1,4 +1,4 @@
-"""From the bytes of an image file to pixels, by Pillow. Runs in the prompt process only."""
+"""Decoding of image files into pixels, with Pillow. Runs in the prompt process only."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from calculators.media.limits import (
     MAX_REQUEST_PIXELS,
 )
 
-#: Only these decoders see what clients send.
+#: The only decoders that see clients' data.
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _NAMES: Final = "PNG, JPEG, WebP, GIF or BMP"
 _WHITE: Final = (255, 255, 255)
 _SIXTEEN_BITS: Final = frozenset({"I;16", "I;16L", "I;16B", "I;16N", "I"})
 
-# The limits here are lower, and a warning from the child would say nothing to anybody.
+# The limits here are lower, and no one would see a warning from the child.
 Pillow.MAX_IMAGE_PIXELS = None
 
 
 def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
-    """The images of a request, RGB.
+    """Decode the images of a request to RGB.
 
     Raises:
-        RequestError: one cannot be read, or is too large; ``param`` is its place.
-        MemoryError: there is not enough for them.
+        RequestError: an image cannot be read, or is too large; ``param`` is its place.
+        MemoryError: the images do not fit in memory.
     """
     made: list[Image] = []
     pixels = 0
@@ -57,11 +57,11 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
 
 
 def decode_image(data: bytes) -> Image:
-    """The first picture of a file, upright as its EXIF data says, on white where transparent.
+    """Decode the first picture of a file, rotated by its EXIF data, on white where transparent.
 
     Raises:
-        ValueError: it is no image that is read here, broken, or too large; without a word of the
-            decoder's, which may tell of memory.
+        ValueError: the format is not supported, or the image is broken or too large. The text
+            leaves out the decoder's own, which may reveal the content of memory.
     """
     if not data:
         raise ValueError("there is no data")
@@ -105,7 +105,7 @@ def _check_size(width: int, height: int) -> None:
 
 def _rgb(image: Any) -> Any:
     if image.mode in _SIXTEEN_BITS:
-        # Pillow would cut off at 255.
+        # Pillow would clip at 255.
         grey = np.asarray(image).astype(np.int64) >> 8
         return Pillow.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:

@@ -1,8 +1,8 @@
 """Images from the web, as far as ``--allowed_media_domains`` allows.
 
-A request must not make the server reach what only the server can reach. So a host has to be on the
-list, its addresses are looked up once, checked, and connected to as checked; and each redirection
-is a new address to be checked. There is no proxy, no cookie, no password in all this.
+A request must not make the server reach what only the server can reach. So a host must be on the
+list; its addresses are looked up once, checked, and connected to exactly as checked; and each
+redirection is checked like a new address. No proxy, cookie or password is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calculators.media.media_rules import MediaRules
 from calculators.media.public_address import is_public
 from graph_runtime.regular_file import raise_if_exhausted
 
-#: For one image, redirections included.
+#: Time limit for one image, redirections included.
 SECONDS: Final = 10.0
 MAX_REDIRECTIONS: Final = 3
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
@@ -38,11 +38,11 @@ _PRIVATE: Final = (
 
 
 class _PrivateAddress(OSError):
-    """A host has no address that may be connected to."""
+    """A host has no address that the server may connect to."""
 
 
 class _CheckedResolver(AbstractResolver):
-    """Looks names up, and lets through the addresses that may be connected to."""
+    """Resolves names to the addresses that the server may connect to."""
 
     def __init__(self, rules: MediaRules) -> None:
         self._rules = rules
@@ -73,10 +73,10 @@ class _CheckedResolver(AbstractResolver):
 
 
 async def download(url: str, rules: MediaRules, *, seconds: float = SECONDS) -> bytes:
-    """The bytes of an image.
+    """Fetch the bytes of an image.
 
     Raises:
-        ValueError: it may not be fetched, or cannot be; the text is for the client.
+        ValueError: the image may not or cannot be fetched; the text is for the client.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -97,7 +97,7 @@ async def download(url: str, rules: MediaRules, *, seconds: float = SECONDS) -> 
 
 
 def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
-    """The address as it will be connected to: parsed once."""
+    """The parsed address, exactly as it will be connected to."""
     if not rules.allowed_media_domains:
         raise ValueError(_OFF)
     try:
@@ -142,7 +142,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     if response.status != 200:
         raise ValueError(f"its server answered with status {response.status}")
     data = bytearray()
-    # Counted here: what a server says of the length need not be true.
+    # Counted here, because a server's length need not be true.
     async for piece in response.content.iter_chunked(_PIECE):
         data += piece
         if len(data) > MAX_IMAGE_BYTES:
@@ -151,14 +151,15 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _is_written_as_number(host: str) -> bool:
-    """aiohttp takes such a host for an address, and does not ask the resolver."""
+    """True for a host that aiohttp takes for an address without asking the resolver."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
 def _may_connect(text: str, rules: MediaRules) -> bool:
-    """An address of the internet; or one that the list has itself.
+    """True for an address of the internet, and for one that the list itself names.
 
-    Not one in another form than usual, 2130706433 or 127.1, which the system understands too.
+    Addresses in unusual forms, such as 2130706433 or 127.1, which the system understands too, are
+    refused.
     """
     try:
         address = ipaddress.ip_address(text.partition("%")[0])

@@ -10,7 +10,7 @@ from calculators.requests.http_payload import RequestError
 
 
 class ImageReference(NamedTuple):
-    """Where an image is to come from, ``url``, and the request's member that says so."""
+    """The source of an image, ``url``, and the request's member that names it."""
 
     url: str
     param: str
@@ -25,5 +25,5 @@ class EncodedImage(msgspec.Struct, frozen=True, array_like=True):
 
 
 def image_error(param: str, reason: str) -> RequestError:
-    """An image that cannot be had, or not be read. ``reason`` names no path or address of ours."""
+    """The error for an image that cannot be fetched or read. ``reason`` names no internal path."""
     return RequestError(f"{param}: {reason}", param=param)

@@ -1,4 +1,4 @@
-"""How large the images of a request may be."""
+"""Limits of the images in a request."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Final
 
 #: Images in a request, those of earlier messages included.
 MAX_IMAGES: Final = 16
-#: Of one image as a file, in bytes; OpenVINO Model Server's limit for what it downloads.
+#: Size of one image file, in bytes; OpenVINO Model Server's limit for downloads.
 MAX_IMAGE_BYTES: Final = 20_000_000
-#: Of all images of a request together: what one message to the prompt process may hold.
+#: Size of all image files of a request, in bytes: one message to the prompt process holds them.
 MAX_REQUEST_BYTES: Final = 64_000_000
-#: Of one image; looked up in the file's header, before anything is unpacked.
+#: Pixels of one image; read from the file's header, before anything is decoded.
 MAX_PIXELS: Final = 25_000_000
-#: Of all images of a request, as often as the engine is given them: once for each answer.
+#: Pixels of all images of a request, counted once for each answer, as the engine gets them.
 MAX_REQUEST_PIXELS: Final = 50_000_000
-#: Models cut images into squares, and refuse or misread what is nearly a line.
+#: Models cut images into squares, and refuse or misread an image that is nearly a line.
 MAX_RATIO: Final = 200

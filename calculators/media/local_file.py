@@ -20,15 +20,15 @@ _OUTSIDE: Final = "the file is not in the directory that --allowed_local_media_p
 
 
 def read_local_file(url: str, directory: str) -> bytes:
-    """The bytes of a file.
+    """Read the bytes of an image file.
 
     Args:
         url: a path, absolute or relative to ``directory``; or a ``file:`` URL.
-        directory: that the file has to be in, links followed; "" is none.
+        directory: the directory that the file must be in, links followed; "" is none.
 
     Raises:
         DescriptorsExhaustedError: no file can be opened now.
-        ValueError: it may not be read, or cannot be; the text is for the client.
+        ValueError: the file may not or cannot be read; the text is for the client.
     """
     if not directory:
         raise ValueError(_DISABLED)
@@ -75,7 +75,7 @@ def _path(url: str) -> PurePosixPath:
 
 
 def _open_inside(root: Path, path: Path) -> int:
-    """Open step by step without following a link: what was checked may have been replaced."""
+    """Open step by step without following links, because checked parts may have been replaced."""
     nothing_followed = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.ExitStack() as opened:
         at = os.open(root, nothing_followed | os.O_DIRECTORY)
@@ -83,5 +83,5 @@ def _open_inside(root: Path, path: Path) -> int:
         for name in path.parts[:-1]:
             at = os.open(name, nothing_followed | os.O_DIRECTORY, dir_fd=at)
             opened.callback(os.close, at)
-        # A pipe would make one wait for a writer.
+        # Opening a pipe would wait for a writer.
         return os.open(path.name or ".", nothing_followed | os.O_NONBLOCK, dir_fd=at)

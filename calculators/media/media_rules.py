@@ -1,4 +1,4 @@
-"""`MediaRules`: from where requests may have images fetched. Nowhere, unless the server is told."""
+"""`MediaRules`: the sources of images that requests may use. None by default."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _existing_directory(given: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MediaRules:
-    """What the flags of those names say.
+    """The values of the server's flags of the same names.
 
     Attributes:
         allowed_media_domains: hosts, without ports; or `EVERY_HOST` alone.
@@ -73,11 +73,11 @@ class MediaRules:
         return self.allowed_media_domains == (EVERY_HOST,)
 
     def allows_host(self, host: str) -> bool:
-        """Is it on the list? A host is compared whole; letters in any case."""
+        """True if the list allows a host. Hosts are compared as a whole, ignoring case."""
         return self.allows_every_host or self.names(host)
 
     def names(self, host: str) -> bool:
-        """Does the list have this very host or address?"""
+        """True if the list has exactly this host or address."""
         wanted = host.casefold().removesuffix(".")
         return any(wanted == each.casefold() for each in self.allowed_media_domains)
 

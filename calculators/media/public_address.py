@@ -1,4 +1,4 @@
-"""Which addresses of the network an image may come from."""
+"""The network addresses that an image may come from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GATEWAY: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: IpAddress) -> bool:
-    """Is it of the internet: not this machine, its networks, or anything special?"""
+    """True for an address of the internet: not this machine, its networks, or a special range."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in _GATEWAY:

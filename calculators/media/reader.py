@@ -1,4 +1,4 @@
-"""`ImageReader`: the bytes of a request's images, wherever they are."""
+"""`ImageReader`: the bytes of a request's images, from wherever they are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calculators.media.limits import MAX_REQUEST_BYTES
 from calculators.media.local_file import read_local_file
 from calculators.media.media_rules import MediaRules
 
-#: At a time, of all requests to one model.
+#: Number of images read at a time, over all requests to one model.
 MAX_DOWNLOADS: Final = 16
 _WEB: Final = re.compile(r"\s*(https?|ftp|sftp)://", re.IGNORECASE)
 
@@ -26,10 +26,10 @@ class ImageReader:
         self._turn = asyncio.Semaphore(MAX_DOWNLOADS)
 
     async def read(self, references: Sequence[ImageReference]) -> list[EncodedImage]:
-        """The images in their order, fetched at the same time.
+        """Fetch the images concurrently; the result has their order.
 
         Raises:
-            RequestError: the first that cannot be had; ``param`` is its place.
+            RequestError: an image cannot be fetched; ``param`` is the place of the first such.
         """
         tasks = [asyncio.ensure_future(self._read(each)) for each in references]
         try:
@@ -55,7 +55,7 @@ class ImageReader:
                 return EncodedImage(param, inline, is_base64=True)
             async with self._turn:
                 if _WEB.match(url):
-                    # An HTTP client, which takes long to import, for few requests.
+                    # Imported here: an HTTP client takes long to import, and few requests need it.
                     from calculators.media.download import download
 
                     return EncodedImage(param, await download(url.strip(), self._rules))

@@ -1,4 +1,4 @@
-"""Tags: where in a prompt's text an image belongs, in openvino-genai's own words."""
+"""Image tags: openvino-genai's marks of the images in a prompt's text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from calculators.requests.http_payload import RequestError
 
-#: What no text may have in it: of images, and of videos, which are not served.
+#: Tags that no text may contain: those of images, and of videos, which are not served.
 _MARK: Final = "<ov_genai_"
 _TAG: Final = re.compile(r"<ov_genai_image_([0-9]{1,6})>")
 #: Members of ``config.json`` that hold the id of a token which stands for an image or a sound.
@@ -24,7 +24,7 @@ _NAMES: Final = (
 
 
 def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with a tag as text for each image; numbered over all of them."""
+    """The messages with each image replaced by its tag; tags are numbered over all messages."""
     count = 0
     tagged: list[dict[str, Any]] = []
     for message in messages:
@@ -43,12 +43,12 @@ def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_tags(prompt: str) -> str:
-    """The prompt's text alone."""
+    """The prompt's text without tags."""
     return _TAG.sub("", prompt)
 
 
 def check_tags(prompt: str, count: int) -> None:
-    """Is each of ``count`` images in the prompt once, and nothing else that looks like one?
+    """Check that the prompt has the tag of each of ``count`` images once, and no other tag.
 
     Raises:
         RequestError: a text has such a tag, or the template leaves out an image.
@@ -65,7 +65,7 @@ def check_tags(prompt: str, count: int) -> None:
 
 
 def media_tokens(config: Mapping[str, Any], vocabulary: Mapping[bytes, int]) -> dict[int, str]:
-    """The tokens that a text must not have, with their names: the model reads images from them.
+    """The tokens that a text must not have, with their names: they stand for images to the model.
 
     Args:
         config: the model's parsed ``config.json``.
@@ -82,10 +82,10 @@ def media_tokens(config: Mapping[str, Any], vocabulary: Mapping[bytes, int]) -> 
 
 
 def check_tokens(ids: Iterable[int], forbidden: Mapping[int, str]) -> None:
-    """Refuse a text that plays an image: openvino-genai reads beyond its images then.
+    """Refuse a text with tokens that stand for images: openvino-genai would read past its images.
 
     Raises:
-        RequestError: with the token.
+        RequestError: the text has such a token; the error names it.
     """
     for each in ids:
         if each in forbidden:

@@ -1,6 +1,6 @@
-"""``python -m calculators.openvino.device_process DESCRIPTOR PARENT``: what OpenVINO can run on.
+"""``python -m calculators.openvino.device_process DESCRIPTOR PARENT``: list OpenVINO's devices.
 
-In a process of its own, because a driver that is broken crashes or hangs when it is asked.
+Runs in a process of its own, because a broken driver crashes or hangs when it is queried.
 """
 
 from __future__ import annotations

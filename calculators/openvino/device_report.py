@@ -1,4 +1,4 @@
-"""What the process that asks OpenVINO for its devices says."""
+"""The message of the process that asks OpenVINO for its devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Device(msgspec.Struct, frozen=True):
-    """A device as OpenVINO names it. ``capabilities``: its types and what else it says it can."""
+    """A device as OpenVINO names it. ``capabilities``: its element types and other abilities."""
 
     name: str
     full_name: str
@@ -14,7 +14,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class Devices(msgspec.Struct, frozen=True):
-    """The one message of this process. ``failure``: why there is no answer, in OpenVINO's words."""
+    """The only message of this process. ``failure``: OpenVINO's reason if there is no list."""
 
     openvino: str = ""
     devices: list[Device] = []

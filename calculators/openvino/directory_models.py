@@ -19,9 +19,9 @@ from graph_runtime.errors import did_you_mean
 class DirectoryModels:
     """Finds the model NAME as ``NAME/VERSION/ANY.xml``, else as ``NAME.xml``, which is version 1.
 
-    VERSION is a positive number; without one in the question it is the highest. Besides OpenVINO's
+    VERSION is a positive number; a request without one gets the highest. Besides OpenVINO's
     ``.xml`` (with its ``.bin``) a file may be ONNX, TensorFlow, PaddlePaddle or TensorFlow Lite.
-    A model is loaded once, when it is first asked for, and kept.
+    A model is loaded once, when it is first requested, and kept.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class DirectoryModels:
         plugin_config: Mapping[str, Any] | None = None,
         nireq: int = 0,
     ) -> None:
-        """``nireq``: infer requests per model, 0 is as many as OpenVINO advises."""
+        """``nireq``: infer requests per model; 0 is the number that OpenVINO recommends."""
         self._directory = directory
         self._settings = ModelSettings(
             target_device=target_device, plugin_config=dict(plugin_config or {}), nireq=nireq
@@ -51,7 +51,7 @@ class DirectoryModels:
         return await asyncio.to_thread(self._get, name, version)
 
     def check(self, name: str, version: int | None = None) -> None:
-        """See that it is there; nothing is loaded.
+        """Check that the model exists, without loading it.
 
         Raises:
             NotFoundError: no such model or version.

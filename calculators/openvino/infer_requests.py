@@ -14,17 +14,17 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: Seconds until a request without an answer is looked at, and the longest time between two looks.
+#: Seconds until a request without an answer is checked, and the longest time between two checks.
 _FIRST_LOOK: Final = 0.01
 _LONGEST_LOOK: Final = 0.2
 
 
 class InferRequests:
-    """A fixed number of infer requests; who finds none idle waits for its turn.
+    """A fixed number of infer requests; an inference that finds none idle waits for its turn.
 
-    An inference runs in OpenVINO's threads and holds up no event loop; the thread that ends one
-    starts the next. Nothing is copied: inputs are read where they are (unless they are not
-    contiguous), outputs are written into new memory.
+    An inference runs in OpenVINO's threads and blocks no event loop; the thread that ends one
+    starts the next. Nothing is copied: inputs are read in place if they are contiguous, outputs are
+    written into new memory.
     """
 
     def __init__(self, compiled: Any, output_dtypes: Sequence[np.dtype[Any]], count: int) -> None:
@@ -46,7 +46,7 @@ class InferRequests:
 
     @property
     def active(self) -> int:
-        """How many are not idle."""
+        """The number of infer requests that are not idle."""
         return self._count - len(self._idle)
 
     def observe_times(
@@ -56,13 +56,12 @@ class InferRequests:
         self._observers = waited, computed
 
     async def infer(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs, in the model's order, for its inputs, in the model's order.
+        """Run the model on ``inputs``; inputs and outputs are in the model's order.
 
-        The element types must be the model's. Whoever is cancelled leaves the inference to end by
-        itself.
+        The element types must be the model's. After a cancellation the inference ends by itself.
 
         Raises:
-            RuntimeError: OpenVINO's own.
+            RuntimeError: OpenVINO's own error.
         """
         inference = _Inference(self, inputs)
         with self._lock:
@@ -108,7 +107,7 @@ class InferRequests:
         ]
 
     def _pass_on(self, request: Any) -> None:
-        """To the first that still waits, or to the idle ones."""
+        """Give a request to the first inference that still waits, else to the idle ones."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -122,29 +121,29 @@ class InferRequests:
 class _Inference:
     """One inference, waiting or under way. Keeps the memory that its request reads and writes.
 
-    OpenVINO 2026.4 calls back from one of its threads, but only after success. So a request that
-    has not answered is looked at now and then, which tells a failure.
+    OpenVINO 2026.4 calls back from one of its threads, but only after success. So a request
+    without an answer is checked now and then for a failure.
     """
 
     def __init__(self, requests: InferRequests, inputs: Sequence[Array]) -> None:
-        """On the event loop that waits for ``outputs``."""
+        """Make an inference. Called on the event loop that waits for ``outputs``."""
         self.request: Any = None
-        #: When it was asked for, given to a request, and done (``time.perf_counter_ns``).
+        #: Times at which it was made, given to a request, and done (``time.perf_counter_ns``).
         self.asked = self.started = self.ended = perf_counter_ns()
-        #: None at the end: OpenVINO's thread may hold this for a little longer. If it were the last
-        #: to hold a request, the request would wait for the thread that frees it, for ever.
+        #: None at the end: OpenVINO's thread may hold this a little longer. If that were the last
+        #: reference to a request, the request would wait forever for the thread that frees it.
         self._requests: InferRequests | None = requests
         self._loop = asyncio.get_running_loop()
         self.outputs: asyncio.Future[list[Any]] = self._loop.create_future()
         self._inputs = [np.require(array, requirements=("C", "ALIGNED")) for array in inputs]
         self._tensors: list[Any] = []
         self._is_started = False
-        #: What the request knows of this. It keeps that for good, so it is emptied at the end.
+        #: The request's reference to this. The request keeps the list, so it is emptied at the end.
         self._link = [self]
         self._timer = self._loop.call_later(_FIRST_LOOK, self._look, _FIRST_LOOK)
 
     def start(self, request: Any) -> bool:
-        """From any thread. False if that fails, which the future tells."""
+        """Start on a request, from any thread. False if that fails; the future has the error."""
         try:
             assert self._requests is not None, "it has not ended"
             self._tensors = self._requests.output_tensors()
@@ -165,7 +164,7 @@ class _Inference:
         return True
 
     def succeeded(self) -> None:
-        """From any thread."""
+        """Deliver the outputs to the waiting event loop. Any thread."""
         ended = perf_counter_ns()
         if self._requests is not None and self._requests.take_back(self):
             self.ended = ended
@@ -180,7 +179,7 @@ class _Inference:
             try:
                 request.wait_for(0)
             except RuntimeError as error:
-                # If this was over by now, it is the error of the next one, which sees it too.
+                # If this was over already, it is the error of the next one, which sees it too.
                 if self._requests is not None and self._requests.take_back(self):
                     self._finish(error)
                 return
@@ -191,7 +190,7 @@ class _Inference:
         try:
             self._loop.call_soon_threadsafe(self._finish, error)
         except RuntimeError:
-            self._link.clear()  # that event loop is closed, and nobody waits there
+            self._link.clear()  # that event loop is closed, so nothing waits there
 
     def _finish(self, error: Exception | None) -> None:
         self._timer.cancel()
@@ -205,7 +204,7 @@ class _Inference:
 
 
 def _called_back(link: list[_Inference]) -> None:
-    """Called in a thread of OpenVINO."""
+    """Take OpenVINO's callback, in one of its threads."""
     link[0].succeeded()
 
 

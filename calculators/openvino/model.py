@@ -15,14 +15,14 @@ from graph_runtime.errors import did_you_mean
 
 
 class Model:
-    """What the side packet ``SESSION`` holds. Any number of graphs may share one.
+    """A compiled model, the content of the side packet ``SESSION``. Graphs may share one.
 
     Attributes:
-        name, version: under which it was asked for.
-        inputs, outputs: in the model's order.
-        nireq: how many inferences may run at the same time.
-        streams: how many OpenVINO computes at the same time; 0 where the device does not tell.
-        rt_info: what the model's file says about it; JSON values.
+        name, version: those of the request for it.
+        inputs, outputs: the specs of its tensors, in the model's order.
+        nireq: number of inferences that may run at the same time.
+        streams: number that OpenVINO computes at the same time; 0 if the device does not say.
+        rt_info: metadata of the model's file, as JSON values.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class Model:
         nireq: int = 0,
         rt_info: Mapping[str, object] | None = None,
     ) -> None:
-        """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0 is as many as OpenVINO advises.
+        """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0: as many as OpenVINO recommends.
 
         Raises:
-            GraphError: a tensor has an element type that no NumPy array holds.
+            GraphError: no NumPy array can hold a tensor's element type.
         """
         self.name = name
         self.version = version
@@ -52,20 +52,23 @@ class Model:
 
     @property
     def active(self) -> int:
-        """How many inferences run now."""
+        """The number of inferences that run now."""
         return self._requests.active
 
     def observe_times(
         self, waited: Callable[[float], object], computed: Callable[[float], object]
     ) -> None:
-        """Tell, of each inference that succeeds, how long it waited for its turn and how long it
-        was computed; in microseconds, on the event loop that asked for it."""
+        """Report the times of each inference that succeeds, in microseconds.
+
+        ``waited`` gets the wait for its turn, ``computed`` the computation, both on the event loop
+        of the inference.
+        """
         self._requests.observe_times(waited, computed)
 
     async def infer(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """All outputs by name, for all inputs by name; element types and shapes as in the specs.
+        """Run the model: all inputs by name, all outputs by name, typed and shaped as in the specs.
 
-        The arrays must not change before this returns. The outputs are new arrays.
+        The input arrays must not change before this returns. The outputs are new arrays.
 
         Raises:
             TensorError: an input is missing or unknown, or does not fit.

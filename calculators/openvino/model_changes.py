@@ -1,4 +1,4 @@
-"""What `ModelSettings` change in a model that is read and not compiled yet."""
+"""The changes that `ModelSettings` make to a model between reading and compiling."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from graph_runtime.errors import did_you_mean
 
 
 def apply_settings(network: Any, settings: ModelSettings) -> Any:
-    """The `openvino.Model` as the settings want it: made anew, or the same one changed.
+    """Apply the settings to an `openvino.Model`; returns a new one, or the same one changed.
 
     Raises:
-        GraphError: a setting names a tensor that the model does not have, or does not fit it.
+        GraphError: a setting names a tensor that the model does not have, or does not fit.
     """
     inputs, outputs = [each.get_names() for each in network.inputs], network.outputs
     _check_names("shape", settings.shapes, inputs)
@@ -50,7 +50,7 @@ def _check_single(setting: str, is_set: bool, inputs: Sequence[set[str]]) -> Non
 
 
 def _converted(network: Any, settings: ModelSettings) -> Any:
-    """With steps before and behind it for layouts, element types, colours, mean and scale."""
+    """Add steps before and after the model for layouts, element types, colours, mean and scale."""
     steps = (settings.precision, settings.color_format, settings.mean, settings.scale)
     is_changed = any(step is not None for step in steps)
     if not settings.layouts and not is_changed:
@@ -124,7 +124,7 @@ def _reshape(network: Any, settings: ModelSettings) -> None:
 
 
 def _shape_of(port: Any, old: Any, settings: ModelSettings) -> list[Any] | None:
-    """None leaves it as it is."""
+    """The new shape of an input; None to keep the old one."""
     import openvino
 
     key = next((name for name in port.get_names() if name in settings.shapes), ANY_INPUT)

@@ -1,15 +1,15 @@
-"""Where a model's files are: a folder per version, in the layout of OpenVINO Model Server."""
+"""Folders of models: one per version, in the layout of OpenVINO Model Server."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-#: What OpenVINO reads, in the order of OpenVINO Model Server.
+#: The files that OpenVINO reads, in the order of OpenVINO Model Server.
 SUFFIXES: Final = (".xml", ".onnx", ".pb", ".pdmodel", ".tflite")
 NO_FILE: Final = f"has no file that ends in {', '.join(SUFFIXES)}"
 
-#: TensorFlow's, which is read as a folder.
+#: The file of a TensorFlow model, which is read as a folder.
 _SAVED_MODEL: Final = "saved_model.pb"
 
 
@@ -26,7 +26,7 @@ def versions_in(folder: Path) -> dict[int, Path]:
 
 
 def model_in(folder: Path) -> Path | None:
-    """What OpenVINO can read in the folder of a version; None without any."""
+    """The file or folder that OpenVINO can read in the folder of a version, or None."""
     if (folder / _SAVED_MODEL).is_file():
         return folder
     for suffix in SUFFIXES:

@@ -1,4 +1,4 @@
-"""Making a `Model` of a file: reading, changing as settings say, compiling."""
+"""Loading of a `Model`: read the file, apply the settings, compile."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from calculators.openvino.openvino_reason import openvino_reason
 from graph_runtime import Code, GraphError
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
-#: OpenVINO Model Server's: other names for tensors, beside the model's file.
+#: OpenVINO Model Server's file of other names for tensors, beside the model's file.
 _MAPPING_FILE: Final = "mapping_config.json"
 
 
 def load_model(
     file: Path, name: str, version: int = 1, settings: ModelSettings | None = None
 ) -> Model:
-    """Compile the model in a file, or in TensorFlow's folder. Takes long: for a thread.
+    """Compile the model in a file, or in TensorFlow's folder. Takes long: call it in a thread.
 
     Raises:
-        GraphError: why not, without the model's name: OpenVINO cannot load it, a setting does not
-            fit it (FAILED_PRECONDITION), its tensors cannot be NumPy arrays (UNIMPLEMENTED).
+        GraphError: OpenVINO cannot load it or a setting does not fit it (FAILED_PRECONDITION), or
+            its tensors cannot be NumPy arrays (UNIMPLEMENTED). The text omits the model's name.
     """
     settings = settings or ModelSettings()
     try:
@@ -49,7 +49,7 @@ def load_model(
 
 @cache
 def _core() -> Any:
-    """One for the process: it holds the devices."""
+    """The process's only `openvino.Core`, which holds the devices."""
     import openvino  # here: processes without such a model do not load it
 
     return openvino.Core()
@@ -59,7 +59,7 @@ def _rename(network: Any, folder: Path) -> None:
     """Give tensors the names of a mapping file, if there is one.
 
     Raises:
-        GraphError: it is not of OpenVINO Model Server's form.
+        GraphError: the file is not in OpenVINO Model Server's form.
     """
     file = folder / _MAPPING_FILE
     if not file.is_file():
@@ -80,7 +80,7 @@ def _rename(network: Any, folder: Path) -> None:
 
 
 def _rt_info(network: Any) -> dict[str, object]:
-    """What the file says of the model itself; not the paths and versions it was made with."""
+    """The file's metadata of the model itself, without the paths and versions of its making."""
     info = network.get_rt_info()
     return {"model_info": _json_of(info["model_info"])} if "model_info" in info else {}
 

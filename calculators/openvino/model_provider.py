@@ -1,4 +1,4 @@
-"""`ModelProvider`: where sessions get their models from."""
+"""`ModelProvider`: the service that gives sessions their models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from graph_runtime import GraphService
 
 
 class ModelProvider(Protocol):
-    """Models by name and version. Who serves graphs provides one as the service `MODELS`."""
+    """Models by name and version. A server of graphs provides one as the service `MODELS`."""
 
     async def get(self, name: str, version: int | None = None) -> Model:
-        """The model, ready for inference; without a version the default one.
+        """Load the model if needed and return it; without ``version``, the default version.
 
         Raises:
-            GraphError: there is none (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
+            GraphError: no such model (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
         """
 
 

@@ -1,4 +1,4 @@
-"""`ModelSettings`: what a configuration says about a model, beside its files."""
+"""`ModelSettings`: a configuration's settings of a model."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Final, TypeAlias
 
 from calculators.openvino.tensor_spec import Dimension
 
-#: The key of a setting that names no tensor: of every input, or of the only one.
+#: The key of a setting that names no tensor: it applies to every input, or to the only one.
 ANY_INPUT: Final = ""
 
 ANY_LENGTH: Final = Dimension(0, None)
 
-#: What the client sends, and what the model takes.
+#: The layout that clients send, and the one that the model takes.
 Conversion: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """How a model is changed before it is compiled, and how it is run.
+    """Changes to a model before it is compiled, and the way it is run.
 
     Changes are made in this order: layouts and precisions, then shapes, or the batch.
 
     Attributes:
         target_device: as OpenVINO names it.
         plugin_config: OpenVINO's properties.
-        nireq: infer requests, that is how many inferences may run at a time; 0 is as many as
-            OpenVINO advises.
-        shapes: by input; of None every axis may have any length. `ANY_INPUT`: of the only input,
-            or None of all.
-        batch_size: of the axis N of every input, the first one where no layout says another. Not
-            used where there are shapes.
+        nireq: number of infer requests, that is of inferences at a time; 0 is the number that
+            OpenVINO recommends.
+        shapes: by input; None allows any length of every axis. `ANY_INPUT` is the only input, or
+            with None all inputs.
+        batch_size: length of the axis N of every input, the first axis unless a layout names
+            another. Ignored if there are shapes.
         layouts: by input or output, such as ("NHWC", "NCHW"); `ANY_INPUT`: of the only input.
         precision: element types of the only input, as OpenVINO names them: ("u8", "f32").
         color_format: of the only input, as OpenVINO's `ColorFormat` names it: ("BGR", "RGB").
-        mean, scale: what is taken from every element of the only input, and what it is then divided
-            by; a list has one number per channel, and needs a layout.
-        cache_dir: where the compiled model may be kept; "" is nowhere.
+        mean, scale: subtracted from every element of the only input, which is then divided by the
+            scale. A list has one number per channel, and needs a layout.
+        cache_dir: directory for compiled models; "" for none.
     """
 
     target_device: str = "CPU"

@@ -23,7 +23,7 @@ class OpenVINOInferenceCalculator(Calculator):
     Inferences of several graphs, or of a node with ``max_in_flight``, overlap as far as the model
     has infer requests. All inputs need a packet at each timestamp.
 
-    Inputs and outputs, any number of each, told apart by their tags:
+    Inputs and outputs, any number of each, distinguished by their tags:
         tags that begin with OVTENSORS, TENSORS or TFTENSORS (list of numpy.ndarray): tensors in
             the order of the order list.
         any other tag, or none (numpy.ndarray): one tensor.
@@ -31,7 +31,7 @@ class OpenVINOInferenceCalculator(Calculator):
     Input side packets: SESSION: from OpenVINOModelServerSessionCalculator.
     Options (mediapipe.OpenVINOInferenceCalculatorOptions):
         tag_to_input_tensor_names, tag_to_output_tensor_names: the model's tensor of each tag. A
-            tag that is not there is itself the name. The only stream has the only tensor.
+            tag without an entry is itself the name. The only stream carries the only tensor.
         input_order_list, output_order_list: the model's tensors in the order of the lists. Without
             one, an output list has all outputs in the model's order.
 

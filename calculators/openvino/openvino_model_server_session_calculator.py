@@ -20,11 +20,11 @@ _OPTIONS: Final = "mediapipe.OpenVINOModelServerSessionCalculatorOptions"
 
 
 class OpenVINOModelServerSessionCalculator(Calculator):
-    """Gets a model by name from whoever runs the graph; ``graphrt run`` looks beside the graph.
+    """Gets a model by name from the graph's host; ``graphrt run`` looks beside the graph.
 
     Output side packets: SESSION: for OpenVINOInferenceCalculator.
     Options (mediapipe.OpenVINOModelServerSessionCalculatorOptions):
-        servable_name: of the model.
+        servable_name: the model's name.
         servable_version: a positive number; absent, empty or 0 is the default version.
         service_url, server_config, log_level: accepted, without effect.
 

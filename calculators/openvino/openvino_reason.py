@@ -1,4 +1,4 @@
-"""What OpenVINO's exceptions say, without its build machine's places and this machine's folders."""
+"""Texts of OpenVINO's exceptions, without paths of its build machine and of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIMIT: Final = 400
 
 
 def openvino_reason(error: BaseException) -> str:
-    """One line for a client or a log: the library's own words, cleaned; never empty."""
+    """One line for a client or a log: the library's own text, cleaned; never empty."""
     lines = [_PREFIX.sub("", line) for line in str(error).splitlines() if not _NOISE.match(line)]
     text = _FOLDERS.sub("", _PLACE.sub("", " ".join(lines)))
     text = _ADDRESS.sub("an address", text)

@@ -1,4 +1,4 @@
-"""`StreamTensors`: which tensors of the model each stream of an inference node carries."""
+"""`StreamTensors`: the model's tensors that each stream of an inference node carries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tensors_of_inputs(
     """Bind the input streams: by map, by order list, by tag, or the only one to the only one.
 
     Raises:
-        GraphError: a name that the model does not have, an input that no stream feeds, or two do.
+        GraphError: the model has no such tensor, or an input is fed by no stream or by two.
     """
     binding = _Binding(tags, names, order, "input", model.inputs, model.name)
     streams = [binding.stream(tag) for tag in tags]
@@ -43,10 +43,10 @@ def tensors_of_inputs(
 def tensors_of_outputs(
     tags: Sequence[str], names: Mapping[str, str], order: Sequence[str], model: Model
 ) -> list[StreamTensors]:
-    """Bind the output streams, as `tensors_of_inputs`; a list without an order has all outputs.
+    """Bind the output streams, like `tensors_of_inputs`; a list without an order has all outputs.
 
     Raises:
-        GraphError: a name that the model does not have.
+        GraphError: the model has no such tensor.
     """
     binding = _Binding(tags, names, order, "output", model.outputs, model.name)
     return [binding.stream(tag) for tag in tags]

@@ -1,4 +1,4 @@
-"""`TensorSpec`: what a model says about one of its inputs or outputs."""
+"""`TensorSpec`: name, type and shape of a model's input or output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TensorError(GraphError):
 
 
 class Dimension(NamedTuple):
-    """How long an axis may be: ``low`` to ``high``; None is no limit."""
+    """The allowed lengths of an axis: ``low`` to ``high``; None is no limit."""
 
     low: int
     high: int | None
@@ -48,11 +48,11 @@ class TensorSpec:
     """One input or output of a model.
 
     Attributes:
-        name: what the model calls it; an output without a name has that of its node.
-        names: all names it answers to, ``name`` among them.
-        element_type: as OpenVINO calls it, such as "f32".
-        dtype: of its arrays, in this machine's byte order; of "bf16" it is uint16, the bits.
-        shape: per axis what is allowed; None is any number of axes.
+        name: its name in the model; an output without a name has that of its node.
+        names: all of its names, including ``name``.
+        element_type: OpenVINO's name of the type, such as "f32".
+        dtype: type of its arrays, in this machine's byte order; for "bf16" uint16, the bits.
+        shape: the allowed lengths per axis; None is any number of axes.
     """
 
     name: str
@@ -66,7 +66,7 @@ class TensorSpec:
         """The spec of an input or output of a compiled model.
 
         Raises:
-            GraphError: its element type has no NumPy type.
+            GraphError: its element type has no NumPy equivalent.
         """
         names = port.get_names()
         name = port.get_any_name() if names else port.get_node().get_friendly_name()
@@ -93,10 +93,10 @@ class TensorSpec:
         return f"[{','.join(map(str, self.shape))}]"
 
     def check(self, array: npt.NDArray[Any]) -> None:
-        """See that an array fits.
+        """Check that an array fits.
 
         Raises:
-            TensorError: another element type or shape.
+            TensorError: the array has another element type or shape.
         """
         if array.dtype != self.dtype:
             bits = " (the bits of bf16)" if self.element_type == "bf16" else ""

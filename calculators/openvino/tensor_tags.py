@@ -1,4 +1,4 @@
-"""What the tags of an inference node's streams say about their packets."""
+"""Tags of an inference node's streams, which determine the type of their packets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_runtime.errors import did_you_mean
 
 OPTIONS: Final = "mediapipe.OpenVINOInferenceCalculatorOptions"
 
-#: Tags that begin so hold a list of tensors, or one tensor. Any other tag holds one, too.
+#: Tags with these prefixes hold a list of tensors, or one tensor. Any other tag holds one, too.
 _LISTS: Final = ("OVTENSORS", "TENSORS", "TFTENSORS")
 _SINGLES: Final = ("OVTENSOR", "TENSOR", "TFTENSOR")
 _TFLITE: Final = "TFLITE_TENSOR"
@@ -32,7 +32,7 @@ def declare_tensors(contract: CalculatorContract, direction: str) -> None:
     ``direction`` is "input" or "output".
 
     Raises:
-        GraphConfigError: what OpenVINO Model Server refuses, and what cannot be meant.
+        GraphConfigError: OpenVINO Model Server refuses the options, or they cannot be intended.
     """
     streams: PacketTypeSet = getattr(contract, f"{direction}s")
     options = contract.options(OPTIONS)
@@ -70,7 +70,7 @@ def declare_tensors(contract: CalculatorContract, direction: str) -> None:
 
 
 def _has_kind_of(key: str, tags: list[str]) -> bool:
-    """OpenVINO Model Server lets a key stand idle if some stream has a tag of the same kind."""
+    """True if a stream has a tag of the key's kind: OpenVINO Model Server ignores such a key."""
     kind = _kind(key)
     return bool(kind) and kind in map(_kind, tags)
 

@@ -1,4 +1,4 @@
-"""Where in its author's code an exception was raised."""
+"""The line of an author's code that an exception came from."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class AuthorFrame(NamedTuple):
 
 
 def author_frame(error: BaseException | None) -> AuthorFrame | None:
-    """The innermost line of an author's code that ``error``, or what caused it, came through.
+    """The innermost line of an author's code that ``error``, or its cause, came through.
 
-    For tools and logs: it holds a path.
+    It holds a path: use it in tools and logs, not in answers to clients.
     """
     while error is not None:
         frames = [

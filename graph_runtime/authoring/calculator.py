@@ -32,8 +32,11 @@ T = TypeVar("T")
 
 
 class Stop(Exception):
-    """Raised by ``process``: a source has nothing more, or any other node ends the graph in good
-    order (all sources are closed; what is under way is finished). MediaPipe's ``StatusStop``."""
+    """Ends a source, or the graph; raised by ``process``. MediaPipe's ``StatusStop``.
+
+    Raised by a source, it closes the source. Raised by any other node, it closes all sources and
+    lets the graph process the packets under way.
+    """
 
 
 class Options(Generic[T]):
@@ -85,8 +88,8 @@ class Calculator:
             outputs. None: nothing is promised beyond packets and explicit bounds.
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler this calculator is written for.
-        settles_outputs: every call settles all outputs, by bounds that it sets itself; for checks
-            of graphs.
+        settles_outputs: every call settles all outputs, by bounds that it sets itself. Only checks
+            of graphs read it.
 
     Source: MediaPipe ``framework/calculator_base.h``, ``api2/node.h``.
     """
@@ -123,7 +126,7 @@ class Calculator:
         return None
 
     def source_process_order(self, cc: CalculatorContext) -> int:
-        """For sources: those with smaller values run first. Default: the smallest output bound."""
+        """Priority of a source; smaller values run first. Default: the smallest output bound."""
         return min((shard.next_timestamp_bound for shard in cc.output_list), default=0)
 
 
@@ -143,10 +146,10 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
 
     Positional parameters are untagged inputs in their order; keyword-only ones are tagged with
     their name in capitals; a parameter annotated with an options type receives the node's options;
-    one with a default is optional, and gets the default when no packet is there. The result is
-    sent at the input timestamp: a tuple annotation stands for several untagged outputs, None as
-    value for no packet where the annotation allows it (``-> str | None``), None as annotation for
-    no output. ``Any`` says that every type will do.
+    one with a default is optional, and gets the default when there is no packet. The result is sent
+    at the input timestamp. A tuple annotation declares several untagged outputs, the annotation
+    None declares none. The value None sends no packet if the annotation allows it
+    (``-> str | None``). ``Any`` accepts every type.
 
     Raises:
         GraphError: a parameter or the result has no annotation, or cannot be a port.
@@ -237,7 +240,7 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
         if call is not None:
             send(self, cc, await function(**call))
 
-    process_async.__name__ = "process"  # what traces show
+    process_async.__name__ = "process"  # the name in traces
     namespace["process"] = process_async if inspect.iscoroutinefunction(function) else process
     namespace["function"] = staticmethod(function)
     return types.new_class(

@@ -77,7 +77,7 @@ class PortMap(dict[PortKey, P], Generic[P]):
 
 
 class InputStreamShard:
-    """What one input stream holds during one call.
+    """One input stream during one call.
 
     ``packet`` is the packet at the input timestamp; without one it is an empty packet stamped with
     the last settled timestamp of the stream. ``is_done``: nothing more will come.
@@ -110,10 +110,10 @@ class InputStreamShard:
 
 
 class OutputStreamShard:
-    """What one call sends on one output stream. Propagated when the call returns.
+    """The packets and bound that one call sends on one output stream, propagated when it returns.
 
-    Errors (a packet of the wrong type, after the close, or at an impossible timestamp) raise at
-    once, and so fail the call.
+    A packet of the wrong type, after the close, or at an impossible timestamp raises at once, and
+    so fails the call.
     """
 
     __slots__ = ("bound", "closed", "packets", "stream", "updated_bound")
@@ -204,7 +204,7 @@ class OutputStreamShard:
         return Timestamp.of(self.bound)
 
     def close(self) -> None:
-        """Nothing more will be sent. Takes effect when the call returns."""
+        """Close the stream. Takes effect when the call returns."""
         self.closed = True
         self.bound = self.updated_bound = ts.DONE
 
@@ -213,7 +213,7 @@ class OutputStreamShard:
         return self.closed
 
     def set_offset(self, offset: int) -> None:
-        """Every call at t settles this stream up to t + offset. Only in ``open``.
+        """Promise that every call at t settles this stream up to t + offset. Only in ``open``.
 
         Raises:
             StateError: called outside ``open``.
@@ -225,7 +225,7 @@ class OutputStreamShard:
         self.stream.offset = offset
 
     def set_header(self, header: Packet) -> None:
-        """The stream's header packet, seen by its receivers in their ``open``. Only in ``open``.
+        """Set the header packet, which receivers can read in their ``open``. Only in ``open``.
 
         Raises:
             StateError: called outside ``open``, or after the close.
@@ -290,7 +290,7 @@ class OutputSidePacket:
         self._on_set(self)
 
     def release_cycles(self) -> None:
-        """After the run: nobody waits for it any more."""
+        """Drop the references that lead back here. Called after the run."""
         self._on_set = _nobody_waits
 
 
@@ -312,7 +312,7 @@ class Counter:
 
 
 class CalculatorContext:
-    """The node as one call sees it.
+    """The view of a node that one call gets.
 
     ``inputs`` and ``outputs`` address the streams by key (`PortMap`), ``input_list`` and
     ``output_list`` by id. With typed ports, `get`, `emit` and their neighbours are shorter.
@@ -428,10 +428,10 @@ class CalculatorContext:
         ]
 
     def take(self, port: In[T]) -> T:
-        """The value at the input timestamp, which this call then has no more.
+        """Take the value at the input timestamp out of this call's inputs.
 
-        MediaPipe's ``Consume``: for large values in calls that last. Other nodes that get the same
-        packet still have it.
+        MediaPipe's ``Consume``, for large values in long calls. Other nodes that get the same
+        packet keep it.
 
         Raises:
             StateError: there is no packet at this timestamp.
@@ -442,16 +442,16 @@ class CalculatorContext:
         return value
 
     def packet(self, port: In[Any]) -> Packet:
-        """The packet at the input timestamp; an empty one tells the settled timestamp."""
+        """The packet at the input timestamp; an empty one carries the settled timestamp."""
         return self.inputs[port.key].packet
 
     def is_empty(self, port: In[Any]) -> bool:
-        """No packet at this timestamp, or the port is not connected."""
+        """True if there is no packet at this timestamp, or the port is not connected."""
         shard = self.inputs.get(port.key)
         return shard is None or shard.packet.payload is EMPTY
 
     def is_connected(self, port: In[Any] | Out[Any] | SideIn[Any] | SideOut[Any]) -> bool:
-        """Does the graph connect this optional port?"""
+        """True if the graph connects this optional port."""
         return split_key(port.key) in getattr(self, port.kind)
 
     def emit(self, port: Out[T], value: T, *, at: SupportsIndex | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a node promises about its ports, before it exists.
+"""Contracts: the promises of a node about its ports, made before the node exists.
 
 A contract is made for one node of one graph: it knows which ports the graph connects, so a
 calculator can declare as many as it finds (``for key in contract.inputs: ...``).
@@ -36,7 +36,7 @@ def options_of_node(config: Any, options_type: Any) -> Any:
 
 
 def _example(tag: str, index: int) -> str:
-    """How a graph's text could connect a port."""
+    """An entry of a graph's text that connects a port."""
     name = tag.lower() if tag else "name"
     if not tag:
         return name
@@ -89,7 +89,7 @@ class PacketTypeSet:
     def problems(self, field: str) -> list[str]:
         """Ports asked for and missing, then ports connected and never declared.
 
-        ``field``: what they are called in a graph's text, such as ``input_stream``.
+        ``field`` is their name in a graph's text, such as ``input_stream``.
         """
         missing = [key for key, each in self._missing.items() if not each.is_optional]
         unexpected = [key for key, each in self._types.items() if not each.is_initialized]
@@ -171,7 +171,7 @@ class CalculatorContract:
     def set_apart(self, key: PortKey) -> None:
         """Refuse graphs in which this input is waited for together with others.
 
-        For a loop that the node itself keeps up: under the default handler it would never run.
+        For a loop that the node itself feeds: under the default handler it would never run.
         """
         self.apart.add(split_key(key))
 
@@ -185,7 +185,7 @@ class CalculatorContract:
             raise GraphConfigError(message)
 
     def problems(self) -> list[str]:
-        """What does not fit, in the words of MediaPipe's ValidatePacketTypeSet."""
+        """The declarations that do not fit, in the words of MediaPipe's ValidatePacketTypeSet."""
         found = []
         for field, types in (
             ("input_stream", self.inputs),

@@ -5,8 +5,8 @@ Three kinds can be named in a graph (``executor { name, type }``) or given to a 
 * the application's thread (`ApplicationThreadExecutor`): calls run inside the application's own
   calls (``wait_until_idle`` and its neighbours), so their order is the same in every run;
 * a pool of threads (`ThreadPoolExecutor`, or ``num_threads: n``);
-* nothing said, the default: on an event loop when the graph is run from one, else in the
-  application's thread as soon as there is work (see `graph_runtime.engine.drivers`).
+* the default, if the graph names none: on an event loop if the graph was started on one, else in
+  the application's thread as soon as there is work (see `graph_runtime.engine.drivers`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ IDLE_SECONDS: Final = 10.0
 
 
 class Executor(ABC):
-    """Runs tasks somewhere. An application may give a graph one of its own."""
+    """Runs tasks, each in some thread. An application may give a graph an executor of its own."""
 
-    #: How many tasks may run at the same time.
+    #: Number of tasks that may run at the same time.
     num_threads: int = 1
 
     @abstractmethod
     def submit(self, task: Task) -> None:
-        """Run ``task`` soon; it never raises, and it may take long."""
+        """Run ``task`` soon. The task never raises, and may take long."""
 
 
 @final
 class ApplicationThreadExecutor(Executor):
-    """Calls run in the thread that waits for the graph; a single, repeatable order."""
+    """Runs calls in the thread that waits for the graph, in one repeatable order."""
 
     def submit(self, task: Task) -> None:
         raise NotImplementedError("calls run in the application's own thread")
@@ -45,10 +45,10 @@ class ApplicationThreadExecutor(Executor):
 
 @final
 class ThreadPoolExecutor(Executor):
-    """At most ``num_threads`` threads, taken from a cache that all graphs of the process share.
+    """Uses at most ``num_threads`` threads of a cache that all graphs of the process share.
 
-    So a graph with a pool costs no thread until it has work, and making and closing graphs makes
-    and ends none.
+    A graph with a pool costs no thread until it has work, and making or closing a graph starts and
+    ends none.
     """
 
     def __init__(self, num_threads: int, thread_name_prefix: str = "") -> None:
@@ -65,24 +65,24 @@ class ThreadPoolExecutor(Executor):
 
 
 def automatic_num_threads(num_nodes: int) -> int:
-    """As many threads as cores, but no more than nodes."""
+    """The number of cores, but no more than the number of nodes."""
     return min(os.cpu_count() or 1, max(num_nodes, 1))
 
 
 class ThreadCache:
-    """Threads that wait a while for more work before they end. They never outlive the process."""
+    """Threads that wait a while for more work before they end. All are daemon threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []  # guarded by: self._lock
 
     def forget(self) -> None:
-        """In a forked child, which has none of its parent's threads."""
+        """Forget all threads. A forked child has none of its parent's."""
         self._lock = threading.Lock()
         self._idle = []
 
     def start(self, task: Task, name: str) -> None:
-        """Run a task in a thread: an idle one when there is one."""
+        """Run a task in an idle thread, or in a new one if none is idle."""
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is None:
@@ -93,12 +93,12 @@ class ThreadCache:
             worker.tasks.put((task, name))
 
     def offer(self, worker: _Worker) -> None:
-        """A worker has nothing to do."""
+        """Add an idle worker."""
         with self._lock:
             self._idle.append(worker)
 
     def withdraw(self, worker: _Worker) -> bool:
-        """A worker wants to end; False when it was just given a task."""
+        """Remove a worker that wants to end; False if it was just given a task."""
         with self._lock:
             if worker not in self._idle:
                 return False

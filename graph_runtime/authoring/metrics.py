@@ -1,6 +1,6 @@
-"""Metrics of nodes: counters, gauges and histograms that whoever runs the graph may publish.
+"""Metrics of nodes: counters, gauges and histograms that the graph's host may publish.
 
-A calculator asks for the service and for what it counts, once, in ``open``::
+A calculator asks for the service in its contract and for its metrics, once, in ``open``::
 
     class WordCounter(Calculator):
         @classmethod
@@ -14,7 +14,7 @@ A calculator asks for the service and for what it counts, once, in ``open``::
         def process(self, cc: CalculatorContext) -> None:
             self.words.add(len(cc.inputs[0].value.split()))
 
-A server publishes them with the labels ``graph`` and ``node``. Where nobody does, they do nothing.
+A server publishes them with the labels ``graph`` and ``node``. Without a publisher they do nothing.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ SECONDS: Final[Sequence[float]] = (
 
 
 class MetricCounter(Protocol):
-    """Only grows. Any thread may call it."""
+    """A number that only grows. Any thread may call it."""
 
     def add(self, amount: float = 1) -> None: ...
 
     def follow(self, read: Callable[[], float]) -> Callable[[], None]:
-        """From now on, add what ``read`` returns, which starts at 0 and only grows.
+        """Add the value of ``read``, which starts at 0 and only grows, from now on.
 
-        It is called when somebody looks, beside others that are followed. What this returns ends
-        that, and keeps what was counted.
+        ``read`` is called whenever the metrics are read; several can be followed at once. Call the
+        returned function to stop; the count so far stays.
         """
 
 
 class MetricGauge(Protocol):
-    """Goes up and down. Any thread may call it."""
+    """A number that goes up and down. Any thread may call it."""
 
     def set(self, value: float) -> None: ...
 
     def add(self, amount: float) -> None: ...
 
     def follow(self, read: Callable[[], float]) -> Callable[[], None]:
-        """From now on, be what ``read`` returns, which is called when somebody looks.
+        """Take the value of ``read`` from now on; it is called whenever the metrics are read.
 
-        What this returns ends that, unless another has come since; the gauge is 0 then.
+        Call the returned function to stop: the gauge is 0 then, unless it follows another by now.
         """
 
 
 class MetricHistogram(Protocol):
-    """Values in buckets. Any thread may call it."""
+    """Counts of values in buckets. Any thread may call it."""
 
     def observe(self, value: float) -> None: ...
 
 
 class NodeMetrics(Protocol):
-    """The metrics of one node. Asking twice for the same returns the same.
+    """The metrics of one node. Asking twice for one name and labels returns the same metric.
 
-    Names are Prometheus's, ``[a-zA-Z_][a-zA-Z0-9_]*``, with the unit at the end; a counter's is
-    shown with ``_total`` behind it. ``help`` is a sentence for people. The values of ``labels``
-    should be few: after a thousand series of a name, what is new is not counted.
+    Names are Prometheus's, ``[a-zA-Z_][a-zA-Z0-9_]*``, with the unit at the end; a counter is
+    shown with ``_total`` appended. ``help`` is a sentence for people. ``labels`` should have few
+    values: after a thousand series of a name, new ones are not counted.
 
-    Each raises `ValueError`: the name or a label is none, is kept for the server, or is already
-    that of another kind.
+    Each raises `ValueError` if the name or a label is malformed, is reserved for the server, or
+    belongs to a metric of another kind.
     """
 
     def counter(
@@ -94,17 +94,20 @@ class NodeMetrics(Protocol):
         *,
         bounds: Sequence[float] = SECONDS,
     ) -> MetricHistogram:
-        """``bounds``: upper bounds of the buckets, rising; one above all is added."""
+        """A histogram; ``bounds`` are the rising upper bounds of its buckets, in the metric's unit.
+
+        A bucket for larger values is added.
+        """
 
 
 class GraphMetrics(Protocol):
-    """Those of one graph: the service."""
+    """The metrics of one graph: the service object of `METRICS`."""
 
     def of_node(self, name: str) -> NodeMetrics: ...
 
 
 class _Nothing:
-    """Every metric that nobody publishes."""
+    """A metric of any kind that is not published."""
 
     def add(self, amount: float = 1) -> None:
         return

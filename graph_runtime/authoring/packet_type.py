@@ -1,9 +1,9 @@
-"""What a stream or side packet may carry, and whether two ends of an edge agree.
+"""Packet types: what a stream or side packet may carry, and whether two ends of an edge agree.
 
 The kinds are MediaPipe's (``framework/packet_type.h``): exactly one type, any type, one of several,
 the same as another port, or none. Types are Python types; the scalar ones are named in messages as
-MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As there, types are not
-converted: a ``bool`` or ``int`` packet is refused by a ``float`` stream.
+MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As in MediaPipe, types
+are not converted: a ``float`` stream refuses a ``bool`` or ``int`` packet.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def type_name(spec: Any) -> str:
 
 
 def value_type_name(value: Any) -> str:
-    """The name of a value's type; a list is told by its first element."""
+    """The name of a value's type; the first element of a list stands for all."""
     if value is EMPTY:
         return "empty"
     if isinstance(value, list) and value:
@@ -94,7 +94,7 @@ class PacketType:
     __slots__ = ("_kind", "_same_as", "is_optional", "quick", "types")
 
     def __init__(self) -> None:
-        #: Of a checker: a class whose own instances are accepted, so that nobody needs to ask.
+        #: In a checker: a class whose direct instances are accepted without further checks.
         self.quick: Any = None
         self._kind: str | None = None
         self._same_as: PacketType | None = None
@@ -106,7 +106,7 @@ class PacketType:
         return PacketType().set_any()
 
     def set(self, spec: Any) -> PacketType:
-        """Packets of this type; ``typing.Any`` and unions are understood."""
+        """Allow packets of this type, which may be ``typing.Any`` or a union."""
         if spec is Any or spec is object:
             return self.set_any()
         if get_origin(spec) in (Union, types.UnionType):
@@ -127,12 +127,12 @@ class PacketType:
         return self
 
     def set_none(self) -> PacketType:
-        """No packet may ever be here."""
+        """Allow no packet at all."""
         self._kind, self.types, self._same_as = "none", (), None
         return self
 
     def optional(self) -> PacketType:
-        """The port may be missing from the node."""
+        """Allow the port to be missing from the node."""
         self.is_optional = True
         return self
 
@@ -164,7 +164,7 @@ class PacketType:
         return self.root()._kind == "none"
 
     def narrow(self, other: PacketType) -> None:
-        """Be what the other end of an edge is, now and after it is narrowed itself."""
+        """Take over the type of the other end of an edge, now and after that is narrowed."""
         root, target = self.root(), other.root()
         if root is not target:
             root.set_same_as(target)
@@ -179,7 +179,7 @@ class PacketType:
         return any(_assignable(s, t) for s in a.types for t in b.types)
 
     def checker(self) -> PacketType | None:
-        """What a stream validates packets with: None when everything is accepted."""
+        """The type that a stream validates packets with; None if it accepts everything."""
         root = self.root()
         if root.is_any:
             return None

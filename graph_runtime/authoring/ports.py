@@ -46,7 +46,7 @@ class Port(Generic[T]):
         self.tag = tag
         self.given_index = index
         self.index = 0
-        #: How the contract and the context address it: a tag, (tag, index), or an untagged index.
+        #: Its key in the contract and the context: a tag, (tag, index), or an untagged index.
         self.key: str | int | tuple[str, int] = 0
         self.stand_at(index or 0)
         self.is_optional = optional
@@ -108,7 +108,7 @@ class In(Port[T]):
 
 
 class Out(Port[T]):
-    """An output stream. ``same_as`` another port: the type is whatever that one carries."""
+    """An output stream. With ``same_as`` it has the type of another port."""
 
     kind = "outputs"
 

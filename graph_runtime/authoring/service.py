@@ -2,7 +2,7 @@
 
 A calculator requests one in its contract (``contract.use_service(CLOCK)``), the application
 provides it with ``graph.set_service_object(CLOCK, clock)``, and a service with a ``factory`` makes
-a default of its own when nobody did (MediaPipe ``framework/graph_service.h``).
+a default if the application provides none (MediaPipe ``framework/graph_service.h``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GraphService(Generic[T]):
 
 
 class ServiceRequest(NamedTuple):
-    """What a contract asks for."""
+    """A contract's request for a service."""
 
     service: GraphService[object]
     is_optional: bool

@@ -1,4 +1,4 @@
-"""Making a run: nodes, streams and queues from the plan, side packets handed out."""
+"""Assembly of a run: make nodes, streams and queues from the plan, hand out side packets."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _make_streams(plan: ValidatedGraph) -> dict[str, OutputStream]:
 def _make_inputs(
     node: NodePlan, streams: Mapping[str, OutputStream], limits: Mapping[str, int], limit: int
 ) -> list[InputStream]:
-    """The receiving ends of a node. ``limit``: of queues for which ``limits`` has none."""
+    """The receiving ends of a node. ``limit`` applies to queues without an entry in ``limits``."""
     inputs = []
     for place, plan in enumerate(node.input_plans):
         source = streams[plan.stream]

@@ -12,17 +12,20 @@ if TYPE_CHECKING:
 
 
 class ConstantOutputs:
-    """What a node without streams made in the run before: sent again while its inputs are the same,
-    without opening the node (MediaPipe ``calculator_node.cc`` OutputsAreConstant)."""
+    """The side packets that a node without streams made in the previous run.
+
+    They are sent again without opening the node while its inputs stay the same
+    (MediaPipe ``calculator_node.cc`` OutputsAreConstant).
+    """
 
     def __init__(self, node: Node) -> None:
         self.inputs = payload_ids(node)
         self._outputs = [side.packet for side in node.side_outputs]
-        # Keeps the inputs alive, so that their ids stay theirs.
+        # Keeps the inputs alive, so that no other object can get their ids.
         self._kept = dict(node.side_inputs)
 
     def resend(self, context: CalculatorContext) -> None:
-        """Stands in for ``open``."""
+        """Send the side packets again, in place of ``open``."""
         sides = context.output_side_packets.in_order
         for side, packet in zip(sides, self._outputs, strict=True):
             if packet.payload is not EMPTY:

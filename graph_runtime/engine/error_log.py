@@ -16,7 +16,7 @@ MAX_ERRORS = 1000
 
 
 class ErrorLog:
-    """Records errors. From the first on nothing new is scheduled; what runs finishes.
+    """Records errors. After the first one nothing new is scheduled; running calls finish.
 
     ``errors`` is one list for the whole run: the engine tests its truth in its hot paths.
     """
@@ -27,7 +27,7 @@ class ErrorLog:
         self._on_error = on_error
 
     def record(self, error: GraphError) -> None:
-        """Add an error, and tell the application's callback."""
+        """Add an error, and pass it to the application's callback."""
         if not self.errors:
             for node in self._nodes:
                 node.is_idle = False
@@ -37,7 +37,7 @@ class ErrorLog:
             try:
                 self._on_error(error)
             except Exception as raised:
-                # Once is enough: it would fail for this error too.
+                # Not passed to the callback, which would fail again.
                 self._on_error = None
                 self.record(_callback_failed(raised))
 
@@ -51,8 +51,11 @@ class ErrorLog:
     def record_call(
         self, node: Node, phase: str, error: BaseException, time: int | None = None
     ) -> None:
-        """A calculator's call raised; ``phase`` is its name in MediaPipe, such as "Process";
-        ``time`` the input timestamp, where that tells something."""
+        """Record the exception of a calculator's call.
+
+        ``phase`` is MediaPipe's name of the method, such as "Process"; ``time`` is the input
+        timestamp, or None where there is no meaningful one.
+        """
         if isinstance(error, Cancelled) and self.errors:
             return  # interrupted by the end of the run, which is recorded
         code = error.code if isinstance(error, GraphError) else Code.UNKNOWN

@@ -1,6 +1,49 @@
-"""How packets and bounds move from node to node, and what becomes ready on the way.
+"""The flow of packets and bounds from node to node, and the queueing of calls they make possible.
 
-Everything here runs under the graph's lock, between two calls of calculators.
+Everything here runs under the graph's lock, between two calls of calculators, and calls no user
+code except ``source_process_order``.
+
+Terms
+
+    shard       The packets, bound and close of one output stream during one call (or, on the input
+                side, the packet that the call sees).
+    stream      The sending end (`OutputStream`), one per output of a node and per graph input.
+    mirror      A receiving end of a stream (`InputStream`): a queue at a node or at a poller.
+    bound       The smallest timestamp that may still come. Everything before it is settled.
+    offset d    The promise that a call at t settles the output up to t + d.
+    readiness   The answer of a node's input handler: PROCESS at a timestamp, CLOSE, or NOT_READY
+                with the bound up to which the inputs are settled.
+    in flight   Calls of a node that are queued or running.
+
+Rules
+
+(1) Bounds never fall. A mirror's bound is at least that of its stream, unless the mirror ignores
+    timestamps, or has refused a packet, which is an error of the graph.
+(2) A shard reaches its stream when its call returns, never earlier; the shards of parallel calls
+    in the order of their input sets (`release_in_order`).
+(3) A packet moves the bound to the next timestamp. Only a bound beyond that is propagated on its
+    own.
+(4) A mirror's node is notified when its queue stops being empty, or when its bound moves while the
+    queue is empty. No other change of a stream can make a node ready.
+(5) A node that is not ready passes its settled bound on to outputs with an offset, without a call
+    (`_forward_bound`), and so on through chains of such nodes.
+(6) A node does not ask its handler again while it is forwarding a bound (``is_scheduling``). A
+    notification that comes meanwhile is remembered (``is_pending``) and served afterwards.
+(7) After the first error of the run no call is queued.
+
+Who calls whom
+
+    Scheduler.finished -> propagate_call -> propagate_shard -> propagate -> mirrors, observers
+                                         -> propagate_one   (one packet, bound implied)
+    mirror changed     -> notify -> _schedule_invocations -> push -> ReadyQueue
+                                 -> _forward_bound -> the same at the nodes downstream
+    queue length       -> update_throttling -> schedule_source
+
+Two shortcuts keep the usual graph fast. A *direct* mirror, the only input of a node that needs
+nothing but a packet, hands a packet to the idle node past its queue (`propagate_one`). A node with
+such an input ends its calls in `finished_simple`. Both have the effect of the general way, with
+fewer tests.
+
 Source: MediaPipe ``output_stream_manager.cc``, ``input_stream_manager.cc``,
 ``calculator_node.cc``, ``in_order_output_stream_handler.cc``.
 """
@@ -41,7 +84,7 @@ class Flow:
 
     Attributes:
         deliveries: packets for observers, in order; the driver delivers them outside the lock.
-        woken: queues of thread pools that got work since the driver last looked.
+        woken: queues of thread pools that got work since the driver last woke the pools.
     """
 
     def __init__(self, log: ErrorLog, throttling: Throttling) -> None:
@@ -52,13 +95,13 @@ class Flow:
         self._throttling = throttling
 
     def propagate_call(self, context: CalculatorContext, time: int) -> None:
-        """What one call did to the outputs."""
+        """Propagate the outputs of one call at input timestamp ``time``."""
         for shard in context.output_list:
             packets = shard.packets
             if len(packets) == 1 and not shard.closed:
                 packet = packets[0]
                 offset = shard.stream.offset
-                # Is the packet all that changed, so that the bound follows from it?
+                # Does the bound follow from the packet, so that nothing else has changed?
                 if shard.updated_bound == packet.time + 1 and (
                     offset is None or time + offset <= packet.time
                 ):
@@ -69,7 +112,7 @@ class Flow:
             self.propagate_shard(shard, time)
 
     def finished_simple(self, node: Node, context: CalculatorContext) -> None:
-        """The end of a call of a node with one input and the default handler: the hot path."""
+        """End a call of a node with one input and the default handler. The hot path."""
         time = context.time
         self.propagate_call(context, time)
         stream = node.inputs[0]
@@ -106,12 +149,13 @@ class Flow:
                 return
 
     def close_stream(self, stream: OutputStream) -> None:
+        """End a stream; its receivers get the bound DONE. Closing twice does nothing."""
         if not stream.closed:
             stream.closed = True
             self.propagate(stream, [], ts.DONE)
 
     def propagate_shard(self, shard: OutputStreamShard, time: int) -> None:
-        """What one call did to one output."""
+        """Propagate one output of a call at input timestamp ``time``."""
         stream = shard.stream
         if stream.closed:
             shard.packets = []
@@ -127,7 +171,7 @@ class Flow:
             self.close_stream(stream)
 
     def propagate_one(self, stream: OutputStream, packet: Packet) -> None:
-        """One ordinary packet, which is also the whole change of the bound: the hot path."""
+        """Send one packet whose timestamp alone determines the new bound. The hot path."""
         time = packet.time
         stream.bound = stream.shard.bound = time + 1
         stream.num_packets += 1
@@ -147,7 +191,7 @@ class Flow:
             self._observe(stream, [packet], _UNSET)
 
     def propagate(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
-        """Packets, then a bound (UNSET: none) beyond what the packets imply."""
+        """Send packets, then a bound (UNSET: none) if it exceeds the one the packets imply."""
         if bound != ts.UNSET:
             stream.bound = stream.shard.bound = bound
         stream.num_packets += len(packets)
@@ -186,7 +230,7 @@ class Flow:
                 self.update_throttling(mirror)
 
     def _set_bound(self, mirror: InputStream, bound: int) -> bool:
-        """Move a receiver's bound; True when its node should look."""
+        """Move a receiver's bound; True when its node must be notified."""
         if mirror.closed:
             return False
         if bound < mirror.bound:
@@ -202,8 +246,6 @@ class Flow:
     def _notify_receiver(self, mirror: InputStream) -> None:
         if mirror.node is not None:
             self.notify(mirror.node)
-        elif mirror.poller is not None:
-            mirror.poller.is_notified = True
 
     def _observe(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
         for observer in stream.observers:
@@ -223,25 +265,25 @@ class Flow:
                 self.deliveries.append((observer, packet))
             if packets and observer.observe_bounds:
                 # A packet at PRESTREAM or MAX settles more than its own timestamp.
-                told = observer.settle(observer.bound)
-                if told is not None:
-                    self.deliveries.append((observer, told))
+                settled = observer.settle(observer.bound)
+                if settled is not None:
+                    self.deliveries.append((observer, settled))
             if bound > observer.bound:
-                told = observer.settle(bound)
-                if told is not None:
-                    self.deliveries.append((observer, told))
+                settled = observer.settle(bound)
+                if settled is not None:
+                    self.deliveries.append((observer, settled))
             elif ts.UNSET < bound < observer.bound:
                 self._record_sent(_bound_goes_back(stream.name, observer.bound, bound), stream)
 
     def _record_sent(self, error: GraphError, stream: OutputStream) -> None:
-        """What was sent does not fit: record that, and who sent it."""
+        """Record a packet or bound that a receiver refused, with the name of its sender."""
         sender = self._log.producer_of(stream) or "the application"
         self._log.record(type(error)(f"{error} (sent by {sender})", code=error.code))
 
     def _forward_bound(self, node: Node, bound: int) -> None:
-        """Settle outputs as far as the inputs are, without a call; through chains of nodes.
+        """Settle outputs as far as the inputs are settled, without a call, through chains of nodes.
 
-        Depth first with a stack of our own: a chain may have thousands of nodes.
+        Depth first with an explicit stack: a chain may have thousands of nodes.
         """
         if not ts.is_range_value(bound):
             return
@@ -267,7 +309,7 @@ class Flow:
             stack.pop()
 
     def _moved_receivers(self, node: Node, bound: int) -> Iterator[Node]:
-        """Move the bounds of a node's outputs; yield each node that should look, as it happens."""
+        """Move the bounds of a node's outputs; yield each node to notify, as its bound moves."""
         if node.is_parallel and node.active:
             node.bound_to_forward = bound
             return
@@ -288,7 +330,7 @@ class Flow:
                 self._observe(stream, [], new)
 
     def _may_schedule(self, node: Node) -> bool:
-        """May this node ask its handler now? Remembers the question if it is busy asking."""
+        """True if a node may ask its handler now. If it is asking already, it will ask again."""
         if node.state is not _OPENED:
             return False
         if node.is_scheduling:
@@ -297,14 +339,17 @@ class Flow:
         return node.in_flight < node.plan.max_in_flight
 
     def notify(self, node: Node) -> None:
-        """Something changed on a node's inputs."""
+        """React to a change of a node's inputs: queue its calls, or forward its settled bound."""
         if self._may_schedule(node):
             bound = self._schedule_invocations(node)
             if bound != ts.UNSET:
                 self._forward_bound(node, bound)
 
     def _schedule_invocations(self, node: Node) -> int:
-        """Ask the handler; queue what can run. The bound to forward when not ready, else UNSET."""
+        """Ask the handler and queue the calls that can run.
+
+        Returns the bound to forward when the node is not ready, else UNSET.
+        """
         handler = node.handler
         allowance = node.plan.max_in_flight - node.in_flight
         while allowance > 0:
@@ -340,7 +385,7 @@ class Flow:
         return ts.UNSET
 
     def _prepare_close(self, node: Node) -> None:
-        """The inputs are done: what is left is a partial batch, and the call to close."""
+        """Queue the last calls of a node whose inputs are done: a partial batch, then ``close``."""
         node.is_close_prepared = True
         if self.errors:
             return
@@ -359,6 +404,7 @@ class Flow:
         self.push(node, context)
 
     def push(self, node: Node, context: CalculatorContext) -> None:
+        """Queue a call of a node, unless the run has failed."""
         if self.errors:
             return
         node.in_flight += 1
@@ -368,11 +414,12 @@ class Flow:
             self.woken.append(node.queue)
 
     def update_throttling(self, stream: InputStream) -> None:
-        """A queue changed its length or limit: hold sources back, or let them go on."""
+        """Hold sources back, or release them, after a queue's length or limit has changed."""
         for source in self._throttling.update(stream):
             self.schedule_source(source)
 
     def schedule_source(self, node: Node) -> None:
+        """Queue the next call of a source that is active, not throttled and not in flight."""
         if (
             self.errors
             or node.in_flight
@@ -389,7 +436,7 @@ class Flow:
             self.woken.append(node.queue)
 
     def source_order(self, node: Node) -> int | None:
-        """Which source goes first is the calculator's word; None, and an error, when it fails."""
+        """The calculator's ``source_process_order``; None after a failure, which is recorded."""
         try:
             return index(node.calculator.source_process_order(node.context))
         except Exception as error:
@@ -397,7 +444,7 @@ class Flow:
             return None
 
     def begin_close(self, node: Node) -> None:
-        """Next the node's ``close`` is called."""
+        """Prepare a node for its ``close``: drop its queued packets, reset its outputs."""
         node.move(NodeEvent.READY_FOR_CLOSE)
         node.is_idle = node.is_fast = False
         for stream in node.inputs:
@@ -412,7 +459,7 @@ class Flow:
         context.call = node.calculator.close
 
     def release_in_order(self, node: Node) -> None:
-        """Outputs of parallel calls leave in the order of their input sets."""
+        """Propagate finished parallel calls in the order of their input sets."""
         active = node.active
         while active and active[0].call is completed:
             context = active.pop(0)
@@ -426,7 +473,10 @@ class Flow:
 
 
 def _receiving_error(mirror: InputStream, packet: Packet, is_late: bool) -> GraphError | None:
-    """Why a packet may not enter this queue, or None. ``is_late``: others came before it."""
+    """The error of a packet that may not enter this queue, or None.
+
+    ``is_late``: it is not the first packet of its stream.
+    """
     time = packet.time
     checker, payload = mirror.checker, packet.payload
     if checker is not None and type(payload) is not checker.quick and not checker.accepts(payload):
@@ -477,4 +527,4 @@ def _bound_goes_back(name: str, current: int, bound: int) -> GraphError:
 
 
 def completed(context: CalculatorContext) -> None:
-    """Marks a parallel call that is over and waits for its turn."""
+    """Mark a parallel call as finished; its outputs wait for their turn. Never called."""

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class InvariantError(AssertionError):
-    """The engine contradicts itself: a fault in graphrt."""
+    """An invariant of the engine does not hold: a bug in graphrt."""
 
 
 def check_invariants(scheduler: Scheduler) -> None:
-    """Raise InvariantError when one is broken. Called under the lock, between two steps."""
+    """Raise InvariantError if an invariant is broken. Called under the lock, between two steps."""
     for stream in scheduler.graph_inputs:
         _require(1, stream.bound >= ts.PRESTREAM, stream.name)
     for node in scheduler.nodes:
@@ -31,7 +31,7 @@ def check_invariants(scheduler: Scheduler) -> None:
 
 
 def len_of_queues(scheduler: Scheduler) -> int:
-    """How many calls are queued."""
+    """The number of queued calls."""
     return sum(len(queue) for queue in scheduler.queues)
 
 
@@ -60,7 +60,7 @@ def _check_streams(scheduler: Scheduler, node: Node) -> None:
         for mirror in output.mirrors:
             # A receiver that refused a packet, which is an error of the graph, stays behind.
             if not mirror.closed and mirror.is_timed and not scheduler.errors:
-                # A receiver may have moved on by itself: what it has taken cannot come again.
+                # A receiver may be ahead: taking a packet moves its bound past the packet.
                 _require(2, mirror.bound >= output.bound, f"{output.name} -> {mirror.bound}")
 
 

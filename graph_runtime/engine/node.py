@@ -42,11 +42,11 @@ class Node:
         state: see `graph_runtime.engine.states`.
         in_flight: calls that are queued or running; at most ``plan.max_in_flight``.
         is_idle: opened, nothing in flight, no error in the graph: a packet on a direct input may
-            start the node at once. Kept by the scheduler, so that it is one test per packet.
+            start the node at once. The scheduler maintains it, so that it is one test per packet.
         is_simple: one input, the default handler, one call at a time.
         is_fast: simple, opened and not closing: its calls end in `Flow.finished_simple`.
-        context: what a call of a serial node sees; parallel nodes have one context per call.
-        active: contexts of parallel calls in the order their outputs are released.
+        context: the context of a serial node's calls; parallel nodes have one context per call.
+        active: contexts of parallel calls, in the order in which their outputs are released.
     """
 
     __slots__ = (
@@ -178,7 +178,7 @@ class Node:
         )
 
     def _side_packets(self) -> PortMap[Packet]:
-        """Those that are there: optional ones may be left out."""
+        """The input side packets that are connected; optional ones may be missing."""
         given, names = self.side_inputs, self.plan.input_side_packets.port_names
         there = sorted(given)
         if len(there) < len(names.places):
@@ -194,7 +194,7 @@ class Node:
         return context
 
     def release_cycles(self) -> None:
-        """After the run: refer to nothing that refers back here, or to an error with our frames."""
+        """Drop what leads back here, and errors that hold our frames. Called after the run."""
         if self.context is not _NO_CONTEXT:
             self.context.graph_status = None
         self.context = _NO_CONTEXT
@@ -233,7 +233,7 @@ def load_inputs(context: CalculatorContext, time: int, filled: InputSet) -> None
 
 
 def clear_inputs(context: CalculatorContext) -> None:
-    """Let go of the packets of a finished call."""
+    """Release the packets of a finished call."""
     for shard in context.input_list:
         shard.packet = NO_PACKET
 

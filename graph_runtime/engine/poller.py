@@ -1,4 +1,4 @@
-"""Reading an output stream by asking, instead of being called."""
+"""Pollers: reading an output stream by asking, instead of being called."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class OutputStreamPoller:
     """Packets of one stream, in order: ``for packet in poller``, or ``async for``.
 
     Ends when the stream is done, or after an error in the graph when nothing is left to read
-    (``graph.wait_until_done()`` then raises it). With ``set_max_queue_size`` the reader holds the
-    graph back; without, what is not read is kept.
+    (``graph.wait_until_done()`` then raises it). With ``set_max_queue_size``, a slow reader holds
+    the graph back; without it, unread packets accumulate.
     Source: MediaPipe ``framework/output_stream_poller.h``.
     """
 
@@ -30,22 +30,23 @@ class OutputStreamPoller:
         self._max_queue_size = -1
         self._last = ts.UNSTARTED
         self.stream: InputStream | None = None
-        self.is_notified = False
 
     def start_run(self, run: Run) -> None:
-        """The graph has started. Lock held."""
+        """Attach to a run that has started. Lock held."""
         self._run = run
 
     def prepare_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
         """The receiving end for a new run."""
         self._last = ts.UNSTARTED
-        self.stream = InputStream(
-            source, None, 0, None, False, self._max_queue_size, throttles, self
-        )
+        self.stream = InputStream(source, None, 0, None, False, self._max_queue_size, throttles)
         return self.stream
 
     def set_max_queue_size(self, size: int) -> None:
-        """At this many unread packets the sources of the stream are held back; -1: never."""
+        """Hold back the sources of the stream at ``size`` unread packets; -1: never.
+
+        Raises:
+            ValueError: ``size`` is below -1.
+        """
         if size < -1:
             raise ValueError("the max queue size must be -1 (no limit) or at least 0")
         self._max_queue_size = size
@@ -54,11 +55,15 @@ class OutputStreamPoller:
 
     @property
     def queue_size(self) -> int:
-        """How many packets wait to be read."""
+        """The number of packets that wait to be read."""
         return 0 if self.stream is None else len(self.stream.queue)
 
     def next(self) -> Packet | None:
-        """The next packet, waiting for it; None at the end. Bounds are empty packets."""
+        """Wait for the next packet; None at the end. A bound is an empty packet.
+
+        Raises:
+            StateError: called from a calculator or observer of the graph, or on its event loop.
+        """
         run = self._run
         if run is None:
             return None

@@ -1,4 +1,4 @@
-"""What can run next on one executor, in MediaPipe's order.
+"""The queue of calls that can run on one executor, in MediaPipe's order.
 
 First ``open`` calls, lower node ids first; then calls of other nodes, higher ids (downstream)
 first; then sources: lower layer, smaller process order, lower id
@@ -19,13 +19,13 @@ class ReadyQueue:
     """A priority queue of calls. Guarded by the graph's lock.
 
     Attributes:
-        is_pumped: a driver's loop takes the calls in the application's thread or event loop; the
-            others need to be told that there is work.
+        is_pumped: a driver's loop takes the calls, in the application's thread or event loop. A
+            thread pool must be woken when its queue gets work.
         heap: keys (negated ids) of nodes that can run; the engine's hot path pushes here directly.
         opens: ids of nodes whose ``open`` waits, a heap.
         sources: (layer, order, id) of sources that can run, a heap.
         has_only_calls: no ``open`` waits and nothing is paused, so the heap alone decides.
-        paused: nothing may be taken for now.
+        paused: no call may be taken for now.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class ReadyQueue:
         self.heap: list[int] = []
         self.opens: list[int] = []
         self.sources: list[tuple[int, int, int]] = []
-        #: Of parallel nodes: the contexts that wait for a thread, oldest first.
+        #: Contexts of parallel nodes that wait for a thread, oldest first.
         self._contexts: dict[int, list[CalculatorContext]] = {}
         self._paused = False
         self.has_only_calls = True

@@ -43,7 +43,7 @@ _CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
 
 
 class Run:
-    """What exists while a graph runs, and what the application can do to it.
+    """The state of one run, and the calls that the application can make on it.
 
     Methods take the graph's lock themselves unless they say that it is held.
     """
@@ -78,7 +78,7 @@ class Run:
     # Packets in -----------------------------------------------------------------------------------
 
     def add_packet(self, place: int, packet: Packet, *, waits: bool) -> None:
-        """A packet for a graph input; ``waits``: until there is room, else raise.
+        """Add a packet to a graph input. ``waits``: wait until there is room, else raise.
 
         Raises:
             UnavailableError: throttled, and waiting is not wanted or not possible here.
@@ -110,7 +110,7 @@ class Run:
         elif stream.checker is not None and not stream.checker.accepts(payload):
             error = _wrong_type(stream, payload)
         if error is not None:
-            # The graph fails with it, as in MediaPipe: a run with a hole in its input is no run.
+            # The graph fails, as in MediaPipe: a run must not go on with a hole in its input.
             self.scheduler.log.record(error)
             self.driver.events_added()
             raise self.errors_so_far()
@@ -157,13 +157,13 @@ class Run:
                 )
 
     def set_bound(self, place: int, bound: int) -> None:
-        """A bound for a graph input."""
+        """Promise that no packet before ``bound`` will be added to a graph input."""
         with self.lock:
             self.scheduler.flow.propagate(self.graph_inputs[place], [], bound)
             self.driver.events_added()
 
     def close_inputs(self, streams: Iterable[OutputStream]) -> None:
-        """Graph inputs end."""
+        """End graph inputs."""
         with self.lock:
             self.scheduler.close_graph_inputs(streams)
             self.driver.events_added()
@@ -172,7 +172,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Nothing runs and nothing can."""
+        """True when nothing runs and nothing can."""
         return self.scheduler.state is _TERMINATED or self._is_finished
 
     @property
@@ -206,17 +206,17 @@ class Run:
         if isinstance(driver, AsyncioDriver) and driver.is_on_loop:
             await driver.wait(done)
         else:
-            # A run of the thread world, or of another loop.
+            # The run was started by a thread, or on another loop.
             await asyncio.to_thread(self.wait, call, done, ask_each_call=True)
 
     def set_limit(self, stream: InputStream, size: int) -> None:
-        """Another limit for a queue."""
+        """Change the limit of a queue; -1 is no limit."""
         with self.lock:
             stream.max_queue_size = size
             self.stream_was_read(stream)
 
     def stream_was_read(self, stream: InputStream) -> None:
-        """A reader from outside took packets, or another limit counts. Lock held."""
+        """Update the throttling: a poller took packets, or a limit changed. Lock held."""
         self.scheduler.flow.update_throttling(stream)
         self.driver.events_added()
 
@@ -224,7 +224,7 @@ class Run:
 
     @property
     def error(self) -> RunError | None:
-        """All errors so far."""
+        """All errors so far as one, or None."""
         errors = self.scheduler.errors
         return RunError(list(errors)) if errors else None
 
@@ -242,7 +242,7 @@ class Run:
     # The end --------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """After the end: close what is open, call the status handlers. Errors stay in `error`."""
+        """Close the open nodes and call the status handlers. Errors stay in `error`."""
         nodes = self._begin_clean_up()
         if nodes is None:
             self.wait("wait_until_done", lambda: self._is_finished)
@@ -283,7 +283,7 @@ class Run:
             raise interruption
 
     def _begin_clean_up(self) -> list[Node] | None:
-        """The nodes that must still be closed, prepared for the call; None: somebody is at it."""
+        """Prepare the nodes that must still be closed; None if another caller is doing that."""
         with self.lock:
             if self._is_cleaning_up:
                 return None
@@ -324,10 +324,10 @@ class Run:
             self.call_status_handlers("POST_RUN", self.error)
             self.scheduler.move(RunEvent.CLEAN_UP)
             self._is_finished = True
-            self.driver.tell_waiting()
+            self.driver.wake_waiters()
 
     def constant_outputs(self) -> dict[int, ConstantOutputs]:
-        """What nodes without streams made, for the next run."""
+        """The outputs of nodes without streams, for the next run."""
         return {
             node.plan.node_id: ConstantOutputs(node)
             for node in self.scheduler.nodes
@@ -335,15 +335,17 @@ class Run:
         }
 
     def release_cycles(self) -> None:
-        """Open the circles of references, so that the run dies with its graph, and its packets with
-        it, and not whenever the collector of garbage comes by. Lock held."""
+        """Break the reference cycles, so that the run and its packets are freed with the graph.
+
+        Otherwise they would live until the next garbage collection. Lock held.
+        """
         for stream in self.graph_inputs:
             stream.release_cycles()
         for node in self.scheduler.nodes:
             node.release_cycles()
 
     def call_status_handlers(self, phase: str, error: RunError | None) -> None:
-        """Tell the graph's status handlers how the run begins or ended."""
+        """Call the graph's status handlers before or after the run."""
         for config in self.plan.status_handlers:
             handler = self.registry.find_status_handler(
                 config.status_handler, self.plan.config.package

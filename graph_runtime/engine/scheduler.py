@@ -1,8 +1,8 @@
-"""The scheduler: a state machine that takes events and says what runs next.
+"""The scheduler: a state machine that takes events and decides which call runs next.
 
 It does no I/O, starts no thread and calls no user code except ``source_process_order``. Drivers
-(`graph_runtime.engine.drivers`) hold the graph's lock, tell it what happened, take contexts from
-its ready queues, make the calls outside the lock and report how they ended::
+(`graph_runtime.engine.drivers`) hold the graph's lock, report events to it, take contexts from its
+ready queues, make the calls outside the lock and report how they ended::
 
     context = scheduler.take(queue)
     while context is not None:
@@ -51,11 +51,12 @@ _CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
 
 
 class Scheduler:
-    """One run's state. Everything here is guarded by the graph's lock.
+    """The state of one run. Everything here is guarded by the graph's lock.
 
     Attributes:
         state: see `graph_runtime.engine.states`.
-        running: calls that a driver has taken and not yet reported, on threads and event loops.
+        running: number of calls that a driver has taken, on a thread or event loop, and not yet
+            reported.
         errors: every recorded error, in order of arrival; the same list for the whole run.
         stopping: sources are closed instead of called.
     """
@@ -88,7 +89,7 @@ class Scheduler:
     # Events from the application ----------------------------------------------------------------
 
     def start(self) -> None:
-        """Schedule what can be opened."""
+        """Start the run: queue the ``open`` of each node that waits for nothing."""
         self.move(RunEvent.START)
         for node in self.nodes:
             if node.is_source:
@@ -102,13 +103,13 @@ class Scheduler:
         self.handle_idle()
 
     def close_graph_inputs(self, streams: Iterable[OutputStream]) -> None:
-        """Graph inputs end."""
+        """End graph inputs."""
         for stream in streams:
             self.flow.close_stream(stream)
         self.inputs_closed = all(stream.closed for stream in self.graph_inputs)
 
     def close_all_sources(self) -> None:
-        """All graph inputs end, and sources are closed when their turn comes."""
+        """End all graph inputs, and close each source at its next turn."""
         for stream in self.graph_inputs:
             self.flow.close_stream(stream)
         self.inputs_closed = True
@@ -140,7 +141,7 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is queued and nothing runs on a thread or event loop."""
+        """True when nothing is queued and nothing runs on a thread or event loop."""
         if self.running:
             return False
         for queue in self.queues:  # noqa: SIM110 - a generator costs more than the loop
@@ -173,7 +174,10 @@ class Scheduler:
     def finished(
         self, context: CalculatorContext, error: BaseException | None
     ) -> CalculatorContext | None:
-        """A call returned (``error`` None) or raised. The context again when it has more to do."""
+        """Report a call that returned (``error`` None) or raised.
+
+        Returns the context again if the driver must call it once more, else None.
+        """
         node = context._node
         node.calls += 1
         if node.is_fast and error is None:
@@ -224,7 +228,7 @@ class Scheduler:
     # Opening --------------------------------------------------------------------------------------
 
     def side_packet_arrived(self, node: Node, place: int, packet: Packet) -> None:
-        """One of a node's input side packets is there."""
+        """Give a node one of its input side packets; queue its ``open`` if nothing is missing."""
         side = node.plan.side_input_plans[place]
         try:
             side.packet_type.validate(packet.payload)
@@ -241,7 +245,7 @@ class Scheduler:
     def output_side_packet_set(
         self, packet: OutputSidePacket, consumers: list[tuple[Node, int]]
     ) -> None:
-        """A node made a side packet: hand it to those that wait for it."""
+        """Hand a side packet that a node made to its consumers: (node, place) pairs."""
         for node, place in consumers:
             self.side_packet_arrived(node, place, packet.packet)
 
@@ -249,7 +253,7 @@ class Scheduler:
         if self.errors:
             return
         node.move(NodeEvent.READY_FOR_OPEN)
-        # Made only now: the side packets and headers are part of the context.
+        # Not earlier: the context holds the side packets and headers.
         node.context = node.make_context()
         constant = self._constants.get(node.plan.node_id)
         if constant is not None and constant.inputs == payload_ids(node):
@@ -320,7 +324,7 @@ class Scheduler:
             self.log.record_call(node, "Close", error)
 
     def _end_scheduling(self, node: Node) -> None:
-        """A call of a node is over: see what it can do next."""
+        """End a call of a node, and queue what the node can do next."""
         if node.state not in (_OPENED, _ACTIVE):
             return
         node.in_flight -= 1
@@ -333,10 +337,10 @@ class Scheduler:
     # Idle -----------------------------------------------------------------------------------------
 
     def handle_idle(self) -> None:
-        """If nothing is queued or running: what now?
+        """Move the run on if nothing is queued or running.
 
-        Quits after an error, or when no source is left; else activates the next layer of sources,
-        or breaks a deadlock of full queues.
+        Quits after an error, or when no source is left. Otherwise activates the next layer of
+        sources, or breaks a deadlock of full queues.
         """
         while self.is_idle and self.state in (_RUNNING, _CANCELLING):
             while self._active_sources and self._active_sources[-1].state is _CLOSED:

@@ -1,7 +1,7 @@
-"""Why a run that ended without an error sent nothing on a stream.
+"""Explanations for runs that end without an error and send nothing on a stream.
 
-A node that waits for an input which nothing settles is no error, as in MediaPipe: when no source is
-left the run ends, and what waits in queues is dropped. Whoever misses an answer asks here.
+A node may wait for an input that nothing settles. As in MediaPipe that is no error: when no source
+is left the run ends, and queued packets are dropped. `Silence` names the nodes that waited.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MAX_REASONS = 6
 
 
 class Silence:
-    """What a run left behind, as far as it explains streams without packets.
+    """The remains of a run that explain streams without packets.
 
-    To be made when nothing runs any more and the queues are still there.
+    Made at the end of a run, while its queues still exist.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class Silence:
         }
 
     def reason(self, stream: str) -> str:
-        """Which nodes stand between the graph's inputs and ``stream``, and what each waits for.
+        """Name the nodes between the graph's inputs and ``stream``, and what each waits for.
 
-        Names of nodes and streams only. "" when packets were sent on the stream.
+        The text holds names of nodes and streams only. "" if packets were sent on the stream.
         """
         if self._packets.get(stream):
             return ""
@@ -86,7 +86,7 @@ class Silence:
         return text + (f" and waits for {whom}" if whom else "")
 
     def _reason_of(self, node_id: int, stream: str) -> tuple[str, list[str]]:
-        """Of one node that sent nothing on ``stream``; and the streams that explain it further."""
+        """Why one node sent nothing on ``stream``, and the streams to look at next."""
         plan = self._plan.nodes[node_id]
         node = f'node "{plan.name}"'
         if node_id in self._held:
@@ -120,7 +120,7 @@ class Silence:
 
 
 def _awaited(node: Node, held: list[InputStream]) -> list[str]:
-    """The streams whose bounds keep a node from what is in its queues."""
+    """The streams whose bounds keep a node from processing its queued packets."""
     plan = node.plan
     count = len(node.inputs)
     groups = plan.handler_class.sync_groups(count, plan.handler_settings) or [list(range(count))]

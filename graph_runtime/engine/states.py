@@ -13,21 +13,21 @@ from graph_runtime.errors import Code, GraphError
 
 
 class RunState(IntEnum):
-    """Where a graph's run stands.
+    """State of a run.
 
-    The enums are of ``int`` because those are hashed in C, and every step of a graph's life looks
-    up a table.
+    These enums derive from ``int`` because ints are hashed in C, and every step of a run looks up
+    a table.
     """
 
     NOT_STARTED = auto()  # no run yet, or the last one is finished and cleaned up
     RUNNING = auto()
-    PAUSED = auto()  # what runs finishes, nothing new starts
-    CANCELLING = auto()  # an error is recorded; what runs finishes
+    PAUSED = auto()  # running calls finish, nothing new starts
+    CANCELLING = auto()  # an error is recorded; running calls finish
     TERMINATED = auto()  # nothing runs and nothing can; the errors wait to be collected
 
 
 class RunEvent(IntEnum):
-    """What moves a run."""
+    """Event that moves a run to another state."""
 
     START = auto()  # CalculatorGraph.start_run
     PAUSE = auto()  # CalculatorGraph.pause
@@ -38,7 +38,7 @@ class RunEvent(IntEnum):
 
 
 class NodeState(IntEnum):
-    """Where a node stands in a run."""
+    """State of a node in a run."""
 
     PREPARED = auto()  # waits for its side packets and the headers of its inputs
     OPENING = auto()  # open() is queued or running
@@ -49,7 +49,7 @@ class NodeState(IntEnum):
 
 
 class NodeEvent(IntEnum):
-    """What moves a node."""
+    """Event that moves a node to another state."""
 
     READY_FOR_OPEN = auto()  # Scheduler: side packets and headers are there
     OPEN_RETURNED = auto()  # Scheduler.finished
@@ -93,7 +93,7 @@ def next_state(table: dict[tuple[S, E], S], state: S, event: E) -> S:
     """The state after an event.
 
     Raises:
-        GraphError: the event is not allowed in this state (INTERNAL: a fault in graphrt).
+        GraphError: the event is not allowed in this state (INTERNAL: a bug in graphrt).
     """
     following = table.get((state, event))
     if following is None:

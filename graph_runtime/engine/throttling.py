@@ -1,4 +1,4 @@
-"""Full queues hold back the sources and graph inputs above them.
+"""Throttling: full queues hold back the sources and graph inputs above them.
 
 Source: MediaPipe ``calculator_graph.cc`` UpdateThrottledNodes, UnthrottleSources.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Throttling:
-    """Who is held back, and by which queues.
+    """Record of the sources and graph inputs that are held back, and of the queues that do it.
 
     Attributes:
         full_streams: per source (by node id) and graph input (after the nodes), the full queues
             that hold it back.
-        throttled_inputs: how many graph inputs are held back.
-        has_released_input: one was let go; for the driver, whose waiters may want to know.
+        throttled_inputs: number of graph inputs that are held back.
+        has_released_input: a graph input was released; the driver then wakes its waiters.
     """
 
     def __init__(self, plan: ValidatedGraph, nodes: list[Node], log: ErrorLog) -> None:
@@ -41,7 +41,10 @@ class Throttling:
         return bool(self.full_streams[source_id]) and not self._plan.is_unthrottled
 
     def update(self, stream: InputStream) -> list[Node]:
-        """A queue may have become full, or not full any more: the sources that may run again."""
+        """Note that a queue may have become full or have room again.
+
+        Returns the sources that this releases.
+        """
         is_full = stream.is_full
         released: list[Node] = []
         if is_full == stream.was_full:
@@ -62,16 +65,16 @@ class Throttling:
         return released
 
     def resolve_deadlock(self) -> list[InputStream]:
-        """Everything is idle and something is held back: let each full queue grow by one.
+        """Let each full queue grow by one packet. Called when everything is idle.
 
         Returns the queues that hold something back, with their new limits; the caller updates
-        them. With ``report_deadlock`` they are errors instead, and stay as they are.
+        them. With ``report_deadlock``, records an error for each instead and keeps its limit.
         """
         full = {
             stream: None
             for holders in self.full_streams
             for stream in holders
-            # The reader of a poller decides itself.
+            # A poller's queue empties when the application reads it.
             if stream.node is not None
         }
         for stream in full:

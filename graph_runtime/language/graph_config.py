@@ -49,7 +49,7 @@ def parse_graph_binary(data: bytes, *, source: str = "<binary>") -> CalculatorGr
     """The configuration that ``data`` holds in protobuf's binary format.
 
     Raises GraphConfigError when it is not one, or when it holds fields, extensions or option types
-    that are not registered: they would be lost without a word otherwise.
+    that are not registered: they would be lost silently otherwise.
     """
     from google.protobuf.message import DecodeError
 
@@ -64,10 +64,10 @@ def parse_graph_binary(data: bytes, *, source: str = "<binary>") -> CalculatorGr
 def load_graph_config(
     path: str | os.PathLike[str], *, errors: list[GraphSyntaxError] | None = None
 ) -> CalculatorGraphConfig:
-    """The configuration in a file, which holds text or binary; its content decides.
+    """The configuration in a file; its content decides whether it is text or binary.
 
-    Given a list ``errors``, errors in options are added to it, and the options left out; the rest
-    of the graph can be checked.
+    Given a list ``errors``, errors in options are added to it and the options left out, so that the
+    rest of the graph can be checked.
 
     Raises GraphConfigError when the file cannot be read or is no graph, GraphSyntaxError when its
     text does not parse.
@@ -126,7 +126,7 @@ def _read(path: Path, source: str) -> bytes:
 
 
 def _is_binary(data: bytes) -> bool:
-    """Text holds no control characters but blanks; the field tags of a binary graph are some."""
+    """True if the data holds control characters other than blanks: field tags of a binary graph."""
     return any(byte < 0x20 and byte not in b"\t\n\v\f\r" for byte in data)
 
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand in its text, so that later errors can name file and line."""
+"""Positions of nodes in a graph's text, so that later errors can name file and line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _CLOSING = ("}", ">", "]")
 def node_positions(text: str) -> list[tuple[int, int]]:
     """Line and column, from 1, of every top-level ``node`` of a graph's text, in order.
 
-    In the shorthand ``node [ {...}, {...} ]`` each node starts at its own brace. A text that does
-    not parse gives the nodes up to the first string without an end.
+    In the shorthand ``node [ {...}, {...} ]`` each node starts at its own brace. In a text that
+    does not parse, the nodes are found up to the first unterminated string.
     """
     offsets: list[int] = []
     tokens = Tokens("", "")
@@ -22,13 +22,16 @@ def node_positions(text: str) -> list[tuple[int, int]]:
         tokens = Tokens(text, "")
         _collect(tokens, offsets)
     except GraphSyntaxError:
-        pass  # the parser is who reports it
+        pass  # the parser reports it
     return _places(text, offsets)
 
 
 def port_positions(text: str) -> dict[str, tuple[int, int]]:
-    """Line and column, from 1, of the streams and side packets that a graph's text names outside of
-    nodes, by their text such as ``TAG:name``; of each the last: outputs follow inputs."""
+    """Line and column, from 1, of the graph's own streams and side packets.
+
+    Keys are their texts in the graph, such as ``TAG:name``. Of a repeated text the last position
+    counts: outputs follow inputs.
+    """
     found: dict[str, int] = {}
     tokens = Tokens("", "")
     try:
@@ -41,7 +44,7 @@ def port_positions(text: str) -> dict[str, tuple[int, int]]:
 
 
 def _places(text: str, offsets: list[int]) -> list[tuple[int, int]]:
-    """As Tokens.place, in one pass over the text however many offsets there are."""
+    """Line and column of each offset, like `Tokens.place`, in one pass over the text."""
     places = []
     line, line_start = 1, 1 if text.startswith("\ufeff") else 0
     for offset in offsets:
@@ -54,7 +57,7 @@ def _places(text: str, offsets: list[int]) -> list[tuple[int, int]]:
 
 
 def _collect(tokens: Tokens, offsets: list[int]) -> None:
-    """The offsets of the nodes; inside a list of nodes, ``outer`` is the depth of its bracket."""
+    """Append the offsets of the nodes. In a list, ``outer`` is the depth of its bracket."""
     depth = 0
     in_list = False
     while tokens.current.kind is not Kind.END:
@@ -74,7 +77,7 @@ def _collect(tokens: Tokens, offsets: list[int]) -> None:
 
 
 def _collect_ports(tokens: Tokens, found: dict[str, int]) -> None:
-    """The offsets of the graph's own ports, whose values are strings or lists of strings."""
+    """Add the offsets of the graph's own ports, whose values are strings or lists of strings."""
     depth = 0
     while tokens.current.kind is not Kind.END:
         token = tokens.advance()

@@ -1,4 +1,4 @@
-"""Names of streams and side packets: ``[TAG:[index:]]name``, and the order they stand in.
+"""Names of streams and side packets, ``[TAG:[index:]]name``, and their order.
 
 The grammar lives here and nowhere else (MediaPipe ``framework/tool/validate_name.cc`` and
 ``tag_map.cc``). A port's *id* is its place when tags are sorted by byte order ("" first), then by
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class TagIndexName:
-    """One parsed entry. ``index`` is -1 where an untagged entry takes its place in the list."""
+    """One parsed entry. ``index`` is -1 for an untagged entry: its place in the list counts."""
 
     tag: str
     index: int
@@ -32,7 +32,7 @@ class TagIndexName:
 
 
 def is_stream_name(name: str) -> bool:
-    """Is ``name`` a bare stream or side packet name?"""
+    """True if ``name`` is a bare stream or side packet name."""
     return _NAME.match(name) is not None
 
 
@@ -64,7 +64,7 @@ def parse_tag_index(text: str) -> tuple[str, int]:
 
 
 def _remedy(text: str) -> str:
-    """What was probably meant by an entry that is none, with a leading space, or ""."""
+    """A hint at the entry that was probably meant, with a leading space, or ""."""
     *tags, name = (part.strip() for part in text[:200].split(":"))
     name = re.sub(r"[^a-z0-9_]", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     if tags:
@@ -88,7 +88,7 @@ def _checked_index(text: str, index: str | None) -> int:
 
 
 class PortNames:
-    """How the ports of one kind can be addressed. Made once per node, for the maps of all runs.
+    """The keys of the ports of one kind. Made once per node, for the maps of all runs.
 
     Attributes:
         places: (tag, index) of each port, by id.
@@ -178,7 +178,7 @@ class TagMap:
         return list(dict.fromkeys(tag for tag, _ in self.keys))
 
     def num_entries(self, tag: str | None = None) -> int:
-        """How many ports there are, with this tag or in all."""
+        """The number of ports, with this tag or in all."""
         if tag is None:
             return len(self.keys)
         return sum(1 for key_tag, _ in self.keys if key_tag == tag)

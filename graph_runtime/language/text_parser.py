@@ -1,8 +1,8 @@
 """Protobuf's text format, read into messages of the private pool, with errors for people.
 
 Accepts what MediaPipe's parser accepts (spec of the text format:
-https://protobuf.dev/reference/protobuf/textformat-spec/). Nothing is dropped: a name that is not
-known is an error with its place in the text and the names that would be right.
+https://protobuf.dev/reference/protobuf/textformat-spec/). Nothing is dropped: an unknown name is an
+error with its position in the text and the nearest known names.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def parse_text(text: str, message: Message, source: str) -> None:
     """Read ``text`` into ``message``.
 
     Raises:
-        GraphSyntaxError: the first of all errors, which has the `others`; ``message`` is half
-            filled.
+        GraphSyntaxError: the first error; its `others` are the rest. ``message`` is half filled
+            then.
     """
     errors: list[GraphSyntaxError] = []
     read_text(text, message, source, errors)
@@ -58,11 +58,10 @@ def parse_text(text: str, message: Message, source: str) -> None:
 
 
 def read_text(text: str, message: Message, source: str, errors: list[GraphSyntaxError]) -> bool:
-    """Read as much of ``text`` into ``message`` as can be read, and add what is wrong to
-    ``errors``.
+    """Read as much of ``text`` into ``message`` as possible, and add the errors to ``errors``.
 
-    A field or block that is wrong is skipped. False when something besides options is missing in
-    ``message``, so that it says little about the rest of the graph.
+    A wrong field or block is skipped. Returns False if anything besides options was skipped, so
+    that ``message`` is no basis for further checks of the graph.
     """
     try:
         parser = _Parser(text, source, errors)
@@ -89,7 +88,7 @@ def with_others(errors: list[GraphSyntaxError]) -> GraphSyntaxError:
 
 
 class _Parser:
-    """``is_incomplete``: something was skipped that is no part of options."""
+    """Reads one text. ``is_incomplete``: something that is not part of options was skipped."""
 
     def __init__(self, text: str, source: str, errors: list[GraphSyntaxError]) -> None:
         self._errors = errors
@@ -102,7 +101,7 @@ class _Parser:
         self._fields(message, self._tokens.current, None)
 
     def _fields(self, message: Message, opening: Token, closing: str | None) -> None:
-        """The fields of ``message`` up to and including ``closing`` (None: to the end)."""
+        """Read the fields of ``message`` up to and including ``closing`` (None: to the end)."""
         tokens = self._tokens
         if len(self._open) >= MAX_DEPTH:
             raise tokens.error(f"messages are nested more than {MAX_DEPTH} deep", opening)
@@ -276,7 +275,7 @@ class _Parser:
         tokens.advance()
         self._fields(message, opening, _CLOSING[opening.text])
 
-    # Going on after an error.
+    # Recovery from errors.
 
     def _report(self, error: GraphSyntaxError) -> None:
         """Add an error after which reading can go on.
@@ -291,7 +290,7 @@ class _Parser:
             self.is_incomplete = True
 
     def _skip_value(self) -> None:
-        """Step over what stands after the name of a field that is not known."""
+        """Step over the value of an unknown field."""
         tokens = self._tokens
         tokens.skip(":")
         if not tokens.at("{", "<", "["):
@@ -330,7 +329,7 @@ class _Parser:
                 return
 
     def _skip_scalar(self) -> None:
-        """Step over one value; over nothing where the next field begins instead of one."""
+        """Step over one value, or over nothing if the next field begins instead."""
         tokens = self._tokens
         tokens.skip("-")
         token = tokens.current
@@ -344,7 +343,7 @@ class _Parser:
             if tokens.at(":", "{", "<"):
                 tokens.current = token
 
-    # What is wrong, and what would be right.
+    # Errors: what is wrong, and what would be right.
 
     def _refuse_twice(self, field: FieldType, name: Token, seen: dict[str, Token]) -> None:
         if is_repeated(field):
@@ -408,7 +407,7 @@ class _Parser:
         for outer, _ in reversed(self._open[:-1]):
             if name.text in outer.fields_by_name:
                 line, column = self._tokens.place(opening.offset)
-                # Without that brace nothing that follows stands where it was meant to.
+                # Without that brace nothing that follows is at its intended depth.
                 raise self._tokens.error(
                     message,
                     name,
@@ -470,7 +469,7 @@ class _Parser:
 
 
 def option_types() -> list[str]:
-    """The names of all message types that extend the options of nodes or of anything else."""
+    """The names of all message types that extend the options of nodes or of other messages."""
     extendable = ("mediapipe.CalculatorOptions", "mediapipe.MediaPipeOptions")
     return [
         extension.message_type.full_name
@@ -488,7 +487,7 @@ def _suggestion(name: str, names: list[str]) -> str:
 
 
 def _nearest_types(name: str, known: Iterable[str]) -> str | None:
-    """Types of options are compared without what nearly all of their names have in common."""
+    """The options types of similar names, compared without the affixes that nearly all have."""
     stems = {_stem(candidate): candidate for candidate in known}
     near = difflib.get_close_matches(_stem(name), stems, n=2, cutoff=0.7)
     return f"Did you mean {' or '.join(f'`{stems[stem]}`' for stem in near)}?" if near else None

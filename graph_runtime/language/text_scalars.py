@@ -37,7 +37,7 @@ _ONE = {
 
 
 def kind_of(field: FieldType) -> str:
-    """What a value of ``field`` is, in words: ``a string``, ``a 32-bit integer``..."""
+    """The type of ``field`` in words: ``a string``, ``a 32-bit integer``..."""
     cpp_type = field.cpp_type
     if cpp_type in _RANGES:
         return _RANGES[cpp_type][0]
@@ -49,7 +49,7 @@ def kind_of(field: FieldType) -> str:
 
 
 def read(tokens: Tokens, field: FieldType) -> bool | int | float | str | bytes:
-    """The value that stands at the current token; steps over it. Raises GraphSyntaxError."""
+    """Read the value at the current token and step over it. Raises GraphSyntaxError."""
     cpp_type = field.cpp_type
     if cpp_type == _STRING:
         return _string(tokens, field)

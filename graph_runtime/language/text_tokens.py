@@ -1,4 +1,4 @@
-"""The words of protobuf's text format, each with its place in the text.
+"""The tokens of protobuf's text format, each with its position in the text.
 
 The lexical rules are those of https://protobuf.dev/reference/protobuf/textformat-spec/, with what
 existing graph files need beyond it: any separator anywhere between fields, and a byte order mark.
@@ -20,7 +20,7 @@ _BRACKETED = re.compile(r"\[((?:[^\[\]{}<>\"';,#]|#[^\n]*\n)*)\]")
 
 
 class Kind(Enum):
-    """What a token is."""
+    """Kind of a token."""
 
     WORD = auto()
     NUMBER = auto()
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """``text`` as it stands in the source, and where it starts."""
+    """A token: its ``text`` as in the source, and the offset where it starts."""
 
     kind: Kind
     text: str
@@ -49,13 +49,13 @@ class Tokens:
         self.current = self._read(1 if text.startswith("\ufeff") else 0)
 
     def advance(self) -> Token:
-        """The current token; the next one becomes current."""
+        """Return the current token and make the next one current."""
         token = self.current
         self.current = self._read(token.offset + len(token.text))
         return token
 
     def at(self, *symbols: str) -> bool:
-        """Whether the current token is one of these symbols."""
+        """True if the current token is one of these symbols."""
         return self.current.kind is Kind.SYMBOL and self.current.text in symbols
 
     def skip(self, *symbols: str) -> bool:

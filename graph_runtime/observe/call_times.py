@@ -1,4 +1,4 @@
-"""Times of the calls of a run, one entry per node: enough for a span of each, whatever it does."""
+"""Times of a run's calls, one entry per node: enough for one span each, however many calls."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class NodeTimes:
 
     Attributes:
         name, calculator: the node's name, and the name of its calculator.
-        calls: of ``open``, ``process`` and ``close`` that have returned.
-        first_start, last_end: of all calls; 0 before the first has returned.
-        busy_ns: in calls, waiting of coroutines included; calls that overlap count twice.
+        calls: number of calls of ``open``, ``process`` and ``close`` that have returned.
+        first_start, last_end: over all calls; 0 before the first has returned.
+        busy_ns: time in calls, including the waits of coroutines; overlapping calls count twice.
     """
 
     __slots__ = ("busy_ns", "calculator", "calls", "first_start", "last_end", "name")
@@ -35,8 +35,8 @@ class CallTimes:
     """A `CallObserver` that keeps a `NodeTimes` per node of one run.
 
     Attributes:
-        started: when the run began; 0 before that.
-        nodes: by their number in the plan.
+        started: when the run began, in the same unit; 0 before that.
+        nodes: by their id in the plan.
     """
 
     __slots__ = ("nodes", "started")
@@ -47,7 +47,7 @@ class CallTimes:
 
     @property
     def last_end(self) -> int:
-        """When the last call returned so far; the begin of the run when none has."""
+        """The time at which the latest call returned, or the start of the run if none has."""
         return max((node.last_end for node in self.nodes), default=0) or self.started
 
     def start(self, run: Run) -> None:

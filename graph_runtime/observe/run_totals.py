@@ -1,4 +1,4 @@
-"""`RunTotals`: what the runs of one graph add up to, node by node."""
+"""`RunTotals`: sums over the runs of one graph, node by node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONE: Final[Mapping[str, int]] = {}
 
 
 class NodeTotal:
-    """``calls`` of open, process and close; their time; packets that its input handler dropped."""
+    """Sums of one node: its calls, their time, and the packets that its input handler dropped."""
 
     __slots__ = ("calls", "dropped", "name", "time_ns")
 
@@ -26,38 +26,38 @@ class NodeTotal:
         self.dropped = 0
 
     def copy(self) -> NodeTotal:
-        """Another with the same numbers."""
+        """A copy with the same numbers."""
         made = NodeTotal(self.name)
         made.calls, made.time_ns, made.dropped = self.calls, self.time_ns, self.dropped
         return made
 
 
 class RunTotals:
-    """Give it to graphs of one plan with `CalculatorGraph.count_into`.
+    """Sums over all runs of graphs of one plan; pass it to `CalculatorGraph.count_into`.
 
-    Whoever gives it to graphs of several threads may miss some of what they do at the same time.
+    Concurrent runs in several threads may lose some counts.
 
     Attributes:
-        nodes: one for each node, in the order of the plan, of the runs that have ended.
-        counters: what calculators counted with ``cc.get_counter``, by ``<node>-<name>``, likewise.
+        nodes: sums of the runs that have ended, one per node in the order of the plan.
+        counters: the counters of those runs (``cc.get_counter``), by ``<node>-<name>``.
     """
 
     def __init__(self, plan: ValidatedGraph) -> None:
         self.nodes = [NodeTotal(node.name) for node in plan.nodes]
         self.counters: dict[str, int] = {}
-        #: With the counters of its graph, and their values at the start.
+        #: Each with the counters of its graph, and their values at the start.
         self._running: dict[Run, tuple[Mapping[str, Counter], Mapping[str, int]]] = {}
         self._dropping = [
             place for place, node in enumerate(plan.nodes) if node.handler_class.may_drop
         ]
 
     def begin(self, run: Run, counters: Mapping[str, Counter]) -> None:
-        """A run begins; ``counters``: of its graph."""
+        """Begin a run; ``counters`` are those of its graph."""
         before = {name: each.value for name, each in counters.items()} if counters else _NONE
         self._running[run] = (counters, before)
 
     def end(self, run: Run, counters: Mapping[str, Counter]) -> None:
-        """It is over: what it did counts from now on."""
+        """End a run and add its sums to `nodes` and `counters`."""
         begun = self._running.pop(run, None)
         if begun is None:
             return
@@ -71,8 +71,10 @@ class RunTotals:
             _add_gained(self.counters, counters, begun[1])
 
     def now(self) -> tuple[list[NodeTotal], dict[str, int]]:
-        """`nodes` and `counters` with what the runs that go on have done so far. Each number is at
-        least what it was before: what a run has done stays when it ends."""
+        """`nodes` and `counters`, including the runs that are still going on.
+
+        No number is ever smaller than in an earlier call.
+        """
         nodes = [each.copy() for each in self.nodes]
         counters = dict(self.counters)
         for run, (live, before) in tuple(self._running.items()):
@@ -86,7 +88,7 @@ class RunTotals:
         return nodes, counters
 
     def queued(self) -> list[int]:
-        """Packets that wait in the inputs of each node now, in all runs."""
+        """The number of packets that wait in the inputs of each node now, over all runs."""
         lengths = [0] * len(self.nodes)
         for run in tuple(self._running):
             for place, node in enumerate(run.scheduler.nodes):

@@ -1,4 +1,4 @@
-"""A frozen look at a graph: for a person who asks why it does not go on."""
+"""A frozen snapshot of a graph, for a person who asks why it does not go on."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class StreamStatistics:
 class NodeStatistics:
     """One node.
 
-    ``calls`` counts open, process and close; ``time`` is their sum in seconds; ``waits_for`` says
-    in words why the node does not run, and is empty when it does or could.
+    ``calls`` counts open, process and close; ``time`` is their total in seconds; ``waits_for`` says
+    in words why the node does not run, and is empty if it does or could.
     """
 
     name: str
@@ -86,7 +86,7 @@ class GraphStatistics:
 def take_statistics(
     plan: ValidatedGraph, run: Run | None, counters: Mapping[str, Counter]
 ) -> GraphStatistics:
-    """The snapshot; lock held. Without a run only the counters of the last one are left."""
+    """Take the snapshot. Lock held. Without a run it has only the counters of the last one."""
     counted = {name: counter.value for name, counter in counters.items()}
     if run is None:
         return GraphStatistics(RunState.NOT_STARTED, (), {}, counted, (), ())
@@ -132,7 +132,7 @@ def _node(node: Node, is_throttled: bool) -> NodeStatistics:
 
 
 def _waits_for(node: Node, is_throttled: bool) -> list[str]:
-    """Why the node does not run now."""
+    """Reasons in words why the node does not run now."""
     if node.state is NodeState.PREPARED:
         missing = [
             f'side packet "{side.name}"'

@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_runtime import timestamp as ts
+from graph_runtime.engine.drivers.driver import CallRecorder
 from graph_runtime.packet import EMPTY
 
 if TYPE_CHECKING:
@@ -24,20 +25,14 @@ if TYPE_CHECKING:
 DEFAULT_CAPACITY = 100_000
 
 
-class CallObserver(Protocol):
-    """What is told of every call of a run; nothing is measured for it that is not measured anyway.
+class CallObserver(CallRecorder, Protocol):
+    """Observer of a graph's runs: ``start`` opens each run, ``record_call`` follows for each call.
 
     Both methods are called with the graph's lock held, so they must be quick.
     """
 
     def start(self, run: Run) -> None:
-        """A run begins."""
-
-    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
-        """A call has returned and is not reported yet: its inputs and outputs are in the context.
-
-        Times are of ``time.perf_counter_ns``.
-        """
+        """Begin a run."""
 
 
 class Tracer:
@@ -62,17 +57,14 @@ class Tracer:
         self._started = perf_counter_ns()
 
     def start(self, run: Run) -> None:
-        """Take up a run. Lock held."""
+        """Begin a run. Lock held."""
         self._names = [(node.name, node.calculator_type) for node in run.plan.nodes]
         self._inputs = [each.name for each in run.plan.graph_inputs]
         if not self._calls:
             self._started = perf_counter_ns()
 
     def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
-        """A call has returned and is not reported yet: its inputs and outputs are in the context.
-
-        Lock held.
-        """
+        """Record a call that has returned and is not reported yet. Lock held."""
         node = context._node
         self._calls.append(
             (
@@ -96,13 +88,13 @@ class Tracer:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The trace as the object that is written."""
+        """The trace as a JSON object in the Trace Event Format; times are in microseconds."""
         pid = os.getpid()
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "graphrt"}}
         ]
         lanes = _Lanes(pid, self._names)
-        #: Where a packet was sent: lane and time of the end of the call.
+        #: The sender of a packet: its lane and the end of its call.
         sent_at: dict[tuple[str, int], tuple[int, float]] = {}
         flows = 0
         for node_id, phase, time, started, ended, thread, received, sent in sorted(
@@ -159,7 +151,7 @@ class _Lanes:
         self._count = len(nodes)
 
     def take(self, node_id: int, begin: float, end: float) -> int:
-        """A lane of the node in which nothing runs at ``begin``. Calls come by their begin."""
+        """A lane of the node that is free at ``begin``. Calls come in the order of their begins."""
         ends = self._ends[node_id]
         for place, (lane, last_end) in enumerate(ends):
             if last_end <= begin:

@@ -118,9 +118,9 @@ def _node_options(node: NodeConfig, wanted: str | None) -> tuple[Message | None,
 
 
 def _find(extended: Any, anys: Any, wanted: str | None) -> tuple[Message | None, str | None]:
-    """A copy of the options that are meant, and the URL of their Any if they are in one.
+    """A copy of the options that a path means, and the URL of their Any if they are in one.
 
-    An extension counts before an Any; without a type that is asked for, the first one counts.
+    An extension counts before an Any; if the path names no type, the first options count.
     """
     for field, value in extended.ListFields():
         kind = field.message_type if field.is_extension else None

@@ -179,7 +179,7 @@ def _resolve(options_type: Any) -> tuple[type[Any], MessageType]:
 
 
 def is_options_type(candidate: object) -> bool:
-    """Whether it is a class declared with ``@options`` or a protobuf message class."""
+    """True for a class declared with ``@options`` and for a protobuf message class."""
     from google.protobuf.message import Message
 
     return isinstance(candidate, type) and (candidate in SCHEMAS or issubclass(candidate, Message))
@@ -219,7 +219,7 @@ def find_options(node_config: Any, options_type: Any) -> Any:
 
 
 def has_options(node_config: Any, options_type: type[Any] | str) -> bool:
-    """Whether a node gives options of this type, in either place."""
+    """True if a node gives options of this type, in either place."""
     kind = OptionsType.of(options_type)
     return _extended(node_config.options, kind) is not None or any(
         type_name(held) == kind.full_name for held in node_config.node_options

@@ -1,4 +1,4 @@
-"""A dataclass as a protobuf message type: the fields it becomes, and its values there and back.
+"""Schemas: dataclasses as protobuf message types, and the conversion of their values.
 
     bool, int, float, str, bytes    a scalar: bool, int64, double, string, bytes
     an Enum                         an enum with the members' names
@@ -91,7 +91,7 @@ class FieldSchema:
 
     @property
     def required(self) -> bool:
-        """Whether a value must be given."""
+        """True if a value must be given."""
         return self.default is dataclasses.MISSING and self.container is None
 
     @property
@@ -113,8 +113,8 @@ class Schema:
     def from_message(self, message: Message) -> Any:
         """The instance that a message of this type stands for.
 
-        What is not set keeps the dataclass's default. Raises GraphConfigError when the class itself
-        refuses the values.
+        Fields that are not set keep the dataclass's defaults. Raises GraphConfigError when the
+        class itself refuses the values.
         """
         values: dict[str, Any] = {}
         for field in self.fields:
@@ -299,7 +299,7 @@ def file_for(schema: Schema, extension_number: int) -> FileDescriptorProto:
 
 
 def file_name(full_name: str) -> str:
-    """Where the message type of a dataclass is registered."""
+    """The name of the file under which the message type of a dataclass is registered."""
     return f"graphrt/options/{full_name}.proto"
 
 

@@ -1,4 +1,4 @@
-"""Types of options shown to people: what can be set, and a text to paste into a graph."""
+"""Options types for people: the fields that can be set, and a text to paste into a graph."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From a config to a checked, frozen plan: registry, subgraphs, node order, executors."""
+"""Checks of a config and the frozen plan they make: registry, subgraphs, node order, executors."""

@@ -18,7 +18,7 @@ _POOL_OPTIONS = "mediapipe.ThreadPoolExecutorOptions"
 
 
 def is_reserved_executor_name(name: str) -> bool:
-    """Names that graphs may not use."""
+    """True for names that graphs may not use."""
     return name in ("default", "gpu") or name.startswith("__")
 
 
@@ -32,7 +32,7 @@ def plan_executors(
     ``num_threads`` of the graph is moved into the default executor of ``config``.
 
     Raises:
-        ValidationError: reserved, repeated or unknown ones; every finding.
+        ValidationError: a name is reserved, repeated or of an unknown type; with every finding.
     """
     plans: dict[str, ExecutorPlan] = {}
     findings: list[GraphError] = []
@@ -74,7 +74,7 @@ def plan_executors(
 
 
 def _set_num_threads(config: Any, registry: Registry) -> None:
-    """The canonical form: an executor with options instead of the graph's own field."""
+    """Replace the graph's ``num_threads`` by its canonical form, an executor with options."""
     from protos.pool import find_extension
 
     extension = find_extension(f"{_POOL_OPTIONS}.ext")

@@ -1,4 +1,4 @@
-"""What is wrong between the nodes of a graph, in words: MediaPipe's, and what would be right."""
+"""Errors of the links between nodes: MediaPipe's texts, and what would be right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_runtime.plan.stall_check import sync_set_hint
 
 
 def no_output_producer(name: str, known: Iterable[str]) -> str:
-    """The finding of a graph's output stream that nothing writes."""
+    """The finding for a graph output that no node writes."""
     known = list(known)
     there = f"; its streams are {', '.join(known)}" if 0 < len(known) <= 12 else ""
     return (
@@ -29,7 +29,7 @@ def _type_hint(made: PacketType, wanted: PacketType) -> str:
 
 
 def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> GraphError:
-    """The error of a node's input stream that nothing writes."""
+    """The error for a node's input stream that no node or graph input writes."""
     remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."
     return GraphConfigError(
         f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
@@ -39,7 +39,7 @@ def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> 
 
 
 def defined_twice(name: str, maker: str | None) -> GraphError:
-    """The error of a stream that two write; ``maker``: the first node, None for the graph."""
+    """The error for a stream with two writers; ``maker``: the first node, None for the graph."""
     first = "It is an input stream of the graph" if maker is None else f'Node "{maker}" makes it'
     return GraphConfigError(
         f'Output Stream "{name}" defined twice. {first} too: give one of them another name.',
@@ -48,7 +48,7 @@ def defined_twice(name: str, maker: str | None) -> GraphError:
 
 
 def undeclared_executor(executor: str, node_name: str, known: Iterable[str]) -> GraphError:
-    """The error of a node on an executor that the graph does not have."""
+    """The error for a node on an executor that the graph does not declare."""
     declaration = (
         f'executor {{ name: "{executor}" type: "ThreadPoolExecutor" options {{ '
         f"[mediapipe.ThreadPoolExecutorOptions.ext] {{ num_threads: 2 }} }} }}"
@@ -61,7 +61,7 @@ def undeclared_executor(executor: str, node_name: str, known: Iterable[str]) -> 
 
 
 def type_hint(made: PacketType, wanted: PacketType) -> str:
-    """What would help where one type is made and another is wanted."""
+    """A hint for an edge where one type is made and another is wanted."""
     return (
         f'hint: connect what carries "{wanted.name}", or put a node between that makes it from '
         f'"{made.name}"'
@@ -71,7 +71,7 @@ def type_hint(made: PacketType, wanted: PacketType) -> str:
 def check_apart(
     contract: CalculatorContract, inputs: TagMap, groups: list[list[int]] | None
 ) -> None:
-    """See that what the contract sets apart is alone in its group of inputs.
+    """Check that an input that the contract sets apart is alone in its group of inputs.
 
     Raises:
         GraphConfigError: it is waited for together with others.

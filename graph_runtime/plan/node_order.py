@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 
 class CycleError(ValueError):
-    """There is no order. ``places``: the nodes of one cycle, from the lowest on."""
+    """The nodes have no order. ``places``: the nodes of one cycle, from the lowest on."""
 
     def __init__(self, places: list[int]) -> None:
         super().__init__(places)
@@ -19,10 +19,10 @@ class CycleError(ValueError):
 
 
 def topological_order(before: Sequence[AbstractSet[int]]) -> list[int]:
-    """Places such that each comes after those in ``before[place]``.
+    """An order of the places in which each comes after those in ``before[place]``.
 
-    Kahn's algorithm, always with the smallest place that can come next. An order that holds already
-    is kept exactly.
+    Kahn's algorithm, always with the smallest place that can come next. Places that are in order
+    already stay exactly as they are.
 
     Raises:
         CycleError: some nodes need each other.
@@ -57,7 +57,7 @@ def _find_cycle(left: set[int], before: Sequence[AbstractSet[int]]) -> list[int]
         seen[place] = len(path)
         path.append(place)
         place = min(before[place] & left)
-    # Walked from consumer to producer; told in the direction of the packets.
+    # Walked from consumer to producer, returned in the direction of the packets.
     cycle = path[seen[place] :][::-1]
     start = cycle.index(min(cycle))
     return cycle[start:] + cycle[:start]

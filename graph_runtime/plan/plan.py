@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GraphWarning:
-    """Something that runs, and probably not as it was meant.
+    """A part of a graph that runs, but probably not as intended.
 
     Attributes:
         message: without the node.
@@ -105,7 +105,7 @@ class NodePlan:
 
     @property
     def is_source(self) -> bool:
-        """No inputs and at least one output."""
+        """True for a node with no inputs and at least one output."""
         return not len(self.inputs) and bool(len(self.outputs))
 
 
@@ -168,5 +168,5 @@ class ValidatedGraph:
 
     @property
     def is_unthrottled(self) -> bool:
-        """No queue has a limit, so nothing is ever throttled."""
+        """True if no queue has a limit, so that nothing is ever throttled."""
         return self.max_queue_size < 0

@@ -1,4 +1,4 @@
-"""Names to calculators, subgraphs, input stream handlers and executors.
+"""Registries: calculators, subgraphs, input stream handlers and executors by name.
 
 Registration is explicit: the decorator `calculator`, a `Registry` method, or an entry point of the
 group ``graphrt.calculators``, which names a function that takes the registry, or a module whose
@@ -14,11 +14,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar, overload
+from weakref import WeakValueDictionary
 
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
-from graph_runtime.options.isolated_modules import own_name, owner_of
+from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
 from graph_runtime.plan.subgraph import Subgraph
 from graph_runtime.streams.input_handlers.barrier import BarrierInputStreamHandler
@@ -45,7 +46,7 @@ def _key(name: str) -> str:
 
 
 class _Table(dict[str, T]):
-    """One kind of registered things. The same thing may be registered again, another may not."""
+    """The registrations of one kind. Registering the same thing again is fine, another is not."""
 
     def __init__(self, kind: str, items: Mapping[str, T] | None = None) -> None:
         super().__init__(items or {})
@@ -76,7 +77,7 @@ def _place(thing: object) -> str:
 
 
 def _is_reload(old: object, new: object) -> bool:
-    """The same definition, imported again (a module that is reloaded while developing)."""
+    """True for the same definition imported again, as when a module is reloaded."""
     return isinstance(old, type) and _place(old) == _place(new)
 
 
@@ -89,15 +90,15 @@ def _taken(kind: str, name: str, present: object, thing: object) -> GraphError:
 
 
 class Registry:
-    """What graphs can name. ``Registry(parent)`` adds to another one without changing it.
+    """The names that graphs can use. ``Registry(parent)`` adds to another one without changing it.
 
     Attributes:
-        failed_entry_points: why those that are not there could not be loaded, by name.
-        failed_modules: the same of modules that were to register here, by file.
+        failed_entry_points: reasons why entry points could not be loaded, by name.
+        failed_modules: the same for modules that should have registered here, by file.
     """
 
     def __init__(self, parent: Registry | None = None, *, hides_parent: bool = True) -> None:
-        """``hides_parent``: a calculator may have a name that means another one in ``parent``."""
+        """Make a registry. ``hides_parent``: its calculators may have names that ``parent`` has."""
         self._parent = parent
         self._hides_parent = hides_parent
         self._calculators: _Table[type[Calculator]] = _Table("calculator")
@@ -115,10 +116,10 @@ class Registry:
     def register_calculator(
         self, calculator: type[Calculator] | Callable[..., Any], *names: str
     ) -> type[Calculator]:
-        """A class, or a plain function (see `function_calculator`), under its own or given names.
+        """Register a class or a plain function (see `function_calculator`) under names or its own.
 
         Raises:
-            GraphError: the name is taken (ALREADY_EXISTS), or it is no calculator.
+            GraphError: the name is taken (ALREADY_EXISTS), or ``calculator`` is none.
         """
         if not isinstance(calculator, type):
             if not callable(calculator):
@@ -141,7 +142,7 @@ class Registry:
         return cls
 
     def register_subgraph(self, graph: Any, name: str | None = None) -> None:
-        """A graph as a node type: a config message, text, or a function that makes one of them.
+        """Register a graph as a node type: a config message, text, or a function that makes either.
 
         The function is called with the `SubgraphContext` of the node. The name is the config's
         ``type`` unless it is given.
@@ -155,16 +156,22 @@ class Registry:
         self._handlers.add(name or handler.__name__, handler)
 
     def register_executor(self, name: str, factory: ExecutorFactory) -> None:
-        """An executor type for ``executor { type: name }``."""
+        """Register an executor type for ``executor { type: name }``."""
         self._executors.add(name, factory)
 
     def register_status_handler(self, name: str, handler: Callable[..., None]) -> None:
-        """Called as ``handler(phase, error, side_packets, options)``, ``phase`` "PRE_RUN" or
-        "POST_RUN", ``error`` the run's error or None."""
+        """Register a function for ``status_handler { status_handler: name }``.
+
+        It is called as ``handler(phase, error, side_packets, options)``: ``phase`` is "PRE_RUN" or
+        "POST_RUN", ``error`` the run's error or None.
+        """
         self._status_handlers.add(name, handler)
 
     def register_resource_initializer(self, initializer: ResourceInitializer) -> None:
-        """What makes the resources of a family's nodes (see `graph_runtime.plan.resources`)."""
+        """Register an initializer for the nodes of a family (see `graph_runtime.plan.resources`).
+
+        Of initializers of one type, only the first counts.
+        """
         if all(type(initializer) is not type(each) for each in self._resource_initializers):
             self._resource_initializers.append(initializer)
 
@@ -215,7 +222,7 @@ class Registry:
         ]
 
     def names_like(self, name: str) -> str:
-        """A did-you-mean over calculators and subgraphs, or a hint at what failed to import."""
+        """A did-you-mean hint of calculators and subgraphs, or a hint at failed imports."""
         names = [*self.calculators(), *self.subgraphs()]
         # Nearly all names end in "Calculator": with it they look alike, or too long for a slip.
         hint = did_you_mean(name, names, key=lambda each: each.removesuffix("Calculator"))
@@ -231,7 +238,7 @@ class Registry:
         return sorted({*inherited, *self._handlers})
 
     def _failures(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Of entry points, and of modules."""
+        """The failures of entry points and of modules, those of the parents included."""
         points, modules = self._parent._failures() if self._parent is not None else ({}, {})
         return {**points, **self.failed_entry_points}, {**modules, **self.failed_modules}
 
@@ -256,7 +263,7 @@ class Registry:
     # Entry points ---------------------------------------------------------------------------------
 
     def enable_entry_points(self) -> None:
-        """Let names that are not found be looked for in installed packages."""
+        """Look up unknown names in the entry points of installed packages too."""
         self._loads_entry_points = True
 
     def load_entry_points(self) -> bool:
@@ -272,8 +279,8 @@ class Registry:
                 if not inspect.ismodule(loaded):
                     loaded(self)
             except Exception as error:
-                # One broken package must not take the others with it; the error of a graph that
-                # misses its calculators tells.
+                # One broken package must not take the others with it. A graph that misses its
+                # calculators gets this reason in its error.
                 self.failed_entry_points[point.name] = reason_of(error)
         return True
 
@@ -299,7 +306,7 @@ def _core_registry() -> Registry:
     return registry
 
 
-#: What graphs use unless they are given another registry.
+#: The registry of graphs that are not given another one.
 REGISTRY: Final = _core_registry()
 
 
@@ -313,11 +320,11 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
     """Register a class or function: ``@calculator`` or ``@calculator("acme.Redact")``.
 
     A function stays what it is, so it can still be called and tested. Without ``registry`` it is
-    `REGISTRY`, but for modules that belong to one of their own (`isolated_modules`).
+    `REGISTRY`, or the module's own registry if it is in an isolated package (`new_package`).
     """
 
     def where(target: Any) -> Registry:
-        return registry or owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+        return registry or _owner_of(getattr(target, "__module__", None) or "") or REGISTRY
 
     if len(args) == 1 and not isinstance(args[0], str):
         where(args[0]).register_calculator(args[0])
@@ -330,8 +337,23 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
     return register
 
 
+_package_registries: WeakValueDictionary[str, Registry] = WeakValueDictionary()
+
+
+def new_package(registry: Registry) -> str:
+    """A name for a package whose modules register in ``registry``, for as long as that exists."""
+    name = new_package_name()
+    _package_registries[name] = registry
+    return name
+
+
+def _owner_of(module: str) -> Registry | None:
+    """The registry of an isolated package; None for ordinary modules."""
+    return _package_registries.get(module.partition(".")[0])
+
+
 def unknown_calculator(name: str, registry: Registry) -> NotFoundError:
-    """The error of a node whose type nobody registered."""
+    """The error for a node whose type is not registered."""
     return NotFoundError(
         f"No registered object with name: {name.replace('.', '::')}; Unable to find Calculator "
         f'"{name}".{registry.names_like(name)}'

@@ -1,7 +1,7 @@
-"""Resources of nodes: what outlives graphs, made once per served graph and given to every run.
+"""Resources of nodes: objects that are made once per served graph and given to each of its runs.
 
 A family of calculators registers a `ResourceInitializer` for a side packet tag, for example
-``LLM_NODE_RESOURCES``. Who serves a graph calls `make_resources` with its plan; the result holds
+``LLM_NODE_RESOURCES``. A server calls `make_resources` with the plan of a graph; the result holds
 the side packets that the graph needs: per tag a mapping of node name to resource. The idea and the
 rules for names are OpenVINO Model Server's (``mediapipe_internal/node_initializer.hpp``).
 """
@@ -18,7 +18,6 @@ from graph_runtime.errors import Code, GraphError
 
 if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
-    from graph_runtime.plan.registry import Registry
 
 T = TypeVar("T")
 
@@ -46,7 +45,7 @@ class FamilySettings:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSettings:
-    """The server's side of making resources.
+    """Settings for all resources of a graph, the server's among them.
 
     Attributes:
         directory: of the graph; relative paths in options start here.
@@ -69,14 +68,14 @@ class ResourceSettings:
 
 @runtime_checkable
 class NodeResource(Protocol):
-    """What an initializer makes."""
+    """A resource that an initializer has made."""
 
     @property
     def unavailable_reason(self) -> str:
         """Why the node cannot work now, in plain words; "" while it can."""
 
     async def close(self) -> None:
-        """Give everything back. Called once, when no graph uses it any more."""
+        """Release everything. Called once, when no graph uses the resource any more."""
 
 
 class ResourceInitializer(Protocol):
@@ -92,10 +91,10 @@ class ResourceInitializer(Protocol):
     context_tags: Sequence[str]
 
     def matches(self, calculator: str) -> bool:
-        """Does a node of this calculator type take its resource from ``tag``?"""
+        """True if nodes of this calculator type take their resource from ``tag``."""
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
-        """The resource, ready to be used.
+        """Make the resource of a node, ready for use.
 
         Raises:
             ResourceError: it cannot be made.
@@ -104,10 +103,10 @@ class ResourceInitializer(Protocol):
 
 @runtime_checkable
 class CheckingInitializer(Protocol):
-    """A `ResourceInitializer` that can say what is wrong with a node without making anything."""
+    """A `ResourceInitializer` that can find the errors of a node without making its resource."""
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        """Look at the node's options and at the files that they name; warnings.
+        """Check the node's options and the files that they name; returns warnings.
 
         Raises:
             ResourceError: `ResourceInitializer.make` would fail.
@@ -116,12 +115,12 @@ class CheckingInitializer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckedResources:
-    """What is known of a graph's resources before they are made.
+    """The findings about a graph's resources before they are made.
 
     Attributes:
-        errors: why one could not be made, in the order of the nodes.
-        warnings: node name and text of each.
-        side_packets: names of those that would be supplied.
+        errors: reasons why a resource could not be made, in the order of the nodes.
+        warnings: (node name, text) of each.
+        side_packets: names of the side packets that would be supplied.
     """
 
     errors: tuple[ResourceError, ...]
@@ -138,7 +137,7 @@ class GraphResources:
 
     @property
     def unavailable_reason(self) -> str:
-        """The first reason why one of them cannot work now; "" while all can."""
+        """The first reason why a resource cannot work now; "" while all can."""
         return next((r.unavailable_reason for r in self.resources if r.unavailable_reason), "")
 
     async def close(self) -> None:
@@ -146,16 +145,23 @@ class GraphResources:
             await resource.close()
 
 
+class InitializerSource(Protocol):
+    """The part of a registry that the making of resources needs."""
+
+    def resource_initializers(self) -> Sequence[ResourceInitializer]:
+        """All resource initializers, in order of registration."""
+
+
 async def make_resources(
-    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+    plan: ValidatedGraph, settings: ResourceSettings, registry: InitializerSource
 ) -> GraphResources:
-    """Make what the nodes of a graph need, in the order of the nodes; nothing stays on failure.
+    """Make the resources of a graph, in the order of its nodes; close those made if one fails.
 
     Raises:
         ResourceError: a node without a name, a name used twice, or an initializer's own.
     """
     made: list[NodeResource] = []
-    # Making one can take minutes, so the names of all are looked at before.
+    # Making one can take minutes, so the names of all are checked first.
     wanted, side_packets = _wanted(plan, registry)
     taken: set[tuple[str, str]] = set()
     for _, node, names in wanted:
@@ -174,9 +180,9 @@ async def make_resources(
 
 
 def check_resources(
-    plan: ValidatedGraph, settings: ResourceSettings, registry: Registry
+    plan: ValidatedGraph, settings: ResourceSettings, registry: InitializerSource
 ) -> CheckedResources:
-    """Look for what `make_resources` would fail with, as far as that shows without making any."""
+    """Find the errors of `make_resources` that show without making any resource."""
     wanted, side_packets = _wanted(plan, registry)
     taken: set[tuple[str, str]] = set()
     errors: list[ResourceError] = []
@@ -196,9 +202,9 @@ _Wanted: TypeAlias = list[tuple[ResourceInitializer, "NodePlan", list[str]]]
 
 
 def _wanted(
-    plan: ValidatedGraph, registry: Registry
+    plan: ValidatedGraph, registry: InitializerSource
 ) -> tuple[_Wanted, dict[str, dict[str, NodeResource]]]:
-    """What to make for which node and under which side packets; and these, still empty."""
+    """Each initializer with its node and side packet names; and the side packets, still empty."""
     side_packets: dict[str, dict[str, NodeResource]] = {}
     wanted: _Wanted = []
     for initializer in registry.resource_initializers():
@@ -213,7 +219,7 @@ def _wanted(
 def _supply(
     node: NodePlan, tags: Sequence[str], side_packets: dict[str, dict[str, NodeResource]]
 ) -> list[str]:
-    """See that the node's side packets of these tags exist; their names."""
+    """Add the node's side packets of these tags, and return their names."""
     names = [
         plan.name
         for (tag, _), plan in zip(node.input_side_packets, node.side_input_plans, strict=True)
@@ -225,7 +231,7 @@ def _supply(
 
 
 def _check_name(node: NodePlan, side_packets: list[str], taken: set[tuple[str, str]]) -> None:
-    """``taken``: side packet and node name of each resource so far."""
+    """Refuse a node without a name, or with one in ``taken``: (side packet, node name) pairs."""
     name = node.config.name
     if not name:
         raise ResourceError(

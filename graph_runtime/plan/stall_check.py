@@ -1,7 +1,7 @@
 """Nodes that can wait without end, found in a plan before it runs.
 
-MediaPipe runs such graphs: when no source is left the run ends, and what waits in queues is dropped
-without an error. So all of this are warnings.
+MediaPipe runs such graphs: when no source is left the run ends, and queued packets are dropped
+without an error. So these findings are warnings.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _IMMEDIATE = (
 
 
 def sync_set_hint(tag: str, index: int) -> str:
-    """How the graph's text puts an input into a sync set of its own."""
+    """The text that puts an input into a sync set of its own."""
     return _SYNC_SET.format(f"{tag}:{index}")
 
 
 def stall_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
-    """Loops that nothing can start, and joins of branches of which one may stay silent."""
+    """Warn of loops that nothing can start, and of joins of which one branch may stay silent."""
     checked = _Check(plan)
     for node in plan.nodes:
         yield from checked.warnings_of(node)
@@ -95,8 +95,11 @@ class _Check:
         )
 
     def _silent_streams(self) -> set[str]:
-        """Streams without promises about silence that also do not end with the graph's inputs: they
-        come from a loop, whose nodes wait for each other, or from what such a stream feeds."""
+        """Streams that may stay silent without a bound, even after the graph's inputs have ended.
+
+        They come from a loop, whose nodes wait for each other, or from nodes that such a stream
+        feeds.
+        """
         silent: set[str] = set()
         for node in self._plan.nodes:  # in order: forward inputs are judged before
             is_open = bool(self._loops[node.node_id]) or any(
@@ -107,7 +110,7 @@ class _Check:
         return silent
 
     def _loop(self, node: NodePlan, back_edge: str) -> list[NodePlan]:
-        """The nodes on the ways from ``node`` round to its input; none where there is no way."""
+        """The nodes on all paths from ``node`` back to its input; empty if there is none."""
         plan = self._plan
         reached = self._reach(node.node_id, forward=True)
         end = plan.producers[back_edge]
@@ -140,7 +143,7 @@ class _Check:
 
 
 def _settles(node: NodePlan, silent: set[str]) -> bool:
-    """Does each call of a node settle its outputs, and is it called for every timestamp?"""
+    """True if each call of a node settles its outputs, and it is called for every timestamp."""
     if node.calculator_class.settles_outputs:
         return True
     groups = node.handler_class.sync_groups(len(node.input_plans), node.handler_settings)
@@ -153,5 +156,5 @@ def _settles(node: NodePlan, silent: set[str]) -> bool:
 
 
 def _starts_silent(node: NodePlan) -> bool:
-    """Is it certain that a node sends and settles nothing before its first input?"""
+    """True if a node certainly sends and settles nothing before its first input."""
     return node.calculator_class.open is Calculator.open and not node.is_source

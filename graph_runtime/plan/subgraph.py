@@ -1,7 +1,7 @@
 """Subgraphs: graphs as node types, replaced by their nodes before anything is checked.
 
-Streams are connected by tag and index, not by name; what is inside gets the name of the outer node
-as prefix. Source: MediaPipe ``framework/tool/subgraph_expansion.cc``.
+Streams are connected by tag and index, not by name. Inner names get the name of the outer node as
+prefix. Source: MediaPipe ``framework/tool/subgraph_expansion.cc``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from graph_runtime.authoring.contract import options_of_node
 from graph_runtime.errors import Code, GraphConfigError, GraphError, reason_of
@@ -17,9 +17,6 @@ from graph_runtime.language.graph_config import parse_graph_text
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
 from graph_runtime.options.option_value import copy_option_values
-
-if TYPE_CHECKING:
-    from graph_runtime.plan.registry import Registry
 
 T = TypeVar("T")
 
@@ -34,7 +31,7 @@ _SIDE_FIELDS = ("input_side_packet", "output_side_packet")
 
 @dataclass(frozen=True)
 class SubgraphContext:
-    """What a function that makes a subgraph knows: the node it is for, and the graph's services."""
+    """Input of a function that makes a subgraph: the subgraph node, and the graph's services."""
 
     node: Any
     services: Mapping[str, Any] = field(default_factory=dict)
@@ -54,13 +51,13 @@ class Subgraph:
 
     name: str
     make: Callable[[SubgraphContext], Any]
-    #: A function may make a graph that contains its own type, as long as that ends.
+    #: False for a function, which may make a graph of its own type if the recursion ends.
     is_fixed: bool = True
     doc: str = ""
 
     @staticmethod
     def of(graph: Any, name: str | None = None) -> Subgraph:
-        """From a config message, text, or a function of a `SubgraphContext`."""
+        """Make a subgraph from a config message, text, or a function of a `SubgraphContext`."""
         if callable(graph):
             if not name:
                 raise GraphConfigError("a subgraph made by a function needs a name")
@@ -98,6 +95,13 @@ def _copy(config: Any) -> Any:
     return copy
 
 
+class SubgraphSource(Protocol):
+    """The part of a registry that expansion needs."""
+
+    def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
+        """The subgraph that a node type names, looked up from ``package`` outwards."""
+
+
 @dataclass
 class Expansion:
     """A config without subgraphs, and for each node the place of the node it came from."""
@@ -107,14 +111,14 @@ class Expansion:
 
 
 def expand_subgraphs(
-    config: Any, registry: Registry, services: Mapping[str, Any] | None = None
+    config: Any, registry: SubgraphSource, services: Mapping[str, Any] | None = None
 ) -> Expansion:
     """Replace subgraph nodes until none is left, and evaluate ``option_value``.
 
-    Plain nodes keep their order; what a subgraph node expands to is appended.
+    Plain nodes keep their order; the nodes of subgraphs are appended.
 
     Raises:
-        GraphConfigError: a subgraph contains itself, or is used with fields or ports it has not.
+        GraphConfigError: a subgraph contains itself, or its node has fields or ports that it lacks.
     """
     config = _copy(config)
     _evaluate_option_values(config, None)
@@ -196,7 +200,7 @@ def _evaluate_option_values(config: Any, parent: Any) -> None:
 
 
 def _prefix_names(inner: Any, prefix: str) -> None:
-    """Every node, stream and side packet of the subgraph gets the outer node's name."""
+    """Prefix every node, stream and side packet of the subgraph with the outer node's name."""
     names = canonical_names(inner.node)
     for inner_node, name in zip(inner.node, names, strict=True):
         inner_node.name = prefix + name
@@ -238,7 +242,7 @@ def _connect(node: Any, inner: Any) -> None:
 
 
 def _drop(entries: Any, names: set[str]) -> None:
-    """Inputs that the outer node leaves out are left out inside."""
+    """Remove the inputs that the outer node leaves out."""
     kept = [entry for entry in entries if parse_tag_index_name(entry).name not in names]
     if len(kept) != len(entries):
         del entries[:]

@@ -1,7 +1,7 @@
-"""From a config to a plan: everything is checked once, and every finding is reported.
+"""Validation: makes a plan from a config, checks everything once and reports every finding.
 
-Order and texts follow MediaPipe ``framework/validated_graph_config.cc``; where it stops at the
-first error, this goes on as far as what follows still makes sense.
+Order and texts follow MediaPipe ``framework/validated_graph_config.cc``. That stops at the first
+error; this goes on while further findings still make sense.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Validation:
 
     def _report(self, error: GraphError, origin: int | None = None) -> None:
         if origin is not None and self.positions is not None and origin < len(self.positions):
-            text = str(error).partition(_DUMP)[0]  # which node it is, its place tells
+            text = str(error).partition(_DUMP)[0]  # the place names the node
             located = GraphConfigError(f"{self.positions[origin]}: {text}", code=error.code)
             located.__cause__ = error
             error = located
@@ -220,7 +220,7 @@ class _Validation:
     def _handler(
         self, node: Any, contract: CalculatorContract, inputs: TagMap, origin: int
     ) -> tuple[str, type[InputStreamHandler], Any]:
-        """The node's handler beats the graph's, the graph's beats the contract's."""
+        """Choose the handler: the node's, else the graph's, else the contract's."""
         name, options = contract.input_stream_handler, contract.input_stream_handler_options
         wanted = name
         for holder in (node, self.config):
@@ -254,7 +254,7 @@ class _Validation:
                 f'node "{contract.node_name}": {error}', code=error.code
             ) from error
         is_own = node.HasField("input_stream_handler")
-        if wanted and name != wanted and not is_own:  # what the node itself says is meant
+        if wanted and name != wanted and not is_own:  # a node's own handler is intentional
             self.warnings.append(
                 GraphWarning(
                     f"{node.calculator} is written for {wanted}, and the input_stream_handler of "
@@ -403,10 +403,10 @@ class _Validation:
                     made.narrow(wanted)
 
     def _resolve_types(self) -> None:
-        """An Any end takes over the other end's type, then one-of types are narrowed."""
+        """Give an Any end the type of the other end, then narrow one-of types."""
         for produced, consumed, _, _ in self.edges:
             if consumed.is_any:
-                # Also when both are: what one of them turns out to be, the other is too.
+                # Also when both are Any: a type found for one holds for the other.
                 consumed.narrow(produced)
             elif produced.is_any:
                 produced.narrow(consumed)
@@ -438,7 +438,7 @@ class _Validation:
         return f"it is an input stream of the graph, whose readers are {', '.join(others)}"
 
     def _warn_of_outputs(self) -> None:
-        """MediaPipe does not look at the outputs of a graph that is no subgraph."""
+        """Warn of graph outputs, which MediaPipe checks in subgraphs only."""
         if not self.drafts:
             self.warnings.append(GraphWarning("the graph has no nodes, so it does nothing"))
         for name in self.graph_outputs.names:
@@ -448,7 +448,7 @@ class _Validation:
     # Order ----------------------------------------------------------------------------------------
 
     def _sort(self) -> None:
-        """Put producers before consumers; a graph that is in order stays as it is."""
+        """Sort producers before consumers; a graph that is in order stays as it is."""
         nodes = self.drafts
         graph_inputs = set(self.graph_inputs.names)
         makers: dict[str, int] = {}

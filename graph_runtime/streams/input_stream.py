@@ -12,22 +12,21 @@ from graph_runtime.packet import EMPTY, Packet, packet_at
 if TYPE_CHECKING:
     from graph_runtime.authoring.packet_type import PacketType
     from graph_runtime.engine.node import Node
-    from graph_runtime.engine.poller import OutputStreamPoller
     from graph_runtime.streams.output_stream import OutputStream
 
 
 class InputStream:
-    """One input of one node (or of a poller) in one run.
+    """One input of one node, or of a poller (``node`` is None), in one run.
 
     Attributes:
-        queue: packets that arrived and were not taken yet, by timestamp.
+        queue: packets that have arrived and not been taken yet, by timestamp.
         bound: the smallest timestamp that may still arrive. Never falls.
         closed: the node has closed; what arrives now is dropped.
         is_timed: False under the Barrier handler, which ignores timestamps.
         direct: the node, if this is its only input and it needs nothing but a packet to run, so
             that a packet can go past the queue.
         max_queue_size: at this length the stream is full; -1 is no limit.
-        was_full: what the sources above were last told.
+        was_full: the fullness that the throttling of the sources last recorded.
         source: the sending end.
         throttles: the ids of the sources and graph inputs that a full queue holds back.
     """
@@ -44,7 +43,6 @@ class InputStream:
         "name",
         "node",
         "place",
-        "poller",
         "queue",
         "source",
         "throttles",
@@ -60,7 +58,6 @@ class InputStream:
         is_back_edge: bool,
         max_queue_size: int,
         throttles: tuple[int, ...],
-        poller: OutputStreamPoller | None = None,
     ) -> None:
         self.name = source.name
         self.node = node
@@ -69,7 +66,6 @@ class InputStream:
         self.is_back_edge = is_back_edge
         self.max_queue_size = max_queue_size
         self.throttles = throttles
-        self.poller = poller
         self.queue: deque[Packet] = deque()
         self.bound = ts.PRESTREAM
         self.closed = False
@@ -90,7 +86,7 @@ class InputStream:
 
     @property
     def is_done(self) -> bool:
-        """Empty, and nothing will come."""
+        """True if the queue is empty and nothing will come."""
         return self.bound == ts.DONE and not self.queue
 
     def take_at(self, time: int) -> Packet:
@@ -115,7 +111,7 @@ class InputStream:
         return packet_at(EMPTY, ts.previous_allowed_in_stream(self.min_timestamp_or_bound))
 
     def erase_earlier_than(self, time: int) -> int:
-        """Drop queued packets before ``time``; how many there were."""
+        """Drop queued packets before ``time``, and return their number."""
         queue = self.queue
         before = len(queue)
         while queue and queue[0].time < time:
@@ -128,7 +124,7 @@ class InputStream:
         return queue[-min(count, len(queue))].time if queue else ts.UNSET
 
     def close(self) -> None:
-        """The node has closed: keep nothing, accept nothing."""
+        """Drop all packets and accept no more, because the node closes."""
         self.closed = True
         self.bound = ts.DONE
         self.queue.clear()

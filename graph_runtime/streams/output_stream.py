@@ -1,4 +1,4 @@
-"""The sending end of a stream, and those who listen to it."""
+"""The sending end of a stream, and the observers of the application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OutputStream:
         mirrors: the receiving ends at nodes and pollers, in the order of the graph.
         observers: the application's callbacks; they come after the mirrors.
         is_locked: headers and offsets are final (the producer is open).
-        num_packets: how many packets have been sent.
+        num_packets: number of packets sent.
     """
 
     __slots__ = (
@@ -51,11 +51,11 @@ class OutputStream:
         self.mirrors: list[InputStream] = []
         self.observers: list[StreamObserver] = []
         self.num_packets = 0
-        #: The shard of producers that run one call at a time; parallel ones have one per call.
+        #: The shard of a producer that runs one call at a time; a parallel one has one per call.
         self.shard = OutputStreamShard(self)
 
     def release_cycles(self) -> None:
-        """After the run: refer to nothing that refers back here."""
+        """Drop the references that lead back here. Called after the run."""
         self.mirrors = []
         self.observers = []
         self.shard = _NO_SHARD
@@ -94,9 +94,9 @@ _NO_SHARD = OutputStreamShard(_NO_STREAM)
 class StreamObserver:
     """A callback on a stream: called with each packet, and on request with settled timestamps.
 
-    Bounds are told as empty packets, coalesced: only when no packet waits and the settled time has
-    moved (MediaPipe ``graph_output_stream.cc``). The callback runs outside the engine's lock, one
-    call at a time over all observers of the graph, in the order of events.
+    A settled timestamp is passed as an empty packet, only when no packet waits and it has moved
+    (MediaPipe ``graph_output_stream.cc``). The callback runs outside the engine's lock, one call at
+    a time over all observers of the graph, in the order of events.
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class StreamObserver:
         self.num_packets = 0
 
     def settle(self, bound: int) -> Packet | None:
-        """Take a new bound; the empty packet to tell of it, or None."""
+        """Take a new bound; returns the empty packet that reports it, or None."""
         self.bound = bound
         if not self.observe_bounds or bound >= ts.DONE:
             return None

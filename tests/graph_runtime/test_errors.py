@@ -38,6 +38,7 @@ EXAMPLES: list[GraphError] = [
     StateError("state"),
     NotFoundError("nothing"),
     UnavailableError("later"),
+    DescriptorsExhaustedError("too many open files"),
     CalculatorError("node", "Process", "ValueError: no", code=Code.INTERNAL, time=5),
     Cancelled(),
     RunError([CalculatorError("n", "Open", "x"), StateError("y")], prefix="Graph has errors: "),

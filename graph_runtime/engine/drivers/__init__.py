@@ -1,1 +1,1 @@
-"""Drivers: they make the calls that the scheduler says can be made, outside its lock."""
+"""Drivers make the calls that the scheduler has queued, outside its lock."""

@@ -1,4 +1,49 @@
-"""What all drivers do: make calls, report their ends, deliver to observers, wake thread pools."""
+"""The base of all drivers: make calls, report their ends, deliver to observers, wake thread pools.
+
+A driver makes a run's calls of calculators and observers. The scheduler decides which call is next;
+the driver makes it, on the application's thread, an event loop, a thread pool, or a mix of them.
+
+Terms
+
+    call        One ``open``, ``process`` or ``close`` of one node, held by its context.
+    pump        The loop that takes calls of the driver's own queue until none is ready. At most one
+                thread pumps a graph at a time (``is_pumping``).
+    work        The same loop in a thread of a pool, on the pool's queue. Many threads can work.
+    awaited     A call whose method returned an awaitable. A task awaits it, and then makes the
+                calls that follow, up to `CHAIN`.
+    step        The end of one call: its outputs have been propagated, the lock is still held.
+    delivery    A packet for an observer, queued by the step that sent it.
+    settled     Nothing runs, nothing can run, and everything is delivered.
+
+Rules
+
+(1) The graph's lock is held wherever the scheduler, its flow or a queue is touched, and released
+    around every call of a calculator or an observer.
+(2) Every call that is taken is reported exactly once, also when it raises: to `Scheduler.finished`,
+    or to its shortcut `Flow.finished_simple`. While a call runs outside of `pump`, it counts in
+    ``scheduler.running``, so that the run is not taken for idle.
+(3) After each step, deliveries are made and woken pools get tasks (`_after_step`), before another
+    context is taken.
+(4) One thread delivers for all, one packet at a time, in the order of the steps. A packet that is
+    queued meanwhile is delivered by the same thread.
+(5) A call that ends on another thread than the pump's ends with `_settle`: it handles an idle
+    graph, then asks for a pump, because new work or a waiter may need it.
+(6) No thread waits for the graph inside a call of the same graph (`check_may_wait`): it would wait
+    for itself.
+
+Who calls whom
+
+    application -> Run -> events_added, wait  (subclass)
+                             |
+                             v
+                           pump ----------------> Scheduler.take, Scheduler.finished
+    executor thread  ->    _work -> _call_through -^            |
+    event loop task  ->    drive_awaitable --------^            v
+                                                            Flow: deliveries, woken
+                           _after_step <------------------------'
+                             |-> _deliver      -> observers
+                             '-> _wake_pools   -> Executor.submit(_work)
+"""
 
 from __future__ import annotations
 
@@ -10,7 +55,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
@@ -19,13 +64,23 @@ if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext
     from graph_runtime.engine.ready_queue import ReadyQueue
     from graph_runtime.engine.scheduler import Scheduler
-    from graph_runtime.observe.tracing import CallObserver
     from graph_runtime.packet import Packet
     from graph_runtime.streams.output_stream import StreamObserver
 
 
-#: Calls that one task makes one after the other, before others get their turn.
+#: Calls that one task makes in a row before it yields to others.
 CHAIN: Final = 64
+
+
+class CallRecorder(Protocol):
+    """Receives every call that a driver makes. The driver measures the times in any case."""
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """Record a call that has returned and is not reported yet.
+
+        ``context`` still holds its inputs and outputs. ``started`` and ``ended`` are nanoseconds of
+        ``time.perf_counter_ns``. The graph's lock is held, so this must be quick.
+        """
 
 
 class Pool:
@@ -40,16 +95,16 @@ class Pool:
 
 
 class Driver(ABC):
-    """Runs one graph. ``lock`` guards the scheduler; it is never held during a call.
+    """Runs one graph. ``lock`` guards the scheduler and is never held during a call.
 
     Attributes:
         queue: the calls that this driver makes itself, in its thread or event loop.
         is_pumping: a thread is in `pump`. guarded by: lock
         pumping_thread: its identity.
-        working_threads: threads of pools that work for this graph now. guarded by: lock
-        tasks: calls that are awaited, as tasks of an event loop.
+        working_threads: pool threads that work for this graph now. guarded by: lock
+        tasks: the event loop tasks of awaited calls.
         is_delivering: a thread calls observers. guarded by: lock
-        waiters: how many calls wait for something to change. guarded by: lock
+        waiters: number of application calls that wait for a change. guarded by: lock
     """
 
     def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
@@ -57,7 +112,7 @@ class Driver(ABC):
         self.queue = queue
         self.scheduler: Scheduler = _NO_SCHEDULER
         self.pools: dict[str, Pool] = {}
-        self.tracer: CallObserver | None = None
+        self.tracer: CallRecorder | None = None
         self.is_pumping = False
         self.pumping_thread = 0
         self.working_threads: set[int] = set()
@@ -66,40 +121,40 @@ class Driver(ABC):
         self.waiters = 0
         self.is_delivering = False
         self.on_step: Callable[[], None] | None = None
-        #: An observer has been called since somebody last asked. guarded by: lock
+        #: An observer has been called since this was last cleared. guarded by: lock
         self.has_observed = False
 
     def attach(
         self, scheduler: Scheduler, pools: Mapping[str, tuple[ReadyQueue, Executor]]
     ) -> None:
-        """Take up a run."""
+        """Take over a run; ``pools``: the queue and executor of each thread pool, by name."""
         self.scheduler = scheduler
         self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
 
     @property
     def is_abandoned(self) -> bool:
-        """What should make the calls is gone for good."""
+        """True when the calls can never be made: the run's event loop is closed."""
         return False
 
     # For subclasses -------------------------------------------------------------------------------
 
     @abstractmethod
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        """A call is a coroutine: see it through, then report. Lock held."""
+        """Await a call's result, then report the call. Lock held."""
 
     @abstractmethod
     def schedule_pump(self) -> None:
-        """There may be work in ``queue`` or news for waiters. Lock held; any thread."""
+        """Make sure that a pump follows, for new work or for waiters. Lock held; any thread."""
 
     @abstractmethod
-    def tell_waiting(self) -> None:
-        """There are news for waiters, and no work. Lock held; any thread."""
+    def wake_waiters(self) -> None:
+        """Let waiters check their conditions; there is no new work. Lock held; any thread."""
 
     # Calls from inside ----------------------------------------------------------------------------
 
     @property
     def is_inside_call(self) -> bool:
-        """Is whoever asks a calculator or an observer of this graph?"""
+        """True in a call of a calculator or observer of this graph."""
         thread = threading.get_ident()
         return (
             thread == self.pumping_thread
@@ -108,7 +163,11 @@ class Driver(ABC):
         )
 
     def check_may_wait(self, call: str) -> None:
-        """Refuse to wait inside a calculator or observer, where it would never end."""
+        """Refuse to wait inside a calculator or observer, where the wait would never end.
+
+        Raises:
+            StateError: this thread or task is in a call of the graph.
+        """
         if self.is_inside_call:
             raise StateError(
                 f"{call}() was called from a calculator or an observer of the same graph, where it "
@@ -119,12 +178,12 @@ class Driver(ABC):
 
     @property
     def is_settled(self) -> bool:
-        """Nothing runs, nothing can run, everything is delivered."""
+        """True when nothing runs, nothing can run, and everything is delivered."""
         return not self.is_pumping and self.scheduler.is_idle and not self.scheduler.flow.deliveries
 
     @property
     def has_deliveries(self) -> bool:
-        """Packets wait for observers, and no thread is there to deliver them."""
+        """True when packets wait for observers and no thread is delivering."""
         return bool(self.scheduler.flow.deliveries) and not self.is_delivering
 
     def pump(
@@ -136,7 +195,7 @@ class Driver(ABC):
     ) -> bool:
         """Make calls until none is ready. Lock held at entry and exit, not during calls.
 
-        Returns False when it stopped early: ``until`` holds, or ``budget`` calls were made.
+        Returns False when it stopped early, because ``until`` holds or ``budget`` calls were made.
         """
         scheduler, queue, lock = self.scheduler, self.queue, self.lock
         flow = scheduler.flow
@@ -147,7 +206,7 @@ class Driver(ABC):
             if flow.deliveries or flow.woken or self.on_step is not None:
                 self._after_step()
             while True:
-                # Not with `handle_idle` still to come: who waits would take that for the end.
+                # Not before `handle_idle`: a waiter would take an idle graph for a finished one.
                 if until is not None and until() and not scheduler.is_idle:
                     return False
                 if budget == 0 and queue.has_work(sources=sources):
@@ -211,7 +270,7 @@ class Driver(ABC):
     def _deliver(self) -> None:
         """Call observers outside the lock, one call at a time, in the order of events.
 
-        One thread delivers for all: what others add meanwhile, it takes along.
+        Also delivers what other threads add meanwhile.
         """
         scheduler = self.scheduler
         deliveries = scheduler.flow.deliveries
@@ -252,7 +311,7 @@ class Driver(ABC):
                     self._give_up(queue, error)
 
     def _give_up(self, queue: ReadyQueue, error: Exception) -> None:
-        """An executor takes no work: the run fails, and what waits in its queue will not run."""
+        """Fail the run because an executor refused a task, and drop the calls in its queue."""
         failure = GraphError(
             f'The executor "{queue.executor}" failed to take work: {reason_of(error)}'
         )
@@ -263,7 +322,7 @@ class Driver(ABC):
             self.scheduler.handle_idle()
 
     def _work(self, pool: Pool) -> None:
-        """One thread of a pool: make calls until none is ready."""
+        """Make calls of a pool's queue until none is ready. Runs in a thread of the pool."""
         thread = threading.get_ident()
         with self.lock:
             scheduler = self.scheduler
@@ -282,9 +341,9 @@ class Driver(ABC):
             self._settle()
 
     def _call_through(self, context: CalculatorContext | None) -> bool:
-        """Make a call and what follows from it. Lock held at entry and exit.
+        """Make a call, and further calls of its context. Lock held at entry and exit.
 
-        Returns False when a coroutine was handed over, which will report later.
+        Returns False when an awaitable was handed to a task, which reports the call later.
         """
         while context is not None:
             self.lock.release()
@@ -310,7 +369,7 @@ class Driver(ABC):
         return True
 
     def _settle(self) -> None:
-        """After a call elsewhere: the graph may be idle now, or the pump may have work."""
+        """Handle an idle graph, then ask for a pump. Follows every call outside of `pump`."""
         if self.scheduler.is_idle and not self.is_pumping:
             self.scheduler.handle_idle()
             if self.scheduler.flow.woken:
@@ -318,17 +377,17 @@ class Driver(ABC):
         self.schedule_pump()
 
     def start_task(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        """See an awaited call through in a task of the running event loop."""
+        """Await a call in a new task of the running event loop."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(self.drive_awaitable(context, awaitable))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         if self._is_cancelled:
-            # Not at once: a task that is cancelled before its first step would report nothing.
+            # Deferred: a task that is cancelled before its first step would report nothing.
             loop.call_soon(task.cancel)
 
     def take_next_inline(self) -> CalculatorContext | None:
-        """A call that the task of an awaited call may make next, in place of a new task."""
+        """The call that the task of an awaited call makes next, or None: a new task makes it."""
         return None
 
     def cancel_calls(self) -> None:
@@ -338,7 +397,7 @@ class Driver(ABC):
             task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def drive_awaitable(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        """Await a call, make what follows from it, report. Entered without the lock."""
+        """Await a call, report it, and make the calls that follow. Entered without the lock."""
         following: CalculatorContext | None = context
         waits_for: Any = awaitable
         chained = 0
@@ -371,7 +430,7 @@ class Driver(ABC):
                     self._settle()
                     return
                 if self.scheduler.throttling.has_released_input:
-                    # The chain may go on for long; who waits to add a packet can do so now.
+                    # The chain may be long; a waiter with a packet to add can go on now.
                     self.scheduler.throttling.has_released_input = False
                     self.schedule_pump()
 

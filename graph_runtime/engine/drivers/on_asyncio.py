@@ -47,17 +47,17 @@ class AsyncioDriver(Driver):
         with self.lock:
             if done():
                 return
-            # What is ready runs here and now: most runs end with it, and cost one turn of the loop.
+            # Ready calls run at once: most runs end with them, and cost one turn of the loop.
             self._forget_slice()
             self._run_slice()
             if not done():
                 future = self.loop.create_future()
                 self._waiting.append((done, future))
-        # Others get their turn in any case, also beside one who waits for run after run.
+        # Yield in any case, or a task that waits for run after run would starve the others.
         await (asyncio.sleep(0) if future is None else future)
 
     def wait_in_thread(self, done: Callable[[], bool]) -> None:
-        """`wait` for other threads than the event loop's. Lock held at entry and exit."""
+        """Run `wait` from a thread other than the event loop's. Lock held at entry and exit."""
         self.lock.release()
         try:
             asyncio.run_coroutine_threadsafe(self.wait(done), self.loop).result()
@@ -65,7 +65,7 @@ class AsyncioDriver(Driver):
             self.lock.acquire()
 
     def events_added(self) -> None:
-        """The application changed something. Lock held."""
+        """Schedule a pump: the application has added packets or bounds. Lock held."""
         self.schedule_pump()
 
     def schedule_pump(self) -> None:
@@ -76,7 +76,7 @@ class AsyncioDriver(Driver):
         else:
             self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
 
-    def tell_waiting(self) -> None:
+    def wake_waiters(self) -> None:
         if self._waiting:
             self.schedule_pump()
 
@@ -96,9 +96,9 @@ class AsyncioDriver(Driver):
         if not self.pump(budget=SLICE):
             self.schedule_pump()
         if self._waiting:
-            self._wake_waiting()
+            self._wake_ready_waiters()
 
-    def _wake_waiting(self) -> None:
+    def _wake_ready_waiters(self) -> None:
         still = []
         for done, future in self._waiting:
             if future.done():
@@ -116,8 +116,8 @@ class AsyncioDriver(Driver):
             self.loop.call_soon_threadsafe(self.start_task, context, awaitable)
 
     def take_next_inline(self) -> CalculatorContext | None:
-        # A loop through one awaiting node, the usual case, stays in one task. Where more is ready
-        # the pump makes the calls, so that they overlap.
+        # A loop through one awaiting node, the usual case, stays in one task. If more calls are
+        # ready, the pump makes them, so that they overlap.
         if self.is_pumping or not self.queue.is_single:
             return None
         return self.scheduler.take(self.queue)

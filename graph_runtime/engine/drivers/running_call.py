@@ -1,6 +1,6 @@
-"""Which node a thread is calling, told from its stack: for who watches threads that hang.
+"""The node that a thread is calling, read from its stack: for reports about threads that hang.
 
-Costs nothing while nobody asks: the frames of `Driver` hold the context of the call.
+Costs nothing until it is used: the frames of `Driver` hold the context of the call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CALLING: Final[dict[CodeType, str]] = {
 def running_node(frame: FrameType | None) -> NodePlan | None:
     """The node whose call ``frame``, a thread's innermost, is in.
 
-    None when it is in none, or in an observer, which belongs to the application.
+    None outside of calls, and in an observer, which belongs to the application.
     """
     while frame is not None:
         if frame.f_code is Driver._deliver.__code__:

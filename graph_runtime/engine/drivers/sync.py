@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 class SyncDriver(Driver):
     """Makes the calls in the application's thread.
 
-    ``eager``: in every call of the application (``add_packet_to_input_stream`` returns when all
-    that the packet caused is done), and in a thread of the cache when nobody else is there to do
-    it: for sources, and for what follows from thread pools and coroutines. Not eager: only inside
-    the calls that wait, in one repeatable order (MediaPipe's ApplicationThreadExecutor).
+    An eager driver works in every call of the application: ``add_packet_to_input_stream`` returns
+    when everything that the packet caused is done. When no application thread is in such a call, a
+    cached thread makes the calls of sources and those that follow from thread pools and coroutines.
+    A driver that is not eager works only inside the calls that wait, in one repeatable order
+    (MediaPipe's ApplicationThreadExecutor).
     """
 
     def __init__(self, lock: threading.Lock, queue: ReadyQueue, *, eager: bool) -> None:
         super().__init__(lock, queue)
         self.eager = eager
-        #: Made when somebody has to wait: most graphs come and go without.
+        #: Made by the first waiter: most graphs come and go without one.
         self._changed: threading.Condition | None = None
         self._has_helper = False  # guarded by: lock
 
@@ -44,7 +45,7 @@ class SyncDriver(Driver):
                     try:
                         self.pump(until=done if ask_each_call else None)
                     finally:
-                        self.tell_waiting()
+                        self.wake_waiters()
                     if done() or self._has_work():
                         continue
                 if self._changed is None:
@@ -53,7 +54,7 @@ class SyncDriver(Driver):
         finally:
             self.waiters -= 1
 
-    def tell_waiting(self) -> None:
+    def wake_waiters(self) -> None:
         if self._changed is not None:
             self._changed.notify_all()
 
@@ -61,23 +62,23 @@ class SyncDriver(Driver):
         return self.queue.has_work(sources=True) or self.has_deliveries
 
     def events_added(self) -> None:
-        """The application changed something. Lock held."""
+        """React to packets or bounds from the application. Lock held."""
         if self.eager and not self.is_pumping:
             self.pump(sources=False)
             if self.waiters or self.queue.has_work(sources=True):
                 self.schedule_pump()
         elif not self.is_pumping:
             if self.has_deliveries:
-                # Observers of graph inputs hear of a packet at once, and before the run can end.
+                # Observers of graph inputs get a packet at once, before the run can end.
                 self.pump(until=lambda: True)
             if self.scheduler.is_idle:
                 self.scheduler.handle_idle()
             if self.scheduler.flow.woken:
                 self._wake_pools()
-            self.tell_waiting()
+            self.wake_waiters()
 
     def schedule_pump(self) -> None:
-        self.tell_waiting()
+        self.wake_waiters()
         if (
             self.eager
             and not self.is_pumping
@@ -95,13 +96,13 @@ class SyncDriver(Driver):
                 while not self.is_pumping and not self.waiters and self._has_work():
                     # In slices, so that a waiting application takes over.
                     self.pump(until=lambda: self.waiters > 0)
-                    self.tell_waiting()
+                    self.wake_waiters()
             except (KeyboardInterrupt, SystemExit):
-                # From a calculator, and recorded. This thread is nobody's to interrupt.
+                # Raised by a calculator, and recorded. This thread has no caller to interrupt.
                 return
             finally:
                 self._has_helper = False
-                self.tell_waiting()
+                self.wake_waiters()
 
     def await_call(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
         coroutine_loop().call_soon_threadsafe(self.start_task, context, awaitable)

@@ -20,13 +20,13 @@ _OPTIONS = "mediapipe.DefaultInputStreamHandlerOptions"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options say."""
+    """The handler's options, checked."""
 
     batch_size: int = 1
 
 
 class DefaultInputStreamHandler(SyncSet, InputStreamHandler):
-    """Its streams are one sync set.
+    """Treats its streams as one sync set.
 
     Options: ``batch_size`` n collects n input sets and processes them in one go.
     """

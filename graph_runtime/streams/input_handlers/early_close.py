@@ -1,4 +1,4 @@
-"""EarlyCloseInputStreamHandler: as the default, but the first finished stream ends the node."""
+"""EarlyCloseInputStreamHandler: like the default, but the first finished stream ends the node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graph_runtime.streams.input_handlers.handler import (
 
 
 class EarlyCloseInputStreamHandler(InputStreamHandler):
-    """Closes as soon as any stream is empty and done; what the others still hold is lost."""
+    """Closes as soon as any stream is empty and done; packets queued on the others are lost."""
 
     is_packet_driven = False
 

@@ -1,4 +1,4 @@
-"""FixedSizeInputStreamHandler: as the default, but old packets give way to new ones."""
+"""FixedSizeInputStreamHandler: like the default, but old packets give way to new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _previous(bound: int) -> int:
 
 @dataclass(frozen=True)
 class FixedSizes(Settings):
-    """What the options say."""
+    """The handler's options, checked."""
 
     trigger: int = 2
     target: int = 1
@@ -36,11 +36,13 @@ class FixedSizes(Settings):
 
 
 class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
-    """Options: ``trigger_queue_size`` (2), ``target_queue_size`` (1), ``fixed_min_size`` (false).
+    """Drops old packets when queues grow.
+
+    Options: ``trigger_queue_size`` (2), ``target_queue_size`` (1), ``fixed_min_size`` (false).
 
     When any queue reaches the trigger size while the node is busy or waiting, it is cut to the
     target size, and everything older than the cut is dropped from all streams, late arrivals too.
-    With ``fixed_min_size`` only when every queue has reached it.
+    With ``fixed_min_size`` this happens only when every queue has reached the trigger size.
     """
 
     is_packet_driven = False

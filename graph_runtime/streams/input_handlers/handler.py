@@ -1,7 +1,7 @@
-"""What every input stream handler does, and the sync set that most are made of.
+"""The interface of input stream handlers, and the sync set that most are made of.
 
-A handler answers one question -- ready? -- and fills one input set. It holds no lock and calls no
-user code; the scheduler asks it, always under the graph's lock.
+A handler answers one question -- can the node run? -- and fills one input set. It takes no lock and
+calls no user code; the engine asks it, always under the graph's lock.
 Source: MediaPipe ``framework/input_stream_handler.{h,cc}``.
 """
 
@@ -20,7 +20,7 @@ from graph_runtime.streams.input_stream import InputStream
 
 
 class Readiness(IntEnum):
-    """What a node can do next."""
+    """The next thing that a node can do."""
 
     NOT_READY = 0
     PROCESS = 1
@@ -39,11 +39,11 @@ class InputStreamHandler(ABC):
     A subclass is registered under its name; see `graph_runtime.plan.registry`.
     """
 
-    #: Its nodes need at least one packet on their only stream to run, and nothing else.
+    #: A node with this handler and one stream runs whenever that stream has a packet.
     is_packet_driven: ClassVar[bool] = False
     #: False: timestamps are ignored and need not increase.
     is_timed: ClassVar[bool] = True
-    #: Does it take packets out of its queues without giving them to the node, and count them?
+    #: True if it may drop packets from its queues; ``dropped`` counts them.
     may_drop: ClassVar[bool] = False
     dropped: int = 0
 
@@ -60,28 +60,28 @@ class InputStreamHandler(ABC):
         ``options`` is a ``MediaPipeOptions`` or None.
 
         Raises:
-            GraphConfigError: with what would be right.
+            GraphConfigError: an option is wrong; the text says what would be right.
         """
         return None
 
     @classmethod
     def sync_groups(cls, count: int, settings: Any) -> list[list[int]] | None:
-        """The ids of ``count`` streams, by the groups that are waited for together.
+        """The ids of ``count`` streams, in groups that are waited for together.
 
-        None when that is only known at run time. ``settings``: the result of `prepare`.
+        None if the groups are only known at run time. ``settings``: the result of `prepare`.
         """
         return None
 
     @abstractmethod
     def readiness(self) -> Readiness:
-        """Ready? Sets ``time``."""
+        """Decide what the node can do now, and set ``time`` accordingly."""
 
     def fill(self, time: int) -> InputSet:
         """Take the input set at ``time``. Only after `readiness` answered PROCESS."""
         return [take(stream, time) for stream in self.streams]
 
     def packets_added(self) -> None:
-        """Called after packets arrived and readiness was asked."""
+        """React to new packets, after the node was notified. Does nothing by default."""
         return
 
     @property
@@ -89,7 +89,7 @@ class InputStreamHandler(ABC):
         return 1
 
 
-#: What a stream that has ended shows.
+#: The entry in an input set of a stream that has ended.
 _DONE: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
 
 
@@ -100,7 +100,7 @@ def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
 
 
 def bound_of(stream: InputStream) -> tuple[Packet, bool]:
-    """No packet, but the settled timestamp of a stream."""
+    """An empty packet at the settled timestamp of a stream, and whether the stream is done."""
     bound = stream.min_timestamp_or_bound
     if bound == ts.DONE:
         return _DONE

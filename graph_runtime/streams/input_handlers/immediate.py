@@ -1,4 +1,4 @@
-"""ImmediateInputStreamHandler: every stream for itself, nothing waits."""
+"""ImmediateInputStreamHandler: every stream on its own, no packet waits for another."""
 
 from __future__ import annotations
 

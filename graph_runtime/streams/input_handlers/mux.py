@@ -1,4 +1,4 @@
-"""MuxInputStreamHandler: a control stream says which of the others counts."""
+"""MuxInputStreamHandler: a control stream selects one of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from graph_runtime.streams.input_handlers.handler import (
 
 
 class MuxInputStreamHandler(InputStreamHandler):
-    """The last stream by id carries an int c; only it and stream number c are waited for and read.
+    """Reads the stream that the last stream selects.
+
+    The last stream by id carries an int c; only it and stream number c are waited for and read.
 
     Data packets older than the control packet are dropped.
     """

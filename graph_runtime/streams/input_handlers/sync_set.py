@@ -1,4 +1,4 @@
-"""SyncSetInputStreamHandler: groups of streams, each synchronised in itself."""
+"""SyncSetInputStreamHandler: groups of streams, each synchronised on its own."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _places(tag_map: TagMap, options: Any) -> list[list[int]]:
 
 
 class SyncSetInputStreamHandler(InputStreamHandler):
-    """Options: ``sync_set { tag_index: "LOOPBACK:0" }``, repeated; streams not listed form a set.
+    """Synchronises the streams of each set, but no set with another.
+
+    Options: ``sync_set { tag_index: "LOOPBACK:0" }``, repeated; streams not listed form a set.
 
     The set that is ready at the earliest timestamp is processed; streams of the other sets show
     only their settled timestamps. A set whose streams are done is dropped, the last one closes the

@@ -1,4 +1,4 @@
-"""TimestampAlignInputStreamHandler: streams on clocks of their own, shifted to one of them."""
+"""TimestampAlignInputStreamHandler: streams with different clocks, shifted to one of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def _base_place(tag_map: TagMap, options: Any) -> int:
 
 
 class TimestampAlignInputStreamHandler(InputStreamHandler):
-    """Option: ``timestamp_base_tag_index``, the stream whose clock counts.
+    """Shifts the timestamps of all streams to the clock of one of them.
+
+    Option: ``timestamp_base_tag_index``, the stream whose clock counts.
 
     Packets of the base stream pass alone until every other stream has sent something; then each
     stream is shifted by the difference seen at that moment, and all are synchronised as by the

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from graph_runtime import Registry
-from graph_runtime.options.isolated_modules import new_package
+from graph_runtime.plan.registry import new_package
 
 
 def make_package(directories: Sequence[Path], registry: Registry) -> str:
