@@ -12,7 +12,6 @@ from calculators.llm.requests.generation_request import (
     read_body,
     read_generation,
 )
-from calculators.llm.requests.logprobs import read_completion_logprobs
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.stop_conditions import check_token_id
@@ -58,7 +57,7 @@ def parse_completion_request(
     return CompletionRequest(
         **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
         prompts=_read_prompts(body, limits),
-        logprobs=read_completion_logprobs(body),
+        logprobs=body.get("logprobs"),
         add_special_tokens=body.get("add_special_tokens", True),
     )
 

@@ -1,4 +1,9 @@
-"""The members of request bodies by endpoint, and the check of a body against them."""
+"""The members of request bodies by endpoint, and the check of a body against them.
+
+A member is declared once, beside the code that resolves its value: name, reader (type, bounds,
+choices), description. The parser reads bodies with it, and the OpenAPI document has its schema
+from it. A new member is a line in such a declaration and one where its value is used.
+"""
 
 from __future__ import annotations
 

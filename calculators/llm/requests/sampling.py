@@ -141,7 +141,7 @@ def read_sampling(
         length_penalty=body.get("length_penalty", defaults.length_penalty),
         num_beams=choices.beams,
         num_return_sequences=choices.n if do_sample or choices.beams > 1 else 1,
-        logprobs=read_logprobs(body, endpoint, limits),
+        logprobs=read_logprobs(body, limits),
         echo=echo,
         **assisted._asdict(),
     )
