@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from calculators.settings.declaration import option
 from calculators.settings.groups import RUNNING
@@ -24,4 +25,4 @@ class RequestQueue:
 
 
 #: Requests of one graph in flight, unless the operator says otherwise.
-REQUEST_LIMIT = RequestQueue().request_limit
+REQUEST_LIMIT: Final = RequestQueue().request_limit

@@ -376,10 +376,6 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command, subgraphs=False)
 
 
-def _is_truth_value(text: str) -> bool:
-    return text.lower() in ("true", "false")
-
-
 def _is_further_value(command: str, option: str, word: str) -> bool:
     # Where a bare word is a calculator, a directory or a config.
     if command in ("calculators", "doctor", "serve"):
@@ -398,9 +394,11 @@ def _with_plain_switches(argv: Sequence[str]) -> list[str]:
         if name not in _SWITCHES:
             plain.append(word)
             continue
-        if not equals and place + 1 < len(argv) and _is_truth_value(argv[place + 1]):
+        from calculators.settings.value_types import is_truth_value
+
+        if not equals and place + 1 < len(argv) and is_truth_value(argv[place + 1]):
             _, value = next(words)
-        if not _is_truth_value(value):
+        if not is_truth_value(value):
             plain.append(word)
         elif value.lower() == "true":
             plain.append(name)
