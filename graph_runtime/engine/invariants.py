@@ -1,4 +1,4 @@
-"""The engine's invariants, as one function. ``docs/architecture.md`` numbers and explains them."""
+"""The engine's invariants, as one function. ``docs/invariants.md`` numbers and explains them."""
 
 from __future__ import annotations
 

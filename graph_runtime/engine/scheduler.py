@@ -9,7 +9,7 @@ ready queues, make the calls outside the lock and report how they ended::
         ... context.call(context), outside the lock ...
         context = scheduler.finished(context, error)     # the same context when there is more
 
-Invariants are numbered in ``docs/architecture.md`` and checked by `invariants`.
+Invariants are numbered in ``docs/invariants.md`` and checked by `invariants`.
 Source: MediaPipe ``scheduler.cc``, ``calculator_node.cc``, ``calculator_graph.cc``.
 """
 

@@ -1,7 +1,7 @@
 """Every state of a run and of a node, and every transition, in two tables.
 
 An event that the table does not list for the current state raises and changes nothing.
-``docs/architecture.md`` shows these tables; a test compares the two.
+``docs/invariants.md`` shows these tables; a test compares the two.
 """
 
 from __future__ import annotations

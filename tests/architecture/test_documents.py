@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +42,11 @@ from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_stream import STREAM_LIMIT
 from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.markdown import DOCS, PAGES, text_of
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+INVARIANTS = text_of("docs/invariants.md")
+LIMITS = text_of("docs/limits.md")
+DECISIONS = DOCS / "decisions"
 
 
 def rows_of(table: dict[Any, Any]) -> list[str]:
@@ -64,7 +63,7 @@ def rows_of(table: dict[Any, Any]) -> list[str]:
     ],
 )
 def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]) -> None:
-    match = re.search(rf"<!-- {name} table -->\n.*\n.*\n((?:\|.*\n)*)<!-- end -->", ARCHITECTURE)
+    match = re.search(rf"<!-- {name} table -->\n.*\n.*\n((?:\|.*\n)*)<!-- end -->", INVARIANTS)
     assert match is not None
     assert match.group(1).splitlines() == rows_of(table)
 
@@ -72,18 +71,68 @@ def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]
 def test_every_checked_invariant_is_explained() -> None:
     code = (ROOT / "graph_runtime" / "engine" / "invariants.py").read_text(encoding="utf-8")
     checked = {int(number) for number in re.findall(r"_require\(\s*(\d+)", code)}
-    explained = {int(number) for number in re.findall(r"^\| I(\d+) \|", ARCHITECTURE, re.M)}
+    explained = {int(number) for number in re.findall(r"^\| I(\d+) \|", INVARIANTS, re.M)}
     assert checked == explained
 
 
-def test_every_file_that_the_architecture_names_exists() -> None:
-    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.[a-z]+)?)`", ARCHITECTURE)
-    assert len(named) > 40
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`", text_of(page))
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_the_map_names_every_room() -> None:
+    named = set(re.findall(r"`((?:[a-z_]+/)+)`", text_of("docs/map.md")))
+    for package in ("graph_runtime", "calculators", "servers"):
+        rooms = {
+            f"{path.parent.relative_to(ROOT)}/" for path in ROOT.glob(f"{package}/*/__init__.py")
+        }
+        assert len(rooms) > 5
+        assert rooms - named == set()
+
+
+def test_the_modules_in_the_drawings_of_layers_exist() -> None:
+    drawings = re.findall(r"^```\n(.*?)^```$", text_of("docs/map.md"), re.S | re.M)
+    named = {name for drawing in drawings for name in re.findall(r"\b[a-z_0-9]+\.py\b", drawing)}
+    assert len(named) > 60
+    existing = {
+        path.name
+        for package in ("graph_runtime", "calculators", "servers")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    assert named - existing == set()
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.S | re.M)
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)", prose)
+    for path, anchor in links:
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_every_decision_has_its_number_its_parts_and_a_line_in_the_index() -> None:
+    index = re.findall(r"^- \[(\d{4}): (.+)\]\((.+\.md)\)$", text_of(DECISIONS / "README.md"), re.M)
+    files = sorted(path.name for path in DECISIONS.glob("*.md") if path.name != "README.md")
+    assert [name for _, _, name in index] == files
+    assert [number for number, _, _ in index] == [f"{n:04}" for n in range(1, len(files) + 1)]
+    for number, title, name in index:
+        text = text_of(DECISIONS / name)
+        assert name.startswith(f"{number}-")
+        assert text.startswith(f"# {title}\n")
+        assert re.findall(r"^## (.*)$", text, re.M)[:3] == ["Context", "Decision", "Consequences"]
+
+
 def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
-    rows = re.findall(r"^\| S(\d+) \| .* \| (.*) \|$", ARCHITECTURE, re.M)
+    rows = re.findall(r"^\| S(\d+) \| .* \| (.*) \|$", INVARIANTS, re.M)
     assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
     assert len(rows) > 10
     assert all("`tests/" in tests for _, tests in rows)
@@ -93,8 +142,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
     grpc, image = GrpcSettings(), ImageLimits()
     server = ServerSettings(graphs=(), http=http)
-    section = ARCHITECTURE.partition("\n## Limits\n")[2]
-    told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", section, re.M)[1:]]
+    told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", LIMITS, re.M)[1:]]
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
@@ -142,66 +190,3 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected
-
-
-def block(language: str, containing: str) -> str:
-    """The README's code block of a language that contains a text."""
-    for found_language, found in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.S | re.M):
-        if found_language == language and containing in found:
-            return str(found)
-    raise AssertionError(f"no {language} block with {containing!r}")
-
-
-def test_the_first_example_works_as_typed(tmp_path: Path) -> None:
-    (tmp_path / "shout.py").write_text(block("python", "def Shout"), encoding="utf-8")
-    (tmp_path / "shout.pbtxt").write_text(block("", 'calculator: "Shout"'), encoding="utf-8")
-    console = block("console", "--feed -")
-    command, expected = console.removeprefix("$ ").split("\n", 1)
-    done = subprocess.run(
-        command.replace("graphrt", f"{sys.executable} -m servers.cli"),
-        shell=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
-
-    (tmp_path / "again.py").write_text(block("python", "import shout"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "again.py"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert (done.stdout, done.stderr) == ("0 HELLO!\n", "")
-
-
-def test_the_class_example_works_as_typed(tmp_path: Path) -> None:
-    (tmp_path / "redact.py").write_text(block("python", "class Redact"), encoding="utf-8")
-    graph = 'input_stream: "raw"\noutput_stream: "safe"\n' + block("", "acme.Redact")
-    (tmp_path / "redact.pbtxt").write_text(graph, encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "servers.cli", "run", "redact.pbtxt"),
-            *("--calculators", "redact.py", "--feed", "-"),
-        ],
-        input='{"stream": "raw", "ts": 1, "value": "my secret password"}\n',
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.stdout == '{"stream": "safe", "ts": 1, "value": "my *** ***"}\n', done.stderr
-
-
-def test_every_file_the_readme_names_exists() -> None:
-    for line in README.splitlines():
-        for path in re.findall(
-            r"`([a-z_]+(?:/[a-z_]+)*/)`", line.split("|")[1] if "|" in line else ""
-        ):
-            assert (ROOT / path).is_dir(), path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -186,14 +185,3 @@ def test_tools_that_are_none(tmp_path: Path, tools: str) -> None:
 
 def test_wrong_usage() -> None:
     assert graphrt("parse-output", "text").returncode == 2
-
-
-def test_the_readmes_command_prints_what_the_readme_says(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^\$ (.* graphrt parse-output .*)\n(.*)\n```$", readme, re.M)
-    assert found is not None
-    command = found[1].replace("graphrt", shlex.join(COMMAND))
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert (done.stderr, done.stdout) == ("", found[2] + "\n")

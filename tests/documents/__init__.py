@@ -1,0 +1,1 @@
+"""The commands and snippets of README and docs, run as they stand there."""

@@ -1,0 +1,142 @@
+"""docs/calculators.md and the tutorials: what they write, written, run and served."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.documents.snippets import asked, run_python, run_shell, served
+from tests.markdown import block, commands
+
+CALCULATORS = "docs/calculators.md"
+CALCULATOR = "docs/tutorials/add_a_calculator.md"
+ENDPOINT = "docs/tutorials/add_an_endpoint.md"
+PARSER = "docs/tutorials/add_a_parser.md"
+JOURNEY = "docs/tutorials/socket_to_engine.md"
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+
+
+def write(folder: Path, page: str, **snippets: tuple[str, str]) -> None:
+    """Files of a page: by name, with ``__`` for the dot, language and text of their blocks."""
+    for name, (language, containing) in snippets.items():
+        text = block(page, language, containing)
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+
+
+def check_output(page: str, containing: str, folder: Path) -> None:
+    """The command of a console block prints what stands below it."""
+    (command,) = commands(page, containing)
+    expected = block(page, "console", containing).split("\n", 1)[1]
+    assert run_shell(command, folder) == expected
+
+
+def test_the_class_of_the_reference(tmp_path: Path) -> None:
+    write(tmp_path, CALCULATORS, redact__py=("python", "class Redact"))
+    graph = 'input_stream: "raw"\noutput_stream: "safe"\n' + block(CALCULATORS, "", "acme.Redact")
+    (tmp_path / "redact.pbtxt").write_text(graph, encoding="utf-8")
+    feed = '{"stream": "raw", "ts": 1, "value": "my secret password"}'
+    run = "graphrt run redact.pbtxt --calculators redact.py --feed -"
+    printed = run_shell(f"echo '{feed}' | {run}", tmp_path)
+    assert printed == '{"stream": "safe", "ts": 1, "value": "my *** ***"}\n'
+
+
+@pytest.fixture
+def changes(tmp_path: Path) -> Path:
+    write(
+        tmp_path,
+        CALCULATOR,
+        changes__py=("python", "class Changes(Calculator)"),
+        test_changes__py=("python", "def test_small"),
+        changes__pbtxt=("", "acme.Changes"),
+        config__json=("json", "python_path"),
+    )
+    return tmp_path
+
+
+def test_the_tutorials_calculator_passes_its_test(changes: Path) -> None:
+    printed = run_shell(f"{sys.executable} -m pytest -q test_changes.py", changes)
+    assert "1 passed" in printed
+
+
+@pytest.mark.parametrize("containing", ["validate changes.pbtxt", "run changes", "validate config"])
+def test_the_tutorials_graph(changes: Path, containing: str) -> None:
+    check_output(CALCULATOR, containing, changes)
+
+
+@needs_curl
+def test_the_tutorials_graph_is_served(changes: Path) -> None:
+    (command,) = commands(CALCULATOR, "models/changes/infer")
+    with served("graphrt serve config.json", changes) as server:
+        (output,) = json.loads(asked(command, server))["outputs"]
+    assert (output["name"], output["datatype"], output["data"]) == ("changes", "FP64", [20.0])
+
+
+@needs_curl
+def test_the_tutorials_endpoint(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        ENDPOINT,
+        word_count__py=("python", "class WordCount"),
+        count__pbtxt=("", "acme.WordCount"),
+        config__json=("json", "python_path"),
+    )
+    with served("graphrt serve config.json", tmp_path) as server:
+        for containing in ("one two three", '"input": 5'):
+            (command,) = commands(ENDPOINT, containing)
+            expected = block(ENDPOINT, "console", containing).split("\n", 1)[1]
+            assert asked(command, server).strip() == expected.strip()
+
+
+@pytest.fixture
+def parsers(tmp_path: Path) -> Path:
+    """The tutorial's parsers, installed as the package that it describes."""
+    write(
+        tmp_path,
+        PARSER,
+        wondering__py=("python", "class Wondering"),
+        brackets__py=("python", "class Brackets"),
+        try_it__py=("python", "from brackets"),
+    )
+    project = tomllib.loads(block(PARSER, "toml", "entry-points"))["project"]
+    info = tmp_path / "tutorial-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tutorial\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "".join(
+            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+            for group, points in project["entry-points"].items()
+        )
+    )
+    return tmp_path
+
+
+def test_the_tutorials_tool_parser(parsers: Path) -> None:
+    assert run_python("try_it.py", parsers) == block(PARSER, "", "ToolCall(name=")
+
+
+def test_the_tutorials_reasoning_parser_is_found(parsers: Path) -> None:
+    (command,) = commands(PARSER, "--reasoning-parser wondering")
+    expected = block(PARSER, "console", "--reasoning-parser wondering").split("\n", 1)[1]
+    assert run_shell(command, parsers, path=[parsers]) == expected
+
+
+def test_the_tutorials_tool_parser_is_found_and_loses_no_text(parsers: Path) -> None:
+    feed = "printf '%s' 'a [[ b ]] c [[d'"
+    command = f"{feed} | graphrt parse-output --tool-parser brackets"
+    printed = json.loads(run_shell(command, parsers, path=[parsers]))
+    assert (printed["content"], printed["tool_calls"]) == ("a [[ b ]] c [[d", [])
+
+
+@pytest.mark.parametrize(
+    ("containing", "printed"),
+    [("GENERATING", "0.2\n"), ("generation_config", "0.2\n"), ("reasoning_parser", None)],
+)
+def test_a_station_of_the_journey(tmp_path: Path, containing: str, printed: str | None) -> None:
+    write(tmp_path, JOURNEY, station__py=("python", containing))
+    expected = block(JOURNEY, "", "Reasoning(text=") if printed is None else printed
+    assert run_python("station.py", tmp_path) == expected

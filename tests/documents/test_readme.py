@@ -1,0 +1,109 @@
+"""The README: serve the example, ask it, then each of the three paths."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.documents.snippets import ADDRESS, asked, run_python, run_shell, served
+from tests.markdown import block, commands, text_of
+from tests.patience import PATIENCE
+from tests.servers.cli.serving import Serving
+
+README = "README.md"
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    """`examples/config.json`, as `make serve` serves it."""
+    with served("graphrt serve examples/config.json") as server:
+        yield server
+
+
+def test_it_is_short() -> None:
+    assert len(text_of(README).splitlines()) < 140
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("make serve", "graphrt serve examples/config.json --rest_port 8000"),
+        ("make test", "pytest"),
+    ],
+)
+def test_its_two_make_commands(command: str, expected: str) -> None:
+    assert commands(README, command) == [command]
+    done = subprocess.run(
+        ["make", "--dry-run", command.removeprefix("make ")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert expected in done.stdout
+
+
+@needs_curl
+def test_curl(server: Serving) -> None:
+    (command,) = commands(README, "curl")
+    answer = json.loads(asked(command, server))
+    assert answer["model"] == "demo"
+    assert answer["choices"][0]["message"]["content"].strip()
+    assert answer["choices"][0]["finish_reason"] == "stop"
+
+
+def test_the_openai_client_streams_an_answer(server: Serving) -> None:
+    script = block(README, "python", "from openai import OpenAI")
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace(ADDRESS, f"http://127.0.0.1:{server.port}")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) > 3
+    assert "graph" in done.stdout
+
+
+def test_the_picture_is_what_the_command_draws() -> None:
+    command = "graphrt describe examples/models/demo/graph.pbtxt --format mermaid"
+    assert f"`{command}`" in text_of(README)
+    assert run_shell(command, ROOT) == block(README, "mermaid", "flowchart")
+
+
+def test_a_model_of_ones_own() -> None:
+    (command,) = commands(README, "--model_name")
+    with served(command) as server:
+        status, models = server.get("/v3/models")
+    assert status == 200
+    assert [model["id"] for model in models["data"]] == ["mine"]
+
+
+def test_a_calculator_of_ones_own(tmp_path: Path) -> None:
+    """The README's graph by the command, then by the program of docs/calculators.md."""
+    (tmp_path / "shout.py").write_text(block(README, "python", "def Shout"), encoding="utf-8")
+    graph = block(README, "", 'calculator: "Shout"')
+    (tmp_path / "shout.pbtxt").write_text(graph, encoding="utf-8")
+    (command,) = commands(README, "--feed -")
+    expected = block(README, "console", "--feed -").split("\n", 1)[1]
+    assert run_shell(command, tmp_path) == expected
+
+    program = block("docs/calculators.md", "python", "import shout")
+    (tmp_path / "again.py").write_text(program, encoding="utf-8")
+    assert run_python("again.py", tmp_path) == "0 HELLO!\n"
+
+
+def test_checking_a_configuration() -> None:
+    (command,) = commands(README, "validate")
+    expected = block(README, "console", "validate").split("\n", 1)[1]
+    assert run_shell(command, ROOT) == expected
+    assert shlex.split(command)[:2] == ["graphrt", "validate"]
