@@ -196,9 +196,10 @@ class Answer:
         made, thought, thinks = 0, 0, False
         for output, targets in zip(self._outputs, self._targets, strict=True):
             made += output.completion_tokens * len(targets)
-            if output.reasoning_tokens is not None:
+            reasoning = output.reasoning_tokens
+            if reasoning is not None:
                 thinks = True
-                thought += output.reasoning_tokens * len(targets)
+                thought += reasoning * len(targets)
         return Usage(self._prompt_tokens, made, reasoning_tokens=thought if thinks else None)
 
 

@@ -30,7 +30,7 @@ from servers.fronts.http.errors import HttpError
 _MAX_DIGITS = 64
 _LONG_NUMBER = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_TO_0 = bytes.maketrans(b"123456789", b"0" * 9)
-_LONG_EXPONENTS = (b"e000", b"e+000", b"E000", b"E+000")
+_LONG_EXPONENT = re.compile(rb"[eE]\+?000")
 _LARGE_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3,}")
 _PARSE_ERROR = re.compile(r"Parse error at offset (\d+): (.*)", re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -75,7 +75,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
         raise _syntax_error(body, error) from None
     if members != skeleton.count(b":"):
         raise _duplicate_key(text)
-    if any(exponent in zeros for exponent in _LONG_EXPONENTS):
+    if _LONG_EXPONENT.search(zeros) is not None:
         _check_finite(skeleton)
     return value
 

@@ -83,7 +83,10 @@ class ChatAnswerWriter:
     ) -> str:
         if logprobs is None:
             opening, rest = self._openings[index], self._rest
-            return "".join([opening + self._delta(index, event) + rest for event in events])
+            written = ""
+            for event in events:
+                written += opening + self._delta(index, event) + rest
+            return written
         # The tokens' probabilities go with the first of what they made.
         if not events:
             events = [Content("")]
