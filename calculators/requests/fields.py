@@ -1,7 +1,7 @@
-"""Typed readers of the members of a JSON object, with errors that say what would be right.
+"""Typed readers of the members of a JSON object, whose errors say what would be right.
 
 Every reader returns None for a member that is absent or null. A boolean is never a number, and
-``1.0`` is never an integer. ``path`` is how the error names a member that is not at the top.
+``1.0`` is never an integer. ``path`` names a nested member in errors; by default its name does.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SHOWN_CHARACTERS: Final = 40
 
 
 def invalid(path: str, why: str) -> RequestError:
-    """The error of a member that is there and wrong; ``why`` completes the sentence."""
+    """The error for a member with a wrong value; ``why`` completes the sentence."""
     return RequestError(
         f'Invalid value for "{path}": {why}', param=path, detail=without_values(why)
     )
 
 
 def missing(path: str, hint: str = "") -> RequestError:
-    """The error of a member that has to be there."""
+    """The error for a required member that is missing."""
     return RequestError(
         f'Missing required member "{path}"' + (f": {hint}" if hint else ""),
         param=path,
@@ -36,12 +36,12 @@ def missing(path: str, hint: str = "") -> RequestError:
 
 
 def wrong_type(path: str, expected: str, value: object) -> RequestError:
-    """The error of a member of another JSON type; ``expected`` with its article."""
+    """The error for a member of another JSON type; ``expected`` has its article."""
     return invalid(path, f"expected {expected}, got {describe(value)}")
 
 
 def describe(value: object) -> str:
-    """A JSON value in an error text: its type, and the value itself where that is short."""
+    """A JSON value for an error text: its type, and the value itself if it is short."""
     match value:
         case None:
             return "null"
@@ -62,7 +62,7 @@ def describe(value: object) -> str:
 
 
 def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool | None:
-    """``true`` or ``false``."""
+    """Read ``true`` or ``false``."""
     value = body.get(name)
     if value is None or isinstance(value, bool):
         return value
@@ -70,7 +70,7 @@ def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool
 
 
 def string(body: Mapping[str, Any], name: str, path: str | None = None) -> str | None:
-    """A string, maybe empty."""
+    """Read a string, which may be empty."""
     value = body.get(name)
     if value is None or isinstance(value, str):
         return value
@@ -78,7 +78,7 @@ def string(body: Mapping[str, Any], name: str, path: str | None = None) -> str |
 
 
 def array(body: Mapping[str, Any], name: str, path: str | None = None) -> list[Any] | None:
-    """An array of anything."""
+    """Read an array of any values."""
     value = body.get(name)
     if value is None or isinstance(value, list):
         return value
@@ -88,7 +88,7 @@ def array(body: Mapping[str, Any], name: str, path: str | None = None) -> list[A
 def json_object(
     body: Mapping[str, Any], name: str, path: str | None = None
 ) -> dict[str, Any] | None:
-    """An object."""
+    """Read an object."""
     value = body.get(name)
     if value is None or isinstance(value, dict):
         return value
@@ -96,7 +96,7 @@ def json_object(
 
 
 def one_of(body: Mapping[str, Any], name: str, *allowed: str) -> str | None:
-    """One of a few words."""
+    """Read one of the ``allowed`` words."""
     value = string(body, name)
     if value is None or value in allowed:
         return value
@@ -112,7 +112,7 @@ def integer(
     maximum: int = UINT32_MAX,
     path: str | None = None,
 ) -> int | None:
-    """An integer, both ends of the range allowed."""
+    """Read an integer from ``minimum`` to ``maximum``, inclusive."""
     value = body.get(name)
     if value is None:
         return None
@@ -135,10 +135,10 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> float | None:
-    """A finite number: from ``minimum`` to ``maximum``, or strictly above and below.
+    """Read a finite number, from ``minimum`` to ``maximum`` or strictly between other bounds.
 
-    The engine computes with 32-bit floats, so the range also holds for what such a float makes of
-    the number; one too small for it is 0.0.
+    The engine computes with 32-bit floats, so the bounds also hold for the number rounded to such a
+    float; one that is too small for it becomes 0.0.
     """
     value = body.get(name)
     if value is None:
