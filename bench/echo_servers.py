@@ -1,9 +1,9 @@
-"""The least that a server of a library does: it sends back what it gets. The limit of the fronts.
+"""Echo servers of the fronts' libraries, whose throughput is the fronts' upper limit.
 
     python -m bench.echo_servers grpc-bytes|grpc-messages|http
 
 Prints its port and serves until it is ended. ``grpc-messages`` parses each request and makes its
-answer anew with protobuf; the others never look at what they send.
+answer anew with protobuf; the others never look at the data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""openvino-genai's own pipeline, driven directly: what a server can at best come near to.
+"""Throughput of openvino-genai's pipeline, driven directly: the upper limit of a server.
 
     python -m bench.engine_throughput examples/models/demo/graph.pbtxt --concurrency 8
 
@@ -37,14 +37,14 @@ from servers.serving.graph_source import GraphSource
 
 
 class Prompt(NamedTuple):
-    """Token ids (shape (1, length), int64) and how many tokens are to follow."""
+    """Token ids (shape (1, length), int64) and the number of tokens to generate."""
 
     input_ids: Any
     output_tokens: int
 
 
 class EngineRun(NamedTuple):
-    """What a run measured, and what it generated, in the order of the prompts."""
+    """Measurements of a run, and its outputs in the order of the prompts."""
 
     summary: Summary
     cpu_seconds: float
@@ -80,7 +80,7 @@ def prompt_encoder(maker: PromptBuilder) -> Callable[[str], Any]:
 
 
 def tokens_per_word(maker: PromptBuilder) -> float:
-    """Of the words that prompts are made of."""
+    """The number of tokens per word of the prompts."""
     count = 2_000
     text = words(random.Random(1), count)
     return len(maker.encode(text, special=False)) / np.dtype(np.int64).itemsize / count

@@ -1,4 +1,4 @@
-"""A client of streamed chat completions that spends as little as it can while it measures.
+"""A client of streamed chat completions that costs as little as possible while it measures.
 
 Bytes are kept with the time of their arrival, and read only when the measurement is over.
 """
@@ -22,7 +22,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go: ``path`` is of the whole endpoint."""
+    """The address of an endpoint; ``path`` is its whole path."""
 
     host: str
     port: int
@@ -30,7 +30,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """A URL of a server gets the usual path."""
+        """Parse a URL; one without a path gets the path of chat completions."""
         parts = urlsplit(url)
         path = parts.path if parts.path.strip("/") else "/v3/chat/completions"
         return cls(parts.hostname or "127.0.0.1", parts.port or 80, path)
@@ -55,11 +55,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def pieces(self) -> int:
-        """How often something came for the request that runs."""
+        """The number of times that data has come for the current request."""
         return len(self._pieces)
 
     async def ask(self, body: bytes) -> tuple[float, list[tuple[float, bytes]]]:
-        """When the request was sent, and the bytes of the answer with their times."""
+        """Send a request; returns the time of that, and the answer's bytes with their times."""
         assert self._transport is not None
         self._pieces, self._tail = [], b""
         self._done = asyncio.get_running_loop().create_future()
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are of no common class.
+        # uvloop's transports have no base class in asyncio.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._end()
 
     def _is_whole_answer(self) -> bool:
-        """An answer that is not streamed: an error."""
+        """True for an answer that is not streamed, which is an error."""
         if len(self._pieces) > 2 or self._pieces[0][1].startswith(b"HTTP/1.1 200"):
             return False
         data = b"".join(piece for _, piece in self._pieces)
@@ -112,7 +112,7 @@ async def connect(address: Address) -> Connection:
 
 
 def chat_body(model: str, text: str, output_tokens: int) -> bytes:
-    """A greedy request that gets exactly so many tokens."""
+    """A greedy request that generates exactly ``output_tokens``."""
     body = {
         "model": model,
         "messages": [{"role": "user", "content": text}],
@@ -126,7 +126,7 @@ def chat_body(model: str, text: str, output_tokens: int) -> bytes:
 
 
 def read_answer(sent: float, pieces: list[tuple[float, bytes]]) -> Outcome:
-    """What came, from the bytes and their times."""
+    """The outcome of a request, from the bytes of its answer and their times."""
     outcome = Outcome(sent)
     if not pieces:
         outcome.error = "the connection was closed"
@@ -181,7 +181,7 @@ def _events(skip: int, pieces: list[tuple[float, bytes]]) -> Iterator[tuple[floa
 
 
 def _unchunk(data: bytes, body: bytearray) -> bytes:
-    """Add the whole chunks in ``data`` to ``body``; what is left."""
+    """Add the whole chunks in ``data`` to ``body``; returns the rest."""
     while (end := data.find(b"\r\n")) >= 0:
         length = int(data[:end].partition(b";")[0], 16)
         if len(data) < end + 2 + length + 2:

@@ -1,4 +1,4 @@
-"""Writes a GGUF file, as ggml's ``docs/gguf.md`` describes it, with what a model of ours needs."""
+"""Writer of GGUF files, as ggml's ``docs/gguf.md`` describes them, for the benchmark's models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_gguf(
 ) -> None:
     """Write ``metadata`` and ``tensors``, in C order, matrices (out, in).
 
-    Their types are float32, float16, or uint16 for what `bfloat16` made.
+    Their types are float32, float16, or uint16 for the results of `bfloat16`.
     """
     with path.open("wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", _VERSION, len(tensors), len(metadata)))

@@ -1,4 +1,4 @@
-"""What the engine costs per packet and node, and per graph.
+"""The cost of the engine per packet and node, and per graph.
 
     python -m bench.graph_throughput [--write FILE] [--mediapipe PYTHON]
 
@@ -38,7 +38,7 @@ CHAINS = ((1, 20_000), (10, 10_000), (50, 4_000))
 
 
 def chain(nodes: int, extra: str = "") -> str:
-    """The text of a chain."""
+    """The text of a graph that is a chain of ``nodes`` nodes."""
     lines = [
         f'node {{ calculator: "PassThroughCalculator" input_stream: "s{i}" '
         f'output_stream: "s{i + 1}" }}'

@@ -1,4 +1,4 @@
-"""Writes a model of Qwen3's architecture as a Hugging Face directory, from what a GGUF file holds.
+"""Writer of a model of Qwen3's architecture as a Hugging Face directory, from a GGUF file's data.
 
 Weights have ggml's names, as in `bench.random_model`, and metadata the keys of GGUF.
 """
@@ -44,7 +44,7 @@ _CONTROL: Final = 3
 
 
 def ggml_module(name: str) -> str | None:
-    """``model.layers.0.self_attn.q_proj`` is ``blk.0.attn_q``; None for what has no weights."""
+    """ggml's name: ``model.layers.0.self_attn.q_proj`` is ``blk.0.attn_q``; None if unknown."""
     match name.split(".", 3):
         case ["model", "layers", layer, module] if module in LAYER_MODULES:
             return f"blk.{layer}.{LAYER_MODULES[module]}"
@@ -55,7 +55,7 @@ def ggml_module(name: str) -> str | None:
 
 
 def hugging_face_name(ggml: str) -> str:
-    """``blk.0.attn_q.weight`` is ``model.layers.0.self_attn.q_proj.weight``."""
+    """Its name there: ``blk.0.attn_q.weight`` is ``model.layers.0.self_attn.q_proj.weight``."""
     module, _, kind = ggml.rpartition(".")
     if not module.startswith("blk."):
         return f"model.{_key(MODULES, module)}.{kind}"
@@ -124,7 +124,7 @@ def byte_level_tokenizer(metadata: Mapping[str, Value]) -> dict[str, Any]:
     """tokenizer.json of a GGUF file's byte-level BPE.
 
     Raises:
-        KeyError: it cuts text in a way that is not known here.
+        KeyError: its way of cutting text is not known here.
     """
     tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     assert isinstance(tokens, list)

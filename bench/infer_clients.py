@@ -40,7 +40,7 @@ def grpc_request(model: str, elements: int) -> bytes:
 
 
 def rest_request(model: str, elements: int, host: str) -> bytes:
-    """The same over HTTP/1.1 with the binary extension."""
+    """The same request over HTTP/1.1 with the binary extension."""
     raw = np.zeros(elements, np.float32).tobytes()
     tensor = {
         "name": INPUT,
@@ -61,7 +61,7 @@ def rest_request(model: str, elements: int, host: str) -> bytes:
 
 
 class HttpClient(asyncio.Protocol):
-    """One connection; it reads of an answer only how long it is."""
+    """One connection; it reads only the length of an answer."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -78,7 +78,7 @@ class HttpClient(asyncio.Protocol):
         return self._answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's are of no common class.
+        # uvloop's transports have no base class in asyncio.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -133,7 +133,7 @@ async def rest_client(address: str, request: bytes, stack: AsyncExitStack) -> As
 
 
 async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, float]:
-    """What they see of it, after one request of each that is not counted.
+    """Measure all clients, after one request of each that is not counted.
 
     Raises:
         RuntimeError: an answer has less than ``least`` bytes, or a request failed.

@@ -34,7 +34,7 @@ LARGE: Final = 2_500_000
 CLIENTS: Final = (1, 16, 64)
 REPEATS: Final = 3
 AIM: Final = 0.6
-#: What graphrt is compared with; the first is the limit.
+#: The servers that graphrt is compared with; the first is the limit.
 LIMITS: Final = {"grpc": ("grpc-bytes", "grpc-messages"), "rest": ("http",)}
 TITLES: Final = {"grpc": "gRPC: ModelInfer", "rest": "REST: infer, binary tensors"}
 NAMES: Final = {
@@ -109,7 +109,7 @@ def ask(target: Target, protocol: str, clients: int, seconds: float, elements: i
 def measure(
     targets: list[Target], protocol: str, clients: int, seconds: float, elements: int
 ) -> list[Row]:
-    """The medians of each target, which take turns."""
+    """Measure the targets in turns; returns the medians of each."""
     runs: dict[str, list[Row]] = {target.name: [] for target in targets}
     for _ in range(REPEATS):
         for target in targets:
@@ -141,14 +141,14 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def compare(own: Target, protocol: str, clients: int, seconds: float, elements: int) -> list[Row]:
-    """The limit first, graphrt last."""
+    """Measure all servers: the limit first, graphrt last."""
     with ExitStack() as stack:
         echoes = [stack.enter_context(echo_server(kind)) for kind in LIMITS[protocol]]
         return measure([*echoes, own], protocol, clients, seconds, elements)
 
 
 def page(seconds: float) -> str:
-    """Everything measured, as Markdown."""
+    """Measure everything; returns the tables as Markdown."""
     lines = [
         "# KServe's fronts beside servers that only echo",
         "",

@@ -39,7 +39,7 @@ async def run_load(
 ) -> Summary:
     """Send all requests, never more than ``concurrency`` at once.
 
-    With ``reconnect`` each one on a connection of its own, which is there before its time counts.
+    With ``reconnect`` each request has its own connection, opened before its time counts.
     """
     bodies = [chat_body(model, each.text, each.output_tokens) for each in requests]
     connections = [await connect(address) for _ in range(min(concurrency, len(bodies)))]
@@ -94,7 +94,7 @@ def run_loop(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which requests; the engine's own benchmark takes the same."""
+    """Add the arguments that choose the requests; the engine's own benchmark takes the same."""
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
@@ -117,7 +117,7 @@ def workload_of(arguments: argparse.Namespace) -> list[Request]:
 
 
 def publish(summary: Summary, cpu_seconds: float, json_path: Path | None) -> None:
-    """Print and write what was measured."""
+    """Print the measurements, and write them to a file."""
     print(report(summary))
     if json_path is not None:
         figures = {**summary.to_json(), "cpu_seconds": cpu_seconds}

@@ -1,12 +1,12 @@
-"""What metrics and traces cost: processor time of servers with them, and of one without, in turns.
+"""Cost of metrics and traces: processor time of servers with them, and of one without, in turns.
 
     python -m bench.metrics_cost [--sets N] [--rounds N] [--write FILE]
 
 The servers run at the same time and get short rounds of the same requests one after the other, so
-that what else the machine does hits all. Two equal processes differ by some hundredths all the
-same: so there are several sets, and medians of them. Requests are small: but for those to the
-example model nothing that a real model does hides the cost. Spans go to a collector that only reads
-them. What is added is of the server's own process; what it may cost the engine is not in it.
+that other load of the machine hits all. Two equal processes still differ by some hundredths, so
+there are several sets, and medians of them. Requests are small: except for those to the example
+model, no work of a model hides the cost. Spans go to a collector that only reads them. The added
+cost is that of the server's own process, without the engine's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STREAMS, TOKENS = 32, 100
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: Requests in one round, of each kind.
 ROUND: Final = {"tokens": STREAMS, "infer": 100, "answer": 100, "events": 2}
-#: What a figure is of: so many are in one request.
+#: The unit of a figure: the number of them in one request.
 UNITS: Final = {"tokens": TOKENS, "infer": 1, "answer": 1, "events": EVENTS}
 SHOWN: Final = {
     "tokens": f"the example model, {STREAMS} streams of {TOKENS} tokens at once; per token",
@@ -126,7 +126,7 @@ class Client:
 
 
 def cpu_ns(pid: int) -> int:
-    """Of all threads, to the nanosecond; `bench.processes` knows hundredths of a second."""
+    """Processor time of all threads in nanoseconds; `bench.processes` knows only hundredths."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
@@ -158,7 +158,7 @@ def request_of(kind: str, model: str) -> bytes:
 
 
 class _Collector(BaseHTTPRequestHandler):
-    """Reads what it gets."""
+    """Reads requests and ignores them."""
 
     protocol_version = "HTTP/1.1"
 
@@ -174,7 +174,7 @@ class _Collector(BaseHTTPRequestHandler):
 
 @contextmanager
 def collector() -> Iterator[str]:
-    """Where spans may be sent to."""
+    """Run a collector of spans; yields its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Collector) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -199,7 +199,7 @@ def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> 
         clients = {way: [Client(server) for _ in range(count)] for way, server in servers.items()}
         turns = list(servers.items())
         if kind == "tokens":
-            rounds = max(1, rounds // 4)  # they are long
+            rounds = max(1, rounds // 4)  # these rounds are long
         for number in range(rounds + 2):
             for way, server in turns if number % 2 else reversed(turns):
                 before = {part: cpu_ns(pid) for part, pid in server.pids.items()}
@@ -217,7 +217,7 @@ def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> 
 
 
 def run_round(clients: Sequence[Client], request: bytes, count: int) -> None:
-    """So many requests, one at a time on each connection."""
+    """Send ``count`` requests, one at a time on each connection."""
     for _ in range(count // len(clients)):
         for client in clients:
             client.send(request)
@@ -228,9 +228,9 @@ def run_round(clients: Sequence[Client], request: bytes, count: int) -> None:
 def costs_of(
     kind: str, sets: int, directory: Path, rounds: int, spans: str, *more: str
 ) -> tuple[float, dict[str, float]]:
-    """Microseconds per unit without anything, and what is added; medians of several sets.
+    """Microseconds per unit without metrics and traces, and the additions; medians of several sets.
 
-    Of the quietest round of each server: what else the machine does only adds to it.
+    Uses the quietest round of each server: other load of the machine only adds to it.
     """
     unit = ROUND[kind] * UNITS[kind] / 1e6
     measured = [measure(kind, directory, rounds, spans, *more) for _ in range(sets)]
@@ -243,7 +243,7 @@ def costs_of(
 
 
 def measure_text(directory: Path, rounds: int) -> tuple[float, int]:
-    """Seconds from a question for ``/metrics`` to its answer, and the bytes of it."""
+    """Seconds from a request for ``/metrics`` to its answer, and the answer's size in bytes."""
     request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     taken: list[float] = []
     text = b""

@@ -1,9 +1,9 @@
-"""What many open streams cost the server in memory.
+"""Memory that many open streams cost the server.
 
     python -m bench.open_streams [--streams 1000]
 
-All streams are chat completions that the engine works at together; the server's own process is
-looked at when every one of them has brought text, and once more a while later.
+All streams are chat completions that the engine computes together; the server's own process is
+measured when each of them has brought text, and once more a while later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.load_generator import run_loop
 from bench.server_process import ServerProcess
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-#: More than will come before it is measured.
+#: More tokens than will come before the measurement.
 OUTPUT_TOKENS: Final = 1900
 LATER: Final = 2.0
 
@@ -54,7 +54,7 @@ def measure_open_streams(streams: int) -> StreamMemory:
 
 async def _measure(server: ServerProcess, streams: int) -> StreamMemory:
     address = Address.parse(server.url)
-    # What any request needs, once.
+    # Pays for what the first request of any kind needs.
     warm = await connect(address)
     for number in range(20):
         await warm.ask(chat_body(server.model, f"warm up {number}", 8))
@@ -82,7 +82,7 @@ async def _measure(server: ServerProcess, streams: int) -> StreamMemory:
 
 
 def _has_text(connection: Connection) -> bool:
-    """The head of the answer comes with the first text or before it."""
+    """True if text has come: the head of the answer comes with the first text or before it."""
     return connection.pieces >= 2
 
 

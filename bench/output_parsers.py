@@ -1,4 +1,4 @@
-"""What it costs to understand an answer: CPU per streamed token of every output parser.
+"""Cost of parsing an answer: CPU time per streamed token of every output parser.
 
     python -m bench.output_parsers [--write FILE]
 
@@ -41,9 +41,9 @@ TOOLS: Final = {"f": {"type": "object", "properties": {"a": {"type": "string"}}}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a model calls a tool: ``begin``, arguments, ``end``; ``string`` is one of the arguments.
+    """The form of a tool call: ``begin``, arguments, ``end``; ``string`` is one of the arguments.
 
-    ``string`` has %s for a long text, ``small`` is a call as models make them.
+    ``string`` has %s for a long text, ``small`` is a typical call.
     """
 
     begin: str
@@ -113,14 +113,14 @@ REASONING_BEGINS: Final = {
 
 
 def chunks(text: str, tokens: int = 0) -> list[str]:
-    """``text`` in tokens; repeated until there are so many."""
+    """``text`` in tokens, repeated until there are ``tokens`` of them."""
     if tokens:
         text *= tokens * CHARACTERS // len(text) + 1
     return [text[place : place + CHARACTERS] for place in range(0, len(text), CHARACTERS)]
 
 
 def microseconds(parsers: OutputParsers, answer: Sequence[str]) -> list[float]:
-    """CPU per chunk, of every repetition, sorted."""
+    """Microseconds of CPU time per chunk of each repetition, sorted."""
     results = []
     for _ in range(REPEATS):
         stream = parsers.start(tools=TOOLS)
@@ -204,7 +204,7 @@ def reasoning_table() -> Table:
 
 
 def linearity_table() -> Table:
-    """Per token at one size and at ten times that: the same where time is linear."""
+    """Time per token at one size and at ten times that: equal if the time is linear."""
     sizes = (40_000, 400_000)
     answers: dict[str, Callable[[Form, int], str]] = {
         "a tag opened and never closed, then text": lambda form, size: _fill(form, PLAIN, size),

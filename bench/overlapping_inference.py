@@ -99,7 +99,7 @@ class OneModel:
 
 
 def by_queue(compiled: Any, requests: int, array: Array, count: int) -> float:
-    """Seconds."""
+    """Seconds for ``count`` inferences by an `AsyncInferQueue`."""
 
     def first(request: Any) -> float:
         return float(request.get_output_tensor(0).data[0, 0, 0, 0])
@@ -117,7 +117,7 @@ def by_queue(compiled: Any, requests: int, array: Array, count: int) -> float:
 
 
 async def by_coroutines(model: Model, array: Array, count: int) -> float:
-    """Seconds; twice as many at the same time as there are infer requests."""
+    """Seconds for ``count`` inferences by coroutines, two for each infer request."""
     left = iter(range(count))
     sums: list[float] = []
 
@@ -134,7 +134,7 @@ async def by_coroutines(model: Model, array: Array, count: int) -> float:
 
 
 async def by_graph(model: Model, array: Array, count: int) -> float:
-    """Seconds; the packets of one stream."""
+    """Seconds for ``count`` inferences by the packets of one stream."""
     registry = Registry(REGISTRY)
     calculators.openvino.register(registry)
     graph = CalculatorGraph(text_config=_GRAPH % (2 * model.nireq), registry=registry)

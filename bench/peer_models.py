@@ -29,7 +29,7 @@ _EXAMPLE_PRE_TOKENIZER: Final = "gpt-2"
 _MODULE: Final = re.compile(r"__module\.([^/]+)/")
 
 
-#: Of matrices.
+#: Types of matrices.
 GGUF_TYPES: Final = ("bf16", "f16")
 
 
@@ -42,13 +42,13 @@ class PeerModel:
 
 
 def random_peer_model(directory: Path) -> PeerModel:
-    """Of `bench.random_model`'s large one."""
+    """Make the forms of `bench.random_model`'s large model."""
     values = metadata(LARGE)
     return _write(directory, values, dict(weights(LARGE)), byte_level_tokenizer(values))
 
 
 def example_peer_model(directory: Path, model: Path) -> PeerModel:
-    """Of a model in OpenVINO's form (``model`` is its directory), as the example is."""
+    """Make the forms of a model in OpenVINO's form; ``model`` is its directory."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     template = (model / "chat_template.jinja").read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ def openvino_weights(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _users(node: Any) -> Iterator[Any]:
-    """What takes a constant, behind conversions of its type."""
+    """The operations that take a constant, behind conversions of its type."""
     for target in node.output(0).get_target_inputs():
         user = target.get_node()
         if user.get_type_name() == "Convert":
@@ -85,7 +85,7 @@ def _users(node: Any) -> Iterator[Any]:
 def gguf_metadata(
     config: Mapping[str, Any], tokenizer: Mapping[str, Any], chat_template: str
 ) -> dict[str, Value]:
-    """What a GGUF file says of a model, from config.json and tokenizer.json."""
+    """A GGUF file's metadata of a model, from config.json and tokenizer.json."""
     added = {each["id"]: each for each in tokenizer["added_tokens"]}
     numbered = {number: token for token, number in tokenizer["model"]["vocab"].items()}
     numbered.update((number, each["content"]) for number, each in added.items())
@@ -124,7 +124,7 @@ def _write(
     arrays: Mapping[str, NDArray[Any]],
     tokenizer: Mapping[str, Any],
 ) -> PeerModel:
-    """Matrices of ``arrays`` are float16, vectors float32."""
+    """Write all forms of a model; matrices of ``arrays`` are float16, vectors float32."""
     hugging_face = directory / "hugging_face"
     write_hugging_face(hugging_face, values, arrays, tokenizer)
     gguf = {name: directory / f"{name}.gguf" for name in GGUF_TYPES}

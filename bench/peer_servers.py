@@ -1,7 +1,7 @@
 """Other servers of the OpenAI API, to be measured beside `graphrt serve`, and their settings.
 
-Each with what it is fastest with here: reuse of prompts off (no two of the workload share any), no
-parsing of what the model says, 64 streams at once, weights of 16 bits.
+Each has its fastest settings: no reuse of prompts (no two of the workload share any), no parsing of
+answers, 64 streams at once, weights of 16 bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.peer_models import PeerModel
 from bench.server_process import ServerProcess
 
 STREAMS: Final = 64
-#: Tokens of the longest request of `bench.workload`, and some more.
+#: Tokens of the longest request of `bench.workload`, with some room.
 CONTEXT: Final = 2048
 _MODEL: Final = "model"
 #: Seconds until a server must answer; vLLM compiles its model first.
@@ -59,7 +59,7 @@ class PeerProcess:
         """Start it on a free port and wait until it answers.
 
         Raises:
-            RuntimeError: it ended, or did not answer in time.
+            RuntimeError: the server ended, or did not answer in time.
         """
         port = free_port()
         self.url = f"http://127.0.0.1:{port}/v1/chat/completions"
@@ -71,7 +71,7 @@ class PeerProcess:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            # Its children are in its group, and end with it.
+            # Its children are in its process group, and end with it.
             start_new_session=True,
         )
         try:
@@ -101,7 +101,7 @@ class PeerProcess:
         self.close()
 
     def close(self) -> None:
-        """End it and its children."""
+        """End the server and its children."""
         self._process.terminate()
         try:
             self._process.wait(_STOP)
@@ -140,7 +140,7 @@ def llama_cpp(program: Path, model: PeerModel, types: Sequence[str]) -> list[Set
 def vllm(program: Path, model: PeerModel, scratch: Path) -> list[Setting]:
     """vLLM with the compute threads that it chooses, and with one on every core.
 
-    What it compiles is kept in ``scratch``, for the next start.
+    Its compiled code is kept in ``scratch`` for the next start.
     """
 
     def setting(words: str, bind: str) -> Setting:

@@ -1,4 +1,4 @@
-"""What `bench.peers` measured, as tables."""
+"""Tables of the measurements of `bench.peers`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 OURS: Final = "graphrt"
-#: How many times a peer's throughput ours is to be at least, at the most streams.
+#: The aim: graphrt's throughput as a multiple of a peer's, at the most streams.
 LEAST_RATIOS: Final = {"llama.cpp": 2.4, "vLLM": 1.0}
 
 
@@ -24,28 +24,28 @@ class Run:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Run:
-        """From the figures that the load generator wrote."""
+        """Read the figures that the load generator wrote."""
         names = ("throughput", "input_tokens", "output_tokens", "ttft", "tpot")
         return cls(*(figures[name] for name in names))
 
 
 class Way(NamedTuple):
-    """A server and how it was started."""
+    """A server and its settings."""
 
     server: str
     setting: str
 
 
-#: What graphrt's server drives, without a server.
+#: The engine of graphrt's server, without a server.
 ENGINE: Final = Way("openvino-genai", "no server")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRuns:
-    """What was measured with one model.
+    """The measurements with one model.
 
     Attributes:
-        runs: of each way, at each concurrency, one of each repetition.
+        runs: by way and concurrency, one run per repetition.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ModelRuns:
         self.runs.setdefault(way, {}).setdefault(concurrency, []).append(run)
 
     def best(self, server: str, concurrency: int) -> Way | None:
-        """The fastest of its settings at a concurrency; None for what was not measured."""
+        """The fastest settings of a server at a concurrency; None if it was not measured."""
         ways = [way for way in self.runs if way.server == server]
         return max(ways, key=lambda way: self.throughput(way, concurrency), default=None)
 
@@ -65,7 +65,7 @@ class ModelRuns:
         return median(run.throughput for run in self.runs[way][concurrency])
 
     def ratio(self, server: str, concurrency: int, *, of: str = OURS) -> float | None:
-        """Throughput by the best of another server's: the median of those of the repetitions."""
+        """Throughput relative to another server's best: the median over the repetitions."""
         ours, theirs = self.best(of, concurrency), self.best(server, concurrency)
         if ours is None or theirs is None:
             return None
@@ -91,7 +91,7 @@ def tables(model: ModelRuns) -> list[str]:
 
 
 def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:
-    """Throughput of a server by that of each peer."""
+    """The throughput of a server relative to that of each peer."""
     lines = ["", words, "", "| concurrency | " + " | ".join(LEAST_RATIOS) + " |"]
     lines.append("|---|" + "---|" * len(LEAST_RATIOS))
     for concurrency in model.concurrencies:

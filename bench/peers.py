@@ -37,7 +37,7 @@ from calculators.llm.prompt.builder import PromptBuilder
 
 CONCURRENCIES: Final = (1, 8, STREAMS)
 REPETITIONS: Final = 3
-#: Of no other load, which have their concurrency as seed.
+#: Seed of no other load; those have their concurrency as seed.
 WARM_UP_SEED: Final = 1000
 NOTES: Final = (
     "One server at a time, all settings in turns; the clients share the machine with the server. "
@@ -57,7 +57,7 @@ NOTES: Final = (
 def settings_of(
     model: Model, peer_model: PeerModel, scratch: Path, arguments: argparse.Namespace
 ) -> list[Setting]:
-    """All ways to serve a model that were asked for."""
+    """All requested ways to serve a model."""
     settings = graphrt(model.directory)
     if arguments.llama_server:
         settings += llama_cpp(arguments.llama_server, peer_model, arguments.llama_types)
@@ -135,7 +135,7 @@ def report(models: Sequence[ModelRuns], peers: Sequence[str], repetitions: int) 
 
 
 def peer_versions(arguments: argparse.Namespace) -> list[str]:
-    """What the peers say that they are, in a line each."""
+    """The peers' own texts of their versions, a line each."""
     programs = {"llama.cpp": arguments.llama_server, "vLLM": arguments.vllm}
     return [
         f"{name} {_version(program)}" for name, program in programs.items() if program is not None
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
         for model, result, settings, length in zip(models, results, ways, lengths, strict=True):
             for concurrency in arguments.concurrencies:
                 result.add(ENGINE, concurrency, load_engine(model, length, concurrency))
-            # Who comes first changes, so that a machine that slows down is no one's fault.
+            # The order changes, so that a machine that slows down favours no server.
             first = repetition % len(settings)
             for setting in settings[first:] + settings[:first]:
                 for concurrency, figures in measure(
@@ -201,7 +201,7 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     arguments = parser.parse_args()
-    # Else a server would outlive it.
+    # Otherwise a server would outlive this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with tempfile.TemporaryDirectory() as place:
         print(run(arguments, Path(place)))

@@ -41,7 +41,7 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 
 
 class Calls(NamedTuple):
-    """Calls per request; ``pieces`` is how often something arrived for it."""
+    """Calls per request; ``pieces`` is the number of times that data arrived for it."""
 
     calls: float
     pieces: float

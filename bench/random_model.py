@@ -1,4 +1,4 @@
-"""Makes a model of random weights as a GGUF file: sense is not needed to measure a server.
+"""Maker of a model with random weights as a GGUF file: measuring a server needs no sense.
 
     python -m bench.random_model DIRECTORY
 
@@ -74,7 +74,7 @@ TINY: Final = ModelSize(
 
 
 def make_model(directory: Path, size: ModelSize = LARGE) -> Path:
-    """Write the model and its graph; the path of the GGUF file."""
+    """Write the model and its graph; returns the path of the GGUF file."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "model.gguf"
     write_gguf(path, metadata(size), dict(weights(size)))
@@ -85,7 +85,7 @@ def make_model(directory: Path, size: ModelSize = LARGE) -> Path:
 
 
 def weights(size: ModelSize) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The same ones every time."""
+    """Random weights, the same in every run."""
     random = np.random.default_rng(0)
     for name, shape in size.shapes():
         if len(shape) == 1:

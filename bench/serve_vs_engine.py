@@ -35,9 +35,9 @@ from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-#: Many short ones: the speed of a machine that others share changes from minute to minute.
+#: Many short repetitions: the speed of a shared machine changes from minute to minute.
 REPETITIONS: Final = {"small": 9, "large": 3}
-#: Then the server is started again.
+#: Repetitions after which the server is restarted.
 REPETITIONS_PER_SERVER: Final = 3
 STREAMS: Final = 1000
 #: Requests at each concurrency: for some seconds, and for two rounds of every client.
@@ -49,14 +49,14 @@ QUICK_REQUESTS: Final = {
     "small": {1: 10, 8: 32, 32: 64, 64: 128},
     "large": {1: 3, 8: 8, 32: 32, 64: 64},
 }
-#: Requests of two tokens, one after the other, for the time to the first; so often per turn.
+#: Number of requests of two tokens per turn, one after the other, for the time to the first.
 FIRST_TOKENS, FIRST_TOKEN_TURNS = 20, 3
 PACKAGES: Final = ("graphrt", "openvino", "openvino-genai", "aiohttp", "uvloop")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is served. ``requests``: how many at each concurrency."""
+    """A model to serve. ``requests``: the number at each concurrency."""
 
     name: str
     words: str
@@ -99,7 +99,7 @@ def compare(model: Model, repetitions: int) -> Comparison:
 
 
 def load_arguments(concurrency: int, requests: int, seed: int) -> list[str]:
-    """Of the load generator, and of the engine without a server."""
+    """The arguments of the load generator, and of the engine without a server."""
     return [
         *("--concurrency", str(concurrency), "--requests", str(requests)),
         *("--seed", str(seed)),
@@ -109,7 +109,7 @@ def load_arguments(concurrency: int, requests: int, seed: int) -> list[str]:
 def measure_pair(
     model: Model, server: ServerProcess, load: Sequence[str], *, is_engine_first: bool
 ) -> Pair:
-    """Engine and server; who comes first changes, so that a slower machine is no one's fault."""
+    """Measure engine and server, in changing order, so that a slower machine favours neither."""
     if is_engine_first:
         engine = measure_engine(model, load)
         both = engine, measure_server(server, load)
@@ -142,7 +142,7 @@ def measure_server(server: ServerProcess, load: Sequence[str]) -> Measurement:
 def run_part(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Run a benchmark in a process of its own; its figures. What is set already stays as it is."""
+    """Run a benchmark in a process of its own; returns its figures. Variables already set stay."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments, "--json", file.name],
@@ -167,7 +167,7 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> st
         f"new server after {REPETITIONS_PER_SERVER} turns; the clients share the machine with "
         "the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), greedy, no "
         "common prefixes; plugin options as in the graphs: the defaults. Both engines have huge "
-        "pages. The server tells streams of what is new every "
+        "pages. The server sends new text to streams every "
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most every {LONGEST * 1000:g} ms, "
         "or with every step that takes longer; TPOT, "
         "which is a mean over an answer, does not show that.",
@@ -188,7 +188,7 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> st
 
 
 def versions() -> str:
-    """Of what runs here, in a line."""
+    """The versions of the software that runs here, in a line."""
     return ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
 
 

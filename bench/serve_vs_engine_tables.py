@@ -1,4 +1,4 @@
-"""What `bench.serve_vs_engine` measured, as tables."""
+"""Tables of the measurements of `bench.serve_vs_engine`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-#: Per model: the least ratio to the engine's throughput.
+#: The aim per model: the least ratio to the engine's throughput.
 LEAST_RATIO: Final = {"small": 0.9, "large": 0.95}
 #: Milliseconds more to the first token, at concurrency 1, of the large model.
 MOST_DELAY: Final = 3.0
@@ -27,7 +27,7 @@ class Measurement:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any], cpu_seconds: Mapping[str, float]) -> Measurement:
-        """From the figures that a part wrote."""
+        """Read the figures that a part wrote."""
         tokens = figures["output_tokens"]
         cpu = {part: seconds / tokens * 1e6 for part, seconds in cpu_seconds.items()}
         return cls(figures["throughput"], tokens, figures["ttft"], figures["tpot"], cpu)
@@ -38,9 +38,9 @@ Pair = tuple[Measurement, Measurement]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One model. Of each turn engine and server: ``pairs`` by concurrency.
+    """The measurements of one model: ``pairs`` of engine and server per turn, by concurrency.
 
-    ``first_tokens``: of many short answers, one after the other.
+    ``first_tokens``: pairs of many short answers, one after the other.
     """
 
     name: str
@@ -67,7 +67,7 @@ def cpu_outside(pair: Pair) -> float:
 
 
 def tables(comparison: Comparison) -> list[str]:
-    """Two tables: what clients see, and what it costs."""
+    """Two tables: the clients' measurements, and the costs."""
     turns = min(map(len, comparison.pairs.values()))
     lines = [
         f"## {comparison.name.capitalize()}: {comparison.words}",

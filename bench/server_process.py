@@ -1,4 +1,4 @@
-"""A `graphrt serve` to be measured, and what its processes use."""
+"""A `graphrt serve` to be measured, and the CPU time and memory of its processes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ServerProcess:
     """Serves one graph on a free port. Use it as a context manager.
 
     Attributes:
-        url: where it answers.
-        address: the same as host and port; ``grpc_address``: of gRPC, "" without it.
+        url: the server's URL.
+        address: the same as host and port; ``grpc_address`` is that of gRPC, "" without it.
         model: the name of the graph.
-        pids: of the parts: ``server``, ``engine``, ``prompts``.
+        pids: process ids of the parts ``server``, ``engine``, ``prompts``.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class ServerProcess:
         *arguments: str,
         command: tuple[str, ...] = (sys.executable, "-m", "servers.cli"),
     ) -> None:
-        """Start it and wait until the model is loaded. ``command``: what runs `graphrt`.
+        """Start it and wait until the model is loaded. ``command`` runs `graphrt`.
 
         Raises:
-            RuntimeError: it ended before it was ready.
+            RuntimeError: the server ended before it was ready.
         """
         self.model = directory.resolve().name
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (see close)
@@ -75,7 +75,7 @@ class ServerProcess:
             time.sleep(0.05)
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU by part, so far."""
+        """Seconds of CPU time by part, so far."""
         return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
 
     def resident(self) -> int:
@@ -94,7 +94,7 @@ class ServerProcess:
         self.close()
 
     def close(self) -> None:
-        """End it."""
+        """End the server."""
         self._process.terminate()
         try:
             self._process.wait(40)

@@ -1,4 +1,4 @@
-"""What a serving benchmark reports, with the definitions and the layout of vLLM's.
+"""The report of a serving benchmark, with the definitions and the layout of vLLM's.
 
 TTFT: from sending a request to its first token. TPOT: the rest of its time by the rest of its
 tokens. ITL: the time between two arrivals of tokens. E2EL: the whole request.
@@ -20,8 +20,8 @@ class Outcome:
     """One request as its client saw it; times in seconds of one clock.
 
     Attributes:
-        arrivals: when tokens came; several that came together are one arrival.
-        error: "" when it went well.
+        arrivals: times at which tokens came; tokens that came together are one arrival.
+        error: "" if it succeeded.
     """
 
     sent: float
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds."""
+    """Mean and percentiles in milliseconds."""
 
     mean: float
     median: float
@@ -62,7 +62,7 @@ class Summary:
 
 
 def summarize(outcomes: Sequence[Outcome], *, concurrency: int, duration: float) -> Summary:
-    """The figures of a run; only requests that went well count."""
+    """The figures of a run; only requests that succeeded count."""
     good = [each for each in outcomes if not each.error and each.arrivals]
     output_tokens = sum(each.output_tokens for each in good)
     return Summary(
@@ -101,7 +101,7 @@ def spread(seconds: Sequence[float]) -> Spread:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Between the two nearest values, in proportion."""
+    """A percentile of sorted values, interpolated between the two nearest."""
     place = (len(ordered) - 1) * percent / 100
     below = int(place)
     above = min(below + 1, len(ordered) - 1)

@@ -46,7 +46,7 @@ TEXTS: Final = {
 
 
 class Measured(NamedTuple):
-    """Of all requests of a kind: ``passes`` after the prompts' own."""
+    """Sums over all requests of a kind; ``passes`` leaves out the prompts' own."""
 
     tokens: int
     seconds: float
@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 
 def measure(engine: GenaiPipeline, settings: EngineSettings, prompts: Sequence[bytes]) -> Measured:
-    """One request after the other."""
+    """Run one request after the other."""
     assisted = read_assisted_decoding({}, settings.decoding_mode)
     asked = GenerationSettings(max_new_tokens=MAX_TOKENS, **assisted._asdict())
     tokens = steps = 0
@@ -69,7 +69,7 @@ def measure(engine: GenaiPipeline, settings: EngineSettings, prompts: Sequence[b
 
 
 def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
-    """By text and way."""
+    """Measure all ways with all texts; the results are by text and way."""
     settings = {way: model_options(graph).engine for way, graph in GRAPHS.items()}
     engines = {way: GenaiPipeline(each) for way, each in settings.items()}
     encode = prompt_encoder(PromptBuilder(settings["plain"].model_path))
@@ -78,7 +78,7 @@ def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
         text: {way: [] for way in GRAPHS} for text in TEXTS
     }
     for _ in range(repetitions + 1):
-        # In turns, so that a machine that slows down is no one's fault; the first warms up.
+        # In turns, so that a machine that slows down favours no way; the first turn warms up.
         for text, asked in prompts.items():
             for way, engine in engines.items():
                 results[text][way].append(measure(engine, settings[way], asked))

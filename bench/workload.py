@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-#: Of the log-normal distributions of lengths, as in chat logs: many short ones, a long tail.
+#: Width of the log-normal distributions of lengths, as in chat logs: many short, a long tail.
 SPREAD: Final = 0.6
 PROMPT_TOKENS: Final = 215.0
 OUTPUT_TOKENS: Final = 200.0
@@ -32,7 +32,7 @@ WORDS: Final = tuple(_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one client asks for: ``output_tokens`` are generated whatever they are."""
+    """One client's request; exactly ``output_tokens`` are generated, whatever they are."""
 
     text: str
     output_tokens: int
@@ -43,7 +43,7 @@ class Lengths:
     """Means, in tokens.
 
     Attributes:
-        tokens_per_word: of the model's tokenizer, for `WORDS`.
+        tokens_per_word: tokens per word of `WORDS` with the model's tokenizer.
         overhead: tokens that the chat template adds.
     """
 
@@ -54,7 +54,7 @@ class Lengths:
 
 
 def make_workload(count: int, lengths: Lengths, seed: int = 0) -> list[Request]:
-    """Distinct prompts, so that no cache of prefixes serves two of them."""
+    """Make distinct prompts, so that no cache of prefixes serves two of them."""
     chance = random.Random(seed)
     requests: list[Request] = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Names of OpenVINO's devices, looked at without loading any plugin."""
+"""Names of OpenVINO's devices, checked without loading any plugin."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 from graph_runtime.errors import did_you_mean
 
-#: Devices, and what stands for several of them. Whether one is in this machine only OpenVINO knows.
+#: Devices, and names for several of them. Only OpenVINO knows which are in this machine.
 _KNOWN: Final = ("CPU", "GPU", "NPU", "AUTO", "MULTI", "HETERO", "BATCH", "NVIDIA", "TEMPLATE")
 #: ``GPU.1``, ``-GPU`` (not this one), ``CPU(4)`` (so many requests).
 _NAME: Final = re.compile(r"-?([^.()]+)(?:\.[^()]+)?(?:\(\d+\))?\Z")
 
 
 def device_problem(device: str) -> str:
-    """What is wrong with a device such as ``AUTO:GPU.1,CPU``; "" where that does not show."""
+    """The error in a device such as ``AUTO:GPU.1,CPU``; "" if its name shows none."""
     head, _, rest = device.partition(":")
     for part in (head, *(rest.split(",") if rest else ())):
         match = _NAME.match(part.strip())

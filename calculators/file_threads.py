@@ -1,7 +1,7 @@
-"""Work on files beside the event loop: in threads that nobody has to wait for.
+"""Work on files beside the event loop, in threads that can be left behind.
 
-A read of a network mount that is gone does not return, and nothing can interrupt it. So who waits
-for files gives up after a while, and the thread ends with the process.
+A read of a lost network mount does not return, and nothing can interrupt it. So the waiter gives up
+after a while, and the thread ends with the process.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from graph_runtime.regular_file import raise_if_exhausted, read_by
 T = TypeVar("T")
 P = ParamSpec("P")
 
-#: How long files may take to answer.
+#: Seconds that files may take to answer.
 ANSWER_SECONDS: Final = 30.0
 #: Threads that work at a time; more would only take the interpreter from the event loop.
 AT_A_TIME: Final = 4
-#: Whoever takes longer waits for a disk or a network, not for the processor: others may begin.
+#: Work that takes longer waits for a disk or a network, not for the processor: others may begin.
 _TURN_SECONDS: Final = 1.0
-#: Threads that wait for files which do not answer. Beyond, nobody begins.
+#: Limit of threads that wait for files that do not answer. Beyond it no work begins.
 _MOST_HANGING: Final = 256
 _ADVICE: Final = "is a network mount gone?"
 
@@ -42,16 +42,16 @@ class FilesNotAnsweringError(UnavailableError):
 async def in_file_thread(
     what: str, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """What ``work`` returns or raises, from a thread.
+    """Run ``work`` in a thread; returns or raises what it does.
 
     Args:
-        what: whose files these are, for the error: ``the files of the graph "a"``. Nothing is done
-            twice at a time where they do not answer.
+        what: the owner of the files, for errors: ``the files of the graph "a"``. While they do not
+            answer, further work on them fails at once.
 
     Raises:
         DescriptorsExhaustedError: no file can be opened now.
-        FilesNotAnsweringError: it has not ended within `ANSWER_SECONDS`, or did not the last time
-            and still has not.
+        FilesNotAnsweringError: the work has not ended within `ANSWER_SECONDS`, or earlier work on
+            these files still has not ended.
     """
     turns = _turns()
     async with turns.semaphore:
@@ -63,7 +63,7 @@ async def in_file_thread(
             )
         begun = _Begun(partial(work, *args, **kwargs))
         waiting = asyncio.wrap_future(begun.future)
-        # Not shared with the thread: whoever is cancelled leaves it behind.
+        # Not shared with the thread, which a cancelled waiter leaves behind.
         await asyncio.wait({waiting}, timeout=_TURN_SECONDS)
     if not waiting.done():
         turns.hanging.add(what)
@@ -81,11 +81,11 @@ async def in_file_thread(
 def _answered(turns: _Turns, what: str, future: asyncio.Future[Any]) -> None:
     turns.hanging.discard(what)
     if not future.cancelled():
-        future.exception()  # perhaps nobody asks any more
+        future.exception()  # mark as retrieved: the waiter may be gone
 
 
 class _Turns:
-    """Of one event loop. ``hanging``: whose files a thread waits for beyond its turn."""
+    """The turns of one event loop. ``hanging``: owners of files that do not answer."""
 
     def __init__(self) -> None:
         self.semaphore = asyncio.Semaphore(AT_A_TIME)
@@ -102,7 +102,7 @@ def _turns() -> _Turns:
 
 
 class _Begun(Generic[T]):
-    """A call in a thread of its own. ``thread``: which; None until it runs."""
+    """A call in a thread of its own. ``thread``: the thread's id; None until it runs."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.future: Future[T] = Future()
@@ -128,13 +128,13 @@ class _Begun(Generic[T]):
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An event loop's own executor, for `asyncio.to_thread`, whose threads hold up no exit.
+    """An executor for an event loop's `asyncio.to_thread`, whose threads do not delay the exit.
 
-    The standard one has the interpreter wait for its threads, however long they take.
+    The interpreter waits for all threads of the standard executor when it exits.
     """
 
     def __init__(self, most_threads: int | None = None) -> None:
-        """``most_threads``: without, as many as asyncio takes."""
+        """``most_threads``: by default asyncio's own number."""
         super().__init__(1)  # asyncio takes no other class; its threads are never started
         self._most = most_threads or min(32, (os.cpu_count() or 1) + 4)
         self._running = 0
@@ -142,7 +142,7 @@ class DaemonThreads(ThreadPoolExecutor):
         self._waiting: deque[Callable[[], None]] = deque()  # guarded by: self._guard
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As `concurrent.futures.Executor.submit`."""
+        """See `concurrent.futures.Executor.submit`."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -174,6 +174,6 @@ class DaemonThreads(ThreadPoolExecutor):
                 run()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Forget what has not begun; what runs goes on until the process ends."""
+        """Drop the calls that have not begun; running calls go on until the process ends."""
         with self._guard:
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""`GRAPH_DIRECTORY`: where the files are that a graph names by a relative path."""
+"""`GRAPH_DIRECTORY`: the directory of files that a graph names by a relative path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from graph_runtime import GraphService
 
-#: The directory of the graph's own file. Who serves graphs provides it; without it, it is the
+#: The directory of the graph's own file. A server of graphs provides it; by default it is the
 #: working directory.
 GRAPH_DIRECTORY: Final = GraphService[Path]("graphrt::GraphDirectory", Path)
 

@@ -15,7 +15,7 @@ _MESSAGE, _FIELD, _NESTED = 4, 2, 3
 
 
 def comments_of(full_name: str) -> dict[str, str]:
-    """The comment at each field of a message type of graphrt; empty for types of authors."""
+    """The comments of a message type's fields, by name; empty for types of authors."""
     return _comments().get(full_name, {})
 
 

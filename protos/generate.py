@@ -26,7 +26,7 @@ def compiled() -> bytes:
 
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     sources = sorted(str(path.relative_to(ROOT).as_posix()) for path in ROOT.rglob("*.proto"))
-    # Not imported by any of ours, but texts may hold them in an Any.
+    # Not imported by any file here, but texts may hold them in an Any.
     sources.append("google/protobuf/wrappers.proto")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / OUTPUT.name
@@ -44,7 +44,7 @@ def compiled() -> bytes:
 
 
 def _with_comments_only(content: bytes) -> bytes:
-    """The set without source positions of what has no comment, which are most of its size."""
+    """The set without the source positions of uncommented elements, which are most of its size."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     files = FileDescriptorSet.FromString(content)

@@ -1,8 +1,8 @@
-"""The private descriptor pool: every message of graphrt, and of its authors, lives here.
+"""The private descriptor pool of all messages of graphrt and of authors.
 
 Protobuf's default pool is one per process. A process that also imports MediaPipe or a KServe client
 would register ``mediapipe.*`` or ``inference.*`` there a second time, which protobuf refuses. This
-pool is ours alone, so both can live side by side; classes of one pool are not classes of the other.
+pool is private, so both can exist side by side; classes of one pool are not classes of the other.
 
 Message classes are made at run time, so a type checker cannot know them: ``Message`` says "some
 protobuf message", ``Any`` says "a message of the type that the docstring names".
@@ -120,14 +120,14 @@ def extensions_of(full_name: str) -> list[FieldType]:
 
 
 def is_repeated(field: FieldType) -> bool:
-    """Whether the field holds a list or a map."""
+    """True if the field holds a list or a map."""
     # protobuf 6.30 has only `label`, protobuf 7.36 only `is_repeated`.
     known = getattr(field, "is_repeated", None)
     return bool(known) if known is not None else field.label == 3
 
 
 def is_required(field: FieldType) -> bool:
-    """Whether a message without the field is refused (proto2 ``required``)."""
+    """True if a message without the field is refused (proto2 ``required``)."""
     known = getattr(field, "is_required", None)
     return bool(known) if known is not None else field.label == 2
 
@@ -147,7 +147,7 @@ def add_file(file: FileDescriptorProto) -> None:
         _refuse_taken_names(file)
         try:
             pool().AddSerializedFile(serialized)
-        except TypeError as error:  # what protobuf raises for a file it cannot use
+        except TypeError as error:  # raised by protobuf for a file that it cannot use
             raise ValueError(f'the file "{file.name}" cannot be registered: {error}') from error
         _added[file.name] = serialized
 
@@ -216,7 +216,7 @@ def _names_here(file: FileDescriptor) -> list[str]:
 
 
 def has_file(name: str) -> bool:
-    """Whether a file is registered under ``name``."""
+    """True if a file is registered under ``name``."""
     try:
         pool().FindFileByName(name)
     except KeyError:
@@ -233,7 +233,7 @@ def _described(message_type: MessageType) -> DescriptorProto:
 
 
 def _refuse_taken_names(file: FileDescriptorProto) -> None:
-    """Raise before protobuf does: its own text does not say who has the name or the number."""
+    """Raise before protobuf does: its text does not say which file has the name or number."""
     prefix = f"{file.package}." if file.package else ""
     for kind in file.message_type:
         taken = find_message(prefix + kind.name)

@@ -1,4 +1,4 @@
-"""A child that loads something of a model once, and then answers one question after the other."""
+"""A child process that loads once, and then answers one question after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModelLoad(Protocol):
     """The first message.
 
     Attributes:
-        memory_limit: bytes that the process may grow by when it has loaded.
+        memory_limit: bytes that the process may grow by after loading.
     """
 
     @property
@@ -38,11 +38,11 @@ class ModelLoad(Protocol):
     def memory_limit(self) -> int: ...
 
 
-#: Loads; returns what to tell the parent, and what answers its questions.
+#: Loads; returns the message for the parent, and the function that answers questions.
 Loader = Callable[[Any], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
 
 
-#: What to answer a question that raised: the reason is for the client.
+#: Makes the answer to a question that raised, from a reason for the client.
 Failure = Callable[[str], msgspec.Struct]
 
 
@@ -54,11 +54,11 @@ def run(
     loader: Loader,
     failure: Failure,
 ) -> int:
-    """Load, then answer until the parent says stop or is gone; the exit code.
+    """Load, then answer until the parent sends `Stop` or is gone; returns the exit code.
 
-    ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; what it raises is
-    told as `LoadFailed`. Whatever answering a question raises becomes that question's ``failure``,
-    and the next one is answered.
+    ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; its exception is
+    reported as `LoadFailed`. An exception while answering a question becomes that question's
+    ``failure``; later questions are answered.
     """
     connection = ParentConnection(descriptor)
     try:
@@ -104,7 +104,7 @@ def _run(
 
 
 def _reason(error: Exception) -> str:
-    """For the client."""
+    """The reason of an error, for the client."""
     if isinstance(error, MemoryError):
         return "the request needs too much memory"
     if isinstance(error, RecursionError):
@@ -115,7 +115,7 @@ def _reason(error: Exception) -> str:
 
 
 def _described(error: Exception) -> str:
-    """For the log: the kind and the place, not the text, which may have words of the client's."""
+    """Type and place of an error for the log, without its text, which may quote the client."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         place = f" in {frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}:{line})"
@@ -123,7 +123,7 @@ def _described(error: Exception) -> str:
 
 
 def _limit_memory(further_bytes: int) -> None:
-    """Let this process grow by so much and no more, where the system can do that."""
+    """Limit the growth of this process's memory, where the system can do that."""
     if sys.platform != "linux":
         return
     import resource

@@ -1,4 +1,4 @@
-"""What a child writes to standard error, in the log: libraries and handlers that print."""
+"""Logging of a child's standard error, where libraries and handlers print."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LEVEL: Final = logging.INFO
 #: A longer line is logged in pieces.
 MAX_LINE: Final = 4096
 _AT_ONCE: Final = 64 * 1024
-#: Read at most when the child is gone: a process that it left behind may go on writing.
+#: Limit of bytes read after the child's end: a process that it left behind may go on writing.
 _LAST_READS: Final = 16
 
 
 def is_wanted() -> bool:
-    """Does anybody read what would be logged? Else children share our standard error."""
+    """True if the output would be logged. If not, children share the server's standard error."""
     return _log.isEnabledFor(_LEVEL) and _log.hasHandlers()
 
 
@@ -27,11 +27,11 @@ class ChildOutput:
     """A pipe whose lines go to the log, on the running event loop.
 
     Attributes:
-        descriptor: the end to write to, for the child; `begin` or `abandon` closes ours.
+        descriptor: the child's end, to write to; `begin` or `abandon` closes the server's copy.
     """
 
     def __init__(self, name: str) -> None:
-        """``name``: of the child, before each line.
+        """``name`` is the child's, printed before each line.
 
         Raises:
             OSError: the system has no descriptor left.
@@ -44,24 +44,24 @@ class ChildOutput:
         self._is_open = True
 
     def begin(self) -> None:
-        """The child has its end."""
+        """Start reading; the child has its end."""
         os.close(self.descriptor)
         self._loop.add_reader(self._reader, self._read)
 
     def abandon(self) -> None:
-        """There is no child; instead of `begin`."""
+        """Close the pipe instead of `begin`, when no child was started."""
         os.close(self.descriptor)
         os.close(self._reader)
 
     def finish(self) -> None:
-        """The child is gone: log what it has left, and close."""
+        """Log the rest of the output after the child's end, and close."""
         for _ in range(_LAST_READS):
             if not self._is_open or not self._read():
                 break
         self._close()
 
     def _read(self) -> bool:
-        """Log what has come; was there anything?"""
+        """Log the output that has arrived; False if there was none."""
         try:
             data = os.read(self._reader, _AT_ONCE)
         except BlockingIOError:

@@ -15,11 +15,11 @@ from typing import Final, cast
 from calculators.child_process.child_output import ChildOutput, is_wanted
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
 
-#: How long a child whose connection is closed may take to be gone, in seconds.
+#: Seconds that a child may take to end after its connection is closed.
 _REAP_SECONDS: Final = 1.0
 _REAP_PERIOD: Final = 0.005
 
-#: By which a process ends that does something forbidden. Others come from outside.
+#: Signals that a process gets for its own faults. Others come from outside.
 _FAULTS: Final = frozenset({
     signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS,
     signal.SIGTRAP,
@@ -29,8 +29,8 @@ _FAULTS: Final = frozenset({
 class ChildProcess(asyncio.BufferedProtocol):
     """A running child: frames to it and from it, and its end as one call.
 
-    ``on_frame`` gets each message's bytes, ``on_end`` once the reason why it ended, in words.
-    Both are called on the event loop.
+    ``on_frame`` gets the bytes of each message; ``on_end`` gets, once, the reason of its end in
+    words. Both are called on the event loop.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         on_end: Callable[[str], None],
         name: str = "a child process",
     ) -> None:
-        """``name``: before what it prints, in the log."""
+        """``name`` is printed before the child's output in the log."""
         self._name = name
         self._output: ChildOutput | None = None
         self._on_frame = on_frame
@@ -54,10 +54,10 @@ class ChildProcess(asyncio.BufferedProtocol):
     async def start(self, module: str, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
         """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
 
-        ``defaults``: environment variables for it; those of ours with these names go before.
+        ``defaults``: environment variables for it, unless the server's environment has them.
 
         Raises:
-            OSError: the system has no process or descriptor left; `on_end` says nothing then.
+            OSError: the system has no process or descriptor left; `on_end` is not called then.
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -100,23 +100,23 @@ class ChildProcess(asyncio.BufferedProtocol):
 
     @property
     def has_crashed(self) -> bool:
-        """Has it ended by what it was doing itself? Neither `kill` nor anybody outside did it."""
+        """True if the child ended by its own fault, not by `kill` or a signal from outside."""
         status = None if self._process is None else self._process.returncode
         if status is None or self._kill_reason:
             return False
         return status >= 0 or -status in _FAULTS
 
     def send(self, *pieces: Piece) -> None:
-        """Send one frame, the pieces one after the other, none of which may change any more.
+        """Send one frame, made of the pieces in order. The pieces must not change afterwards.
 
-        Nothing happens when the child is gone, `on_end` has told or will.
+        Does nothing if the child is gone: `on_end` reports that.
         """
         if self._transport is not None and not self._transport.is_closing():
             for piece in framed(*pieces):
                 self._transport.write(piece)
 
     def kill(self, reason: str) -> None:
-        """End it now; ``reason`` is what `on_end` will say."""
+        """Kill the child now; `on_end` gets ``reason``."""
         self._kill_reason = self._kill_reason or reason
         assert self._process is not None
         if self._process.poll() is None:
@@ -141,7 +141,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         try:
             for frame in self._buffer.received(nbytes):
                 if self._kill_reason:
-                    return  # what comes after the reason to kill it is not listened to
+                    return  # frames after the reason to kill it are ignored
                 self._on_frame(frame)
         except FramingError as error:
             self.kill(str(error))
@@ -180,6 +180,6 @@ def _ending(status: int) -> str:
 
 
 def _environment(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Ours, with what this interpreter imports from: the packages may not be installed."""
+    """The server's environment with this interpreter's import path, for packages not installed."""
     paths = [path for path in sys.path if path]
     return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

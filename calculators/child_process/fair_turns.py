@@ -1,4 +1,4 @@
-"""`FairTurns`: whose work a child gets next."""
+"""`FairTurns`: the order in which a child gets the clients' work."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 
 from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
 
-#: Of the turns of one client, each such is its oldest work's, so that none waits for ever.
+#: Every n-th turn of a client goes to its oldest work, so that no work waits forever.
 _OLDEST_EVERY: Final = 8
-#: Connections whose costs are remembered.
+#: Number of connections whose costs are remembered.
 _REMEMBERED: Final = 4096
-#: The weight of the last cost in the mean of a connection's.
+#: The weight of the last cost in a connection's mean.
 _NEWEST: Final = 0.5
 
 
 class TooManyWaiting(Exception):
-    """More work waits than may, and this would come last."""
+    """The limit of waiting work is reached, and this work would come last."""
 
 
 class Turn:
-    """The time that a child is at somebody's work.
+    """One client's turn with a child.
 
     Attributes:
-        cost: what it took, in seconds of processor time: to be set by who knows it.
+        cost: seconds of processor time that the work took, to be set by the user of the turn.
     """
 
     __slots__ = ("client", "cost", "expected", "number", "started")
@@ -42,20 +42,20 @@ class Turn:
 class FairTurns:
     """Work waits here, in the server; a child gets a few pieces at a time.
 
-    Clients (by key, or by address) take turns. Of one client's work comes first what is expected to
-    cost least: many share an address behind a proxy, and whoever among them asks for little shall
-    not wait for all who ask for much. What a piece of work is expected to cost is what whoever asks
-    says of it, of its size, and what the last work of its connection has cost; a connection
-    without any is taken for like other new ones. Each eighth turn of a client is its oldest work's.
+    Clients (by key, or by address) take turns. Among one client's work the cheapest comes first:
+    many users may share an address behind a proxy, and small requests must not wait for all large
+    ones. The expected cost is the sum of the caller's estimate, from the work's size, and the mean
+    cost of the connection's last work; a connection without any is rated like other new ones.
+    Every eighth turn of a client goes to its oldest work.
 
     Work whose task is cancelled while it waits is never begun.
     """
 
     def __init__(self, at_once: int = 1, most_waiting: int | None = None) -> None:
-        """``at_once``: pieces of work that a child has; ``most_waiting``: those that wait."""
+        """``at_once`` limits the work that a child has, ``most_waiting`` the work that waits."""
         self._free = at_once
         self._most_waiting = most_waiting
-        #: By the client's name, the one whose turn is next first; none is empty.
+        #: Waiting work by client, in the order of their turns; no entry is empty.
         self._waiting: dict[str, list[Turn]] = {}
         self._count = 0
         self._turns_of: dict[str, int] = {}
@@ -64,7 +64,7 @@ class FairTurns:
         self._new_cost = 0.0
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting pieces of work."""
         return self._count
 
     @asynccontextmanager
@@ -73,11 +73,11 @@ class FairTurns:
     ) -> AsyncIterator[Turn]:
         """Wait for a turn, and have it until the end of the ``async with``.
 
-        ``expected``: seconds of processor time, as far as the size of the work tells.
-        ``client``: whose work it is; that of the task's current request unless given.
+        ``expected``: seconds of processor time, estimated from the size of the work.
+        ``client``: the owner of the work; by default that of the task's current request.
 
         Raises:
-            TooManyWaiting: there is no room; also while it waits, when cheaper work has come.
+            TooManyWaiting: there is no room, or cheaper work has taken it during the wait.
         """
         if client is None:
             record = current_record()

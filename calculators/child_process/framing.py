@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 HEADER: Final = 4
 
-#: No message of ours comes near it; a length beyond it means the stream is out of step.
+#: Far beyond any message; a greater length means that the stream is out of step.
 MAX_FRAME: Final = 256 * 1024 * 1024
 
 #: Pieces shorter than this are joined before they are sent: a copy is cheaper than a call.
@@ -21,13 +21,13 @@ Piece: TypeAlias = bytes | bytearray | memoryview
 
 
 class FramingError(Exception):
-    """The bytes are no frames: the other side speaks something else."""
+    """The bytes are not frames: the other side speaks another protocol."""
 
 
 def framed(*pieces: Piece) -> list[Piece]:
-    """A message, of which the pieces are parts, with its length in front: what to send in turn.
+    """The buffers to send for a message in pieces, its length first.
 
-    Long pieces come out as they are, not copied.
+    Long pieces are not copied.
     """
     length = sum(map(len, pieces))
     made: list[Piece] = []
@@ -46,21 +46,21 @@ def framed(*pieces: Piece) -> list[Piece]:
 
 
 class FrameBuffer:
-    """Cuts what arrives into frames, however it was split on the way.
+    """Cuts received bytes into frames, however they were split on the way.
 
-    What arrives is written into `room`; a long frame gets memory of its own there, so that nobody
-    copies it after the system has.
+    Bytes are received into `room`. A long frame gets memory of its own there, so that it is not
+    copied again.
     """
 
     def __init__(self) -> None:
         self._stage = bytearray(_STAGE)
-        # What of the stage has come and is in no frame yet.
+        # The received bytes of the stage that are in no frame yet.
         self._begin = self._end = 0
         self._long: bytearray | None = None
         self._filled = 0
 
     def room(self) -> memoryview:
-        """Where the next bytes go; never empty. `received` must be told how many came."""
+        """The buffer for the next bytes; never empty. Report their number to `received`."""
         if self._long is not None:
             return memoryview(self._long)[self._filled :]
         return memoryview(self._stage)[self._end :]
@@ -94,7 +94,7 @@ class FrameBuffer:
         self._begin, self._end = 0, rest
 
     def _begin_long(self, begin: int, length: int) -> None:
-        """A frame of which only the beginning is in the stage."""
+        """Begin a frame of which only the beginning is in the stage."""
         self._long = bytearray(length)
         self._filled = self._end - begin
         self._long[: self._filled] = memoryview(self._stage)[begin : self._end]

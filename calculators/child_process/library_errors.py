@@ -1,4 +1,4 @@
-"""What the engine library's exceptions say, without its build machine's paths and lines."""
+"""Texts of the engine library's exceptions, without its build machine's paths and lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMIT: Final = 400
 
 
 def library_reason(error: BaseException | str) -> str:
-    """One line for a client or a log: the library's own words, cleaned; never empty."""
+    """One line for a client or a log: the library's own text, cleaned; never empty."""
     lines = [line for line in str(error).splitlines() if not _NOISE.match(line)]
     text = " ".join(line.strip() for line in lines)
     text = _FOLDERS.sub("", _PLACE.sub("", text))

@@ -1,4 +1,4 @@
-"""Why a model could not be loaded, with the file that is to blame."""
+"""The reason why a model could not be loaded, with the file at fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES: Final = (
 
 
 def load_failure(model_path: str, error: BaseException) -> str:
-    """`library_reason`; where the library names no file, the one it cannot read goes in front."""
+    """The `library_reason`, after the name of the unreadable file if the library names none."""
     reason = library_reason(error)
     directory = Path(model_path)
     if not directory.is_dir() or any(name in reason for name in _NAMES):
@@ -28,7 +28,7 @@ def load_failure(model_path: str, error: BaseException) -> str:
 
 
 def _problem(file: Path) -> str:
-    """Why the two files of a model cannot be read; "" when they can."""
+    """Why the two files of a model cannot be read; "" if they can."""
     import openvino
     import openvino_tokenizers  # noqa: F401  # teaches openvino the tokenizers' operations
 

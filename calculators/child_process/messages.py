@@ -1,4 +1,4 @@
-"""The messages that every child of ours shares."""
+"""The messages that all child processes share."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed", array_like=True):
-    """The child cannot do its work and ends. ``reason`` has no internals."""
+    """The child could not load, and ends. ``reason`` may be shown to clients."""
 
     reason: str
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop", array_like=True):
-    """End the process; what is running is dropped."""
+    """End the process; running work is dropped."""
 
 
 class Log(msgspec.Struct, frozen=True, tag="log", array_like=True):

@@ -1,4 +1,4 @@
-"""The child's side: the connection to the parent, and dying with it."""
+"""The child's connection to its parent, and the end of the child with its parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calculators.child_process.framing import Frame, FrameBuffer, Piece, framed
 
 _PR_SET_PDEATHSIG: Final = 1
 
-#: So that a server that is busy for a moment does not hold up the engine's next step.
+#: Large enough that a server that is busy for a moment does not delay the engine's next step.
 _SEND_BUFFER: Final = 4 * 1024 * 1024
 
 
@@ -32,7 +32,7 @@ class ParentConnection:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        # A process that this one starts would keep the connection open.
+        # Inherited by a child of this process, it would keep the connection open.
         self._socket.set_inheritable(False)
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
@@ -44,12 +44,12 @@ class ParentConnection:
         self._poll.register(self._socket, select.POLLIN)
 
     def wake(self) -> None:
-        """Let `receive` return that waits, or the next one that would."""
-        with contextlib.suppress(BlockingIOError):  # it is full of signs
+        """Let a waiting `receive` return, or the next one that would wait."""
+        with contextlib.suppress(BlockingIOError):  # full: there are wake-ups enough
             os.write(self._waker, b"!")
 
     def close(self) -> None:
-        """Nobody receives or sends any more; a process that ends need not say so."""
+        """Close the connection. Not needed before the process ends."""
         self._socket.close()
         os.close(self._woken)
         os.close(self._waker)
@@ -57,10 +57,10 @@ class ParentConnection:
     def receive(self, *, wait: bool, seconds: float | None = None) -> Iterator[Frame]:
         """The frames that have arrived.
 
-        With ``wait`` it blocks until there are bytes, until `wake`, or for so many seconds.
+        With ``wait`` it blocks until there are bytes, until `wake`, or for ``seconds``.
 
         Raises:
-            ParentGone: there will be no more.
+            ParentGone: the parent is gone; no frame will follow.
         """
         timeout: float | None = 0.0
         if wait:
@@ -81,10 +81,10 @@ class ParentConnection:
         yield from self._buffer.received(count)
 
     def send(self, *pieces: Piece) -> None:
-        """Send one frame, the pieces one after the other.
+        """Send one frame, made of the pieces in order.
 
         Raises:
-            ParentGone: nobody reads any more.
+            ParentGone: the parent is gone.
         """
         try:
             for piece in framed(*pieces):
@@ -94,13 +94,13 @@ class ParentConnection:
 
 
 def die_with_parent(parent: int) -> None:
-    """See to it that this process ends when ``parent`` (a process id) does, however it ends.
+    """Make this process end when ``parent`` (a process id) does, however that ends.
 
-    Linux kills us at that moment; elsewhere the closed connection does, after the current step.
+    Linux kills it at that moment; elsewhere the closed connection ends it after the current step.
     """
-    # Ctrl-C in a terminal reaches the whole group; the parent decides when we stop.
+    # Ctrl-C in a terminal reaches the whole group; the parent decides when the child stops.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "SIGHUP"):  # a closed terminal tells all of its processes
+    if hasattr(signal, "SIGHUP"):  # a closed terminal signals all of its processes
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -27,7 +27,7 @@ log = logging.getLogger("graphrt.child")
 
 FIRST_DELAY: Final = 0.2
 LAST_DELAY: Final = 30.0
-#: A child that worked this long had a good start; the next back-off begins anew.
+#: Seconds of work after which a start counts as good, and the back-off begins anew.
 GOOD_LIFE: Final = 60.0
 #: A busy child that has been silent this long is reported as not ready; it may come back.
 STALL_SECONDS: Final = 5.0
@@ -67,25 +67,25 @@ class LoadError(Exception):
 
 
 class Supervisor:
-    """One child after another, all loaded alike.
+    """Runs one child after another, all loaded with the same message.
 
     Args:
-        name: of the child for logs, ``engine of "demo"``.
+        name: the child's name in logs, ``engine of "demo"``.
         module: run with ``python -m``.
         load: the first message to each child.
-        decode: a frame's bytes to a message; a `LoadFailed`, a `Log`, one of type ``ready``, or
-            others.
-        on_message: gets the others.
-        on_down: called with the reason when a child that was ready is gone.
+        decode: decodes a frame to a message: a `LoadFailed`, a `Log`, one of type ``ready``, or
+            another.
+        on_message: called with each other message.
+        on_down: called with the reason when a child that was ready has ended.
         on_back: called when a later child is ready.
-        on_failed_restart: called with the reason when a later child could not load; it goes on
-            trying.
-        is_requests_fault: asked when a child that was ready has ended, before ``on_down``: was it
-            one request's doing? Then the next starts at once, and no later one waits longer.
-        is_busy: is the child owing us an answer? Then silence means that it hangs.
-        hang_seconds: how long a busy child may be silent before it is killed.
-        stop_seconds: how long it may take to stop before it is killed; None for a short time.
-        environment: variables for each child, where the server's environment lacks them.
+        on_failed_restart: called with the reason when a later child could not load; restarts go
+            on.
+        is_requests_fault: called when a child that was ready has ended, before ``on_down``. If one
+            request caused the end, the next child starts at once, and the back-off does not grow.
+        is_busy: True while the child owes an answer; silence then means that it hangs.
+        hang_seconds: seconds that a busy child may be silent before it is killed.
+        stop_seconds: seconds that it may take to stop before it is killed; None for a short time.
+        environment: variables for each child, unless the server's environment has them.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class Supervisor:
         self._heard_at = 0.0
         self._last_reason = ""
         self.restarts = 0
-        #: Was the last child killed because it hung?
+        #: True if the last child was killed because it hung.
         self.was_hung = False
-        #: Did the last one that ended do so by itself?
+        #: True if the last child that ended did so by its own fault.
         self.has_crashed = False
 
     @property
@@ -146,7 +146,7 @@ class Supervisor:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot work now, in plain words; "" while it can."""
+        """Why the child cannot work now, in plain words; "" while it can."""
         match self._state:
             case ChildState.READY:
                 silence = self.silence
@@ -163,20 +163,20 @@ class Supervisor:
 
     @property
     def silence(self) -> float:
-        """For how many seconds it has owed us an answer; 0 when it owes none."""
+        """Seconds for which the child has owed an answer; 0 if it owes none."""
         if self._state is not ChildState.READY or not self._is_busy():
             return 0.0
         return asyncio.get_running_loop().time() - self._heard_at
 
     def expect_answer(self) -> None:
-        """It starts to owe us an answer now: silence counts from here."""
+        """Note that the child owes an answer from now on: silence counts from here."""
         self._heard_at = asyncio.get_running_loop().time()
 
     async def start(self) -> Any:
-        """Start the first child; its ready message.
+        """Start the first child; returns its ready message.
 
         Raises:
-            LoadError: it could not load, or was closed meanwhile. Nothing is left running.
+            LoadError: the child could not load, or was closed meanwhile. Nothing is left running.
         """
         self._move(ChildEvent.START)
         self._first = first = asyncio.get_running_loop().create_future()
@@ -193,12 +193,12 @@ class Supervisor:
             self._first = None
 
     def send(self, *pieces: Piece) -> None:
-        """Send an encoded message, in pieces or whole. Only while READY; else it is lost."""
+        """Send an encoded message, in pieces or whole. It is lost unless the state is READY."""
         if self._child is not None and self._state is ChildState.READY:
             self._child.send(*pieces)
 
     def kill(self, reason: str) -> None:
-        """End the present child; a new one will be started."""
+        """Kill the current child; a new one will be started."""
         if self._child is not None:
             self._child.kill(reason)
 
@@ -253,7 +253,7 @@ class Supervisor:
                 self._ready_at = self._heard_at
                 self._watch(self._heard_at)
                 if self._first is not None:
-                    # It may end before `start` gets to see this: then it is an end like any other.
+                    # It may end before `start` resumes: then this is an end like any other.
                     self._first.set_result(message)
                     self._first = None
                 else:
@@ -300,7 +300,7 @@ class Supervisor:
     def _watch(self, due: float) -> None:
         """The watchdog: kills a child that owes an answer for too long."""
         loop = asyncio.get_running_loop()
-        # While the loop itself was held up it could not hear the child.
+        # While the event loop was blocked it could not receive from the child.
         self._heard_at += max(0.0, loop.time() - due)
         if self.silence > self._hang_seconds:
             self.was_hung = True

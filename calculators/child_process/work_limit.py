@@ -1,4 +1,4 @@
-"""`WorkLimit`: how long a child may be at one piece of work, by its own processor time."""
+"""`WorkLimit`: a limit of one piece of a child's work, by the child's processor time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-#: What a child computes with at most, in threads: so fast can its processor time pass.
+#: Most threads that a child computes with, and so the most processor seconds per second.
 _THREADS: Final = 2.0
-#: Between two looks at a child that is near its limit, in seconds.
+#: Seconds between two checks of a child that is near its limit.
 _SHORTEST_PAUSE: Final = 0.02
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Processor time (user and system) that a process has used; None where that is not known.
+    """Processor time (user and system) in seconds that a process has used; None if unknown.
 
     The process must be a child that has not been waited for: else the number may be another's.
     """
     if sys.platform != "linux":
         return None
     try:
-        # The clock of a process, as clock_getcpuclockid(3) makes it of a process id on Linux.
+        # The clock of a process, made of its id as clock_getcpuclockid(3) does on Linux.
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return None
 
 
 class Overrun(Enum):
-    """Which limit was passed.
+    """The limit that was exceeded.
 
     Attributes:
-        CPU: the child computed for too long: what it was asked is too much.
-        WALL: it was stopped, starved, or it hangs: no fault of the client.
+        CPU: the child computed for too long: the request is too much work.
+        WALL: the child was stopped, starved, or hangs: not the client's fault.
     """
 
     CPU = "cpu"
@@ -44,9 +44,8 @@ class Overrun(Enum):
 class WorkLimit:
     """Watches one piece of work of a child, from now until `stop`. On the running event loop.
 
-    Only processor time says something about the work: a child that is stopped for a moment, or
-    gets no processor, makes the wall time long. Where a system does not tell processor time, wall
-    time takes its place.
+    Only processor time measures the work: wall time also passes while a child is stopped or gets no
+    processor. On systems that do not report processor time, wall time takes its place.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class WorkLimit:
 
     @property
     def used(self) -> float:
-        """Processor seconds since the beginning; of a child that is gone, when last looked at."""
+        """Processor seconds since the beginning; after the child's end, as last measured."""
         if self._cpu_began is None:
             return self._loop.time() - self._began
         now = cpu_seconds(self._pid)
@@ -75,7 +74,7 @@ class WorkLimit:
         return self._last_used
 
     def stop(self) -> float:
-        """The work is done; `used`. May be called again."""
+        """Stop watching, because the work is done; returns `used`. May be called again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

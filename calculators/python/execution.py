@@ -10,10 +10,10 @@ from calculators.python.turn import Outputs, Turn
 
 
 class Execution:
-    """What ``execute`` makes of one set of inputs: outputs at once, or some at a time.
+    """The result of ``execute`` for one set of inputs: outputs at once, or step by step.
 
     Attributes:
-        is_generating: there is a generator that has not come to its end.
+        is_generating: there is a generator that has not ended.
     """
 
     def __init__(self, node: PythonNode) -> None:
@@ -23,20 +23,20 @@ class Execution:
         self._worker: Worker | None = None
 
     async def start(self, inputs: Sequence[Any]) -> Outputs:
-        """Call ``execute``; what it returns, or the first that its generator yields.
+        """Call ``execute``; returns its result, or the first value that its generator yields.
 
         Raises:
-            RequestError: the handler failed, or returned what is no output; UNAVAILABLE when its
-                process has ended.
+            RequestError: the handler failed, or returned something that is not an output;
+                UNAVAILABLE if its process has ended.
         """
         turn, self._worker = await self._node.execute(self._key, inputs)
         return self._taken(turn)
 
     async def next(self) -> Outputs:
-        """What the generator yields next; nothing when it has come to its end.
+        """Resume the generator; returns the next outputs, empty at its end.
 
         Raises:
-            RequestError: as `start`.
+            RequestError: like `start`.
         """
         assert self._worker is not None, "it was started"
         return self._taken(await self._node.next(self._key, self._worker))

@@ -29,15 +29,15 @@ log = logging.getLogger("graphrt.python")
 class Handler:
     """The handler's object and its generators. Used by one thread, the one that loaded it.
 
-    What a call raises is a `RequestError`: the handler's own stays what it is; everything else
-    becomes a `HandlerError` with the first line of its text, and the log has the rest.
+    A call raises only `RequestError`. One of the handler's own is passed on; any other exception
+    becomes a `HandlerError` with the first line of its text, and is logged in full.
     """
 
     def __init__(self, settings: HandlerSettings) -> None:
         """Run the file, make the model, initialize it.
 
         Raises:
-            HandlerFileError: one of these fails; the log has the traceback.
+            HandlerFileError: one of these steps fails; the traceback is logged.
         """
         self._node_name = settings.node_name
         self._may_generate = settings.may_generate
@@ -61,14 +61,14 @@ class Handler:
             raise
 
     def execute(self, key: int, inputs: Sequence[Any]) -> Turn:
-        """Call ``execute``; what it returns, or the first that its generator yields.
+        """Call ``execute``; returns its result, or the first value that its generator yields.
 
-        ``key``: of a generator that it may return, for `next` and `end`.
+        ``key`` identifies a generator that it may return, for `next` and `end`.
         """
         return self._guarded(lambda: self._execute(key, list(inputs)))
 
     def next(self, key: int) -> Turn:
-        """What the generator yields next; nothing when it has come to its end."""
+        """Resume a generator; returns the next outputs, empty at its end."""
         return self._guarded(lambda: self._next(key))
 
     def end(self, key: int) -> None:
@@ -78,7 +78,7 @@ class Handler:
             self._guarded(close)
 
     def finalize(self) -> None:
-        """Call ``finalize``; this is the last call."""
+        """Call ``finalize``. No call may follow."""
         try:
             finalize = getattr(self.model, "finalize", None)
             if callable(finalize):
@@ -99,7 +99,7 @@ class Handler:
         return self._next(key)
 
     def _next(self, key: int) -> Turn:
-        # One that raises or yields nonsense is not called again.
+        # A generator that raises or yields nonsense is not resumed.
         generator = self._generators.pop(key, None)
         if generator is None:
             return Turn(())

@@ -1,4 +1,4 @@
-"""`HandlerError`: what a client is told of a handler that failed."""
+"""`HandlerError`: the error that a client gets for a handler that failed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from graph_runtime import Code
 
 
 class HandlerError(RequestError):
-    """The handler failed, or gave what cannot be sent. The text is for the client."""
+    """The handler failed, or returned something that cannot be sent. The text is for the client."""
 
     code = Code.INTERNAL

@@ -1,4 +1,4 @@
-"""A handler's file: from a path to its ``OvmsPythonModel`` class."""
+"""Handler files: loading of the ``OvmsPythonModel`` class in a file."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _numbers = itertools.count(1)
 
 
 class HandlerFileError(Exception):
-    """The file has no usable handler. The text says what and, where known, in which line."""
+    """The file has no usable handler. The text names the problem and, if known, the line."""
 
 
 def offer() -> None:
-    """Make ``import pyovms`` find ours."""
+    """Make ``import pyovms`` find `calculators.python.pyovms`."""
     sys.modules["pyovms"] = pyovms
 
 
 def load_module(path: Path) -> ModuleType:
     """Run the file as a module of its own, whose neighbours it may import.
 
-    Each node has its own: files of the same name in two directories are two modules, and a graph
-    that is loaded again sees the file as it is now. Neighbours are ordinary modules, shared by
-    name by all handlers in this process.
+    Each node has its own module: files of the same name in two directories are two modules, and a
+    reloaded graph sees the current file. Neighbours are ordinary modules, shared by name by all
+    handlers in this process.
 
     Raises:
-        HandlerFileError: there is no such file, or it cannot be run.
+        HandlerFileError: the file does not exist, or cannot be run.
     """
     if not path.is_file():
         raise HandlerFileError("no such file")
@@ -58,15 +58,17 @@ def load_module(path: Path) -> ModuleType:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Keeps and takes no compiled code, which goes by whole seconds and by the length, and would
-    hide a change."""
+    """Ignores and writes no bytecode caches.
+
+    They are valid for a time in whole seconds and a length, and would hide a quick change.
+    """
 
     def path_stats(self, path: str) -> Any:
         raise OSError(path)
 
 
 def forget(module: ModuleType) -> None:
-    """Nothing uses the module any more."""
+    """Remove a module that is no longer used."""
     sys.modules.pop(module.__name__, None)
 
 
@@ -74,7 +76,7 @@ def class_of(module: ModuleType) -> Any:
     """The class that the module defines.
 
     Raises:
-        HandlerFileError: there is none, or it has no ``execute``.
+        HandlerFileError: the module has no such class, or the class has no ``execute``.
     """
     found = getattr(module, CLASS_NAME, None)
     if found is None:
@@ -85,7 +87,7 @@ def class_of(module: ModuleType) -> Any:
 
 
 def failure(error: BaseException, path: Path) -> str:
-    """``line 3: ValueError: text``; the line is the last one of this file that was under way."""
+    """A text such as ``line 3: ValueError: text``; the line is the innermost one of this file."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"line {error.lineno}: {type(error).__name__}: {error.msg}"
     lines = [

@@ -1,4 +1,4 @@
-"""Which files the nodes of a graph name as their handlers."""
+"""The handler files that the nodes of a graph name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def handler_paths(config: Any) -> Iterator[str]:
         if node.calculator == CALCULATOR:
             try:
                 path = find_options(node, OPTIONS_TYPE).handler_path
-            except GraphError:  # said when the graph is loaded
+            except GraphError:  # reported when the graph is loaded
                 continue
             if path:
                 yield path

@@ -8,15 +8,15 @@ import msgspec
 
 
 class HandlerSettings(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """Of one node; the same for each instance of its handler, in a thread or in a process.
+    """The settings of one node, the same for each instance of its handler.
 
     Attributes:
-        path: of the file.
-        input_names, output_names: of the node's streams, in the order of the graph.
-        streams: names of the outputs that take what the handler gives.
-        response: the one of them that takes an HTTP answer; None without one.
-        may_generate: the node has ``LOOPBACK``, so that it is called again.
-        log_level: a number of ``logging``, for a process that logs for itself.
+        path: the handler's file.
+        input_names, output_names: names of the node's streams, in the order of the graph.
+        streams: names of the outputs that take the handler's results.
+        response: the one of them that takes an HTTP answer, or None.
+        may_generate: the node has ``LOOPBACK``, so that generators can be resumed.
+        log_level: a level of ``logging``, for the handler's process.
     """
 
     node_name: str
@@ -31,7 +31,7 @@ class HandlerSettings(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What ``initialize`` gets."""
+        """The argument of ``initialize``."""
         return {
             "node_name": self.node_name,
             "input_names": list(self.input_names),

@@ -1,4 +1,4 @@
-"""`HandlerThread`: the thread that all calls of one handler are made in, one after the other."""
+"""`HandlerThread`: the thread that makes all calls of one handler, one after the other."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 class HandlerThread:
-    """Runs calls in order. It is no reason for the process to stay: a handler may hang."""
+    """Runs calls in order. It does not keep the process alive, because a handler may hang."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Have ``call`` made when those before are done; one that is cancelled until then is not.
+        """Queue a call. It is skipped if its future is cancelled before its turn.
 
-        The future takes any exception of the call, except that `StopIteration` must not be one.
+        The future takes any exception of the call, which must not raise `StopIteration`.
         """
         future: Future[T] = Future()
         self._calls.put((future, call))
         return future
 
     def end(self) -> None:
-        """Let the thread end when all calls so far are done."""
+        """End the thread when all queued calls are done."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -39,5 +39,5 @@ class HandlerThread:
                     future.set_result(call())
                 except BaseException as error:
                     future.set_exception(error)
-            # What the call made belongs to whoever waits, not to a thread that waits for more.
+            # The result belongs to the waiter; an idle thread must not keep it alive.
             del item, future, call

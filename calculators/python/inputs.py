@@ -1,4 +1,4 @@
-"""What ``execute`` gets for a packet: tensors, whatever the stream carries."""
+"""Arguments of ``execute``: packets of any stream as tensors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from calculators.requests.http_payload import RequestError
 
 
 def input_of(stream: str, value: Any) -> Any:
-    """The packet's value for a handler.
+    """Convert a packet's value for a handler.
 
-    A `Tensor` stays as it is. Arrays, ``bytes`` and ``str`` (as UTF-8) become a `Tensor` named
-    after the stream; an array of objects, which is how strings travel, one of datatype BYTES. All
-    else is handed over unchanged: the payload of an HTTP request, for example.
+    A `Tensor` is passed unchanged. Arrays, ``bytes`` and ``str`` (as UTF-8) become a `Tensor` named
+    after the stream; an array of objects, which holds strings, one of datatype BYTES. Any other
+    value, such as the payload of an HTTP request, is passed unchanged.
 
     Raises:
-        RequestError: the array holds what a buffer cannot.
+        RequestError: a buffer cannot hold the array's elements.
     """
     try:
         return _input_of(stream, value)
@@ -42,7 +42,7 @@ def _input_of(stream: str, value: Any) -> Any:
 
 
 def pack_elements(elements: Iterable[bytes | str]) -> bytes:
-    """Elements of a BYTES tensor in one buffer, each after its length as four bytes, lowest first.
+    """Pack the elements of a BYTES tensor, each after its length in four bytes, little-endian.
 
     Raises:
         TypeError: an element is neither bytes nor str.

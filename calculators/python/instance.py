@@ -1,4 +1,4 @@
-"""`Instance`: a handler that is loaded, wherever it lives."""
+"""`Instance`: a loaded handler, in a thread or a process."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from calculators.python.turn import Turn
 
 
 class Instance(Protocol):
-    """Makes one call after the other, in the order in which they were asked for.
+    """Makes one call after the other, in the order of the requests.
 
-    Belongs to the event loop that made it. The futures are never cancelled: who does not wait any
-    more says `abandon`. They have a `RequestError` if the call failed.
+    Belongs to the event loop that made it. Its futures must not be cancelled: a caller that stops
+    waiting calls `abandon`. They raise a `RequestError` if the call failed.
     """
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it can take no call now; "" while it can."""
+        """Why the handler can take no call now; "" while it can."""
 
     def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
-        """`Handler.execute`."""
+        """Request `Handler.execute`."""
 
     def next(self, key: int) -> asyncio.Future[Turn]:
-        """`Handler.next`."""
+        """Request `Handler.next`."""
 
     def end(self, key: int) -> None:
-        """`Handler.end`, after the calls before; nobody waits for it."""
+        """Request `Handler.end`, without an answer."""
 
     def abandon(self) -> None:
-        """Nobody waits for the answer to the last `execute` or `next` any more."""
+        """Give up the answer to the last `execute` or `next`."""
 
     async def close(self) -> None:
-        """``finalize``, after the calls before, and no more calls."""
+        """Call ``finalize`` after the earlier calls. No call may follow."""

@@ -1,4 +1,4 @@
-"""What the server and a handler's process say to each other: one answer for each question."""
+"""The messages between the server and a handler's process: one answer for each question."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from graph_runtime import Code
 
 
 class Execute(msgspec.Struct, frozen=True, tag="execute", array_like=True):
-    """`Handler.execute`; the frame has the inputs. Answered by `Yielded` or `Failed`."""
+    """Request for `Handler.execute`; the frame has the inputs. Answer: `Yielded` or `Failed`."""
 
     key: int
     inputs: list[Head]
 
 
 class Next(msgspec.Struct, frozen=True, tag="next", array_like=True):
-    """`Handler.next`. Answered by `Yielded` or `Failed`."""
+    """Request for `Handler.next`. Answer: `Yielded` or `Failed`."""
 
     key: int
 
 
 class End(msgspec.Struct, frozen=True, tag="end", array_like=True):
-    """`Handler.end`. Answered by `Ended`."""
+    """Request for `Handler.end`. Answer: `Ended`."""
 
     key: int
 
 
-# From it ------------------------------------------------------------------------------------------
+# From the process ---------------------------------------------------------------------------------
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
@@ -100,7 +100,7 @@ _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
 
 
 def plain(text: str) -> str:
-    """The text without what no message can have: halves of surrogate pairs."""
+    """The text without halves of surrogate pairs, which no message can hold."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -108,7 +108,8 @@ def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]
     """The pieces of the frame with a message and the data that it describes.
 
     Raises:
-        NotCarried: it is too large, or has a name or number that no message can have.
+        UnsupportedPayloadError: the frame is too large, or has a name or number that no message
+            can hold.
     """
     try:
         frame = joined(encode(message), pieces)
@@ -123,12 +124,12 @@ def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]
 
 
 def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | End | Stop:
-    """What came to the process."""
+    """Decode a frame that came to the process."""
     return _to_process.decode(message_of(frame))
 
 
 def decode_answer(frame: Frame) -> Any:
-    """What came from the process; a `Yielded` as the `Turn` that it is."""
+    """Decode a frame that came from the process; a `Yielded` becomes a `Turn`."""
     message = _from_process.decode(message_of(frame))
     if not isinstance(message, Yielded):
         return message

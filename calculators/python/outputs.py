@@ -1,4 +1,4 @@
-"""`OutputForm`: from what a handler returns or yields to packets of the node's outputs."""
+"""`OutputForm`: conversion of a handler's results to packets of the node's outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_runtime.errors import did_you_mean
 
 
 class OutputForm:
-    """What a node can send.
+    """The outputs of a node, and the forms that a handler's result may have.
 
     A list of `Tensor` goes to the streams that the tensors are named after; some may be left out.
     A node with an ``HTTP_RESPONSE_PAYLOAD`` output may give the answer itself instead: ``str`` or
@@ -22,24 +22,24 @@ class OutputForm:
     """
 
     def __init__(self, node_name: str, streams: Sequence[str], response: str | None) -> None:
-        """``streams``: names of the outputs; ``response``: the one that takes an HTTP answer."""
+        """``streams``: names of the outputs; ``response``: the output that takes an HTTP answer."""
         self._node_name = node_name
         self._streams = tuple(streams)
         self._response = response
 
     def returned(self, value: object) -> Outputs:
-        """Packets of what ``execute`` returned.
+        """Convert the return value of ``execute`` to packets.
 
         Raises:
-            HandlerError: it is no output.
+            HandlerError: the value is not an output.
         """
         return self._packets(value, is_event=False)
 
     def yielded(self, value: object) -> Outputs:
-        """Packets of what the generator yielded.
+        """Convert a value that the generator yielded to packets.
 
         Raises:
-            HandlerError: it is no output.
+            HandlerError: the value is not an output.
         """
         return self._packets(value, is_event=True)
 

@@ -1,11 +1,10 @@
 """Values between the server and a handler's process: a header that describes, and raw bytes.
 
 A frame with data is a byte that no message begins with, the header's length in three bytes, the
-header, which is a message, and the pieces of data, each at a multiple of `ALIGNMENT` so that what
-reads arrays reads them in place. A frame without data is a message.
+header, which is a message, and the pieces of data, each at a multiple of `ALIGNMENT` so that
+arrays can be read in place. A frame without data is a message.
 
-Long data is copied twice on its way, by the system: out of the memory of the one side, and into
-that of the other.
+The system copies long data twice: out of the memory of one side, and into that of the other.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from calculators.python.pyovms import Tensor
 from calculators.requests.http_payload import HttpPayload
 
 ALIGNMENT: Final = 16
-#: What MessagePack never uses.
+#: A first byte that MessagePack never uses.
 _MARK: Final = 0xC1
 _FRONT: Final = 4
 
@@ -31,10 +30,10 @@ class TensorHead(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
     """A `Tensor` without its data.
 
     Attributes:
-        dtype: NumPy's, of the data.
-        data_shape: of the data.
-        shape: what the tensor says of itself, if that is another.
-        size: of the data, in bytes.
+        dtype: NumPy's type of the data.
+        data_shape: shape of the data.
+        shape: the tensor's declared shape, if that differs.
+        size: size of the data in bytes.
     """
 
     name: str
@@ -46,8 +45,10 @@ class TensorHead(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
 
 
 class RequestHead(msgspec.Struct, frozen=True, tag="request", array_like=True):
-    """An `HttpPayload`: three pieces of data, of which the first is JSON of ``[uri, headers]``, and
-    the last the parsed JSON; ``json_size`` is None without it."""
+    """An `HttpPayload` as pieces of data: JSON of ``[uri, headers]``, the body, the parsed JSON.
+
+    ``json_size`` is None without the last.
+    """
 
     front_size: int
     body_size: int
@@ -66,14 +67,15 @@ Head = TensorHead | RequestHead | TextHead | BytesHead
 
 
 class UnsupportedPayloadError(Exception):
-    """A value that cannot go from process to process; the text says what it is."""
+    """A value cannot be passed to another process; the text names it."""
 
 
 def packed(value: Any) -> tuple[Head, list[Piece]]:
-    """What describes a value, and its data, not copied if it lies in order.
+    """The head that describes a value, and its data, not copied if contiguous.
 
     Raises:
-        NotCarried: it is no tensor of plain elements, HTTP request, ``str`` or ``bytes``.
+        UnsupportedPayloadError: the value is not a tensor of plain elements, an HTTP request,
+            ``str`` or ``bytes``.
     """
     if isinstance(value, Tensor):
         return _packed_tensor(value)
@@ -97,7 +99,7 @@ def joined(header: bytes, pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def message_of(frame: Frame) -> memoryview:
-    """The message of a frame, whether there is data behind it or not."""
+    """The message of a frame with or without data."""
     if frame[0] != _MARK:
         return memoryview(frame)
     length = int.from_bytes(frame[1:_FRONT], "little")
@@ -141,7 +143,7 @@ def _packed_tensor(tensor: Tensor) -> tuple[Head, list[Piece]]:
 
 
 def _packed_request(payload: HttpPayload) -> tuple[Head, list[Piece]]:
-    # JSON also has the halves of surrogate pairs that headers and texts may hold.
+    # JSON can hold the halves of surrogate pairs that headers and texts may have.
     front = json.dumps([payload.uri, dict(payload.headers)]).encode()
     if payload.parsed_json is None:
         return RequestHead(len(front), len(payload.body), None), [front, payload.body]

@@ -41,20 +41,20 @@ log = logging.getLogger("graphrt.python")
 
 
 class HandlerProcess:
-    """Loads a handler, then makes the calls that the server asks for, one after the other."""
+    """Loads a handler, then makes the calls that the server requests, one after the other."""
 
     def __init__(self, connection: ParentConnection) -> None:
         self._connection = connection
-        # What logs may be a thread of the handler's.
+        # Any thread of the handler may log.
         self._sending = threading.Lock()
         self._failed = ""
         self._handler: Handler | None = None
 
     def run(self) -> None:
-        """Answer until the server says stop.
+        """Answer questions until the server sends `Stop`.
 
         Raises:
-            ParentGone: it is no longer there.
+            ParentGone: the server is gone.
         """
         while True:
             for frame in self._connection.receive(wait=True):
@@ -95,7 +95,7 @@ class HandlerProcess:
             return [encode(Ended())]
         except UnsupportedPayloadError as error:
             text = f"it gave {error}, which cannot leave its process"
-            with contextlib.suppress(RequestError):  # what it raises at its end is in the log
+            with contextlib.suppress(RequestError):  # logged where it was raised
                 handler.end(key)
             return [encode(Failed.of(HandlerError(self._failed + text)))]
         except RequestError as error:
@@ -123,7 +123,7 @@ class HandlerProcess:
 
 
 class ServerLog(logging.Handler):
-    """Sends what is logged to the server, whose log it belongs to."""
+    """Sends log records to the server, which writes them to its own log."""
 
     def __init__(self, process: HandlerProcess) -> None:
         super().__init__()

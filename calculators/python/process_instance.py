@@ -29,14 +29,14 @@ from graph_runtime import Code
 log = logging.getLogger("graphrt.python")
 
 RETRY_AFTER: Final = 1.0
-#: How long ``finalize`` may hold up the unloading of a graph before the process is ended.
+#: Seconds that ``finalize`` may delay the unloading of a graph before the process is killed.
 FINALIZE_SECONDS: Final = 5.0
-#: A call may take its time as long as somebody waits for it.
+#: A call has no time limit while a caller waits for it.
 _NEVER: Final = 1e6
 
 
 class _Asked:
-    """A question that has no answer yet; ``answer`` is None of an `End`, nobody waits for it."""
+    """A question without an answer yet. ``answer`` is None for an `End`: it has no waiter."""
 
     __slots__ = ("answer", "is_abandoned")
 
@@ -46,11 +46,11 @@ class _Asked:
 
 
 class ProcessInstance:
-    """Whatever the handler does, the server goes on.
+    """A handler in a process, isolated from the server.
 
-    When the process ends, the call that it was at fails with UNAVAILABLE, its generators are gone,
-    and it is started again. One that is for longer than ``grace_seconds`` at something that nobody
-    waits for is killed.
+    When the process ends, the current call fails with UNAVAILABLE, all generators are lost, and the
+    process is restarted. A process that spends more than ``grace_seconds`` on an abandoned call is
+    killed.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ProcessInstance:
         on_down: Callable[[ProcessInstance], None],
         on_back: Callable[[], None],
     ) -> None:
-        """``name``: for messages, ``handler of node "a"``."""
+        """``name`` is for messages, such as ``handler of node "a"``."""
         self._name = name
         self._node_name = settings.node_name
         self._grace_seconds = grace_seconds
@@ -90,13 +90,13 @@ class ProcessInstance:
         """Load the handler.
 
         Raises:
-            LoadError: it cannot be loaded; the log has the traceback.
+            LoadError: the handler cannot be loaded; the traceback is logged.
         """
         await self._child.start()
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """The id of the process, or None while there is none."""
         return self._child.pid
 
     @property
@@ -129,7 +129,7 @@ class ProcessInstance:
 
     def end(self, key: int) -> None:
         if self.unavailable_reason:
-            return  # the generator is gone
+            return  # the generator was lost with its process
         self._asked.append(_Asked(None))
         self._child.send(encode(End(key)))
         self._watch()
@@ -156,7 +156,7 @@ class ProcessInstance:
 
     def _take(self, message: Any) -> None:
         if not self._asked:
-            self._child.kill("it answered what nobody asked")
+            self._child.kill("it sent an answer without a question")
             return
         answer = self._asked.popleft().answer
         if answer is not None and isinstance(message, Failed):
@@ -166,7 +166,7 @@ class ProcessInstance:
         self._watch()
 
     def _watch(self) -> None:
-        """Limit the time of what it is at, from when nobody waits for that any more."""
+        """Limit the time of an abandoned call, from the moment it was abandoned."""
         head = self._asked[0] if self._asked else None
         wanted = head if head is not None and head.is_abandoned else None
         if wanted is self._watched:
@@ -180,12 +180,12 @@ class ProcessInstance:
             self._timer = loop.call_later(self._grace_seconds, self._kill_hung)
 
     def _judge(self) -> bool:
-        """Did a call end the process, by a crash or by being without end?"""
+        """True if a call ended the process, by a crash or by not ending."""
         return bool(self._asked) and (self._child.has_crashed or self._is_hung)
 
     def _kill_hung(self) -> None:
         self._is_hung = True
-        self._child.kill("it did not come to an end with what nobody waited for")
+        self._child.kill("it did not end an abandoned call in time")
 
     def _down(self, reason: str) -> None:
         self._is_hung = False

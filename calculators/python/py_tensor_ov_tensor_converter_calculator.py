@@ -1,4 +1,4 @@
-"""`PyTensorOvTensorConverterCalculator`: between Python nodes and inference nodes."""
+"""`PyTensorOvTensorConverterCalculator`: tensors of Python nodes for inference nodes, and back."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PyTensorOvTensorConverterCalculator(Calculator):
     Options: ``tag_to_output_tensor_names``: the value for the key "OVMS_PY_TENSOR" is the name of
         the `Tensor`; needed in that direction.
 
-    The array has the type and shape that the tensor says of itself. Tensors of BYTES and other
-    datatypes that are no numbers have no array (INVALID_ARGUMENT).
+    The array has the tensor's declared type and shape. Tensors of BYTES and other datatypes that
+    are not numbers have no array (INVALID_ARGUMENT).
 
     ::
 
@@ -73,7 +73,7 @@ class PyTensorOvTensorConverterCalculator(Calculator):
 
 
 def tensor_of(name: str, array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor of an array's data.
+    """A tensor with an array's data, not copied.
 
     Raises:
         RequestError: the array does not hold numbers of a type that tensors have.
@@ -87,10 +87,11 @@ def tensor_of(name: str, array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """An array with the tensor's data, of the type and shape that it says of itself.
+    """An array with the tensor's data, of its declared type and shape.
 
     Raises:
-        RequestError: the datatype is no number's; type and shape take another number of bytes.
+        RequestError: the datatype is not one of numbers, or the data has another size than type and
+            shape require.
     """
     dtype = DTYPES.get(tensor.datatype)
     if dtype is None:

@@ -1,8 +1,8 @@
 """The module ``pyovms`` of OpenVINO Model Server, for handlers: ``from pyovms import Tensor``.
 
 It gets that name in ``sys.modules`` when a handler is loaded (`calculators.python.handler_file`)
-and is no top-level module of the wheel: the name is OpenVINO Model Server's, and a second owner of
-it in site-packages would overwrite files without a word. Tests of a handler outside a server say
+and is not a top-level module of the wheel: the name is OpenVINO Model Server's, and a second owner
+of it in site-packages would silently overwrite files. Tests of a handler outside a server use
 ``from calculators.python.pyovms import Tensor``, or call `calculators.python.handler_file.offer`.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-#: KServe's names of element types, as far as a buffer can say them; NumPy's type of each.
+#: NumPy's type of each of KServe's element types that a buffer can hold.
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {
         "BOOL": np.dtype(np.bool_),
@@ -38,22 +38,21 @@ _NOT_GIVEN: Any = object()
 class Tensor(np.ndarray[Any, np.dtype[Any]]):
     """Data with a name, a shape and a datatype; read-only, and not a copy.
 
-    ``shape`` and ``datatype`` are those of the data unless they are given; given ones describe the
-    data for the next node or the client and change nothing in it. ``bytes(tensor)``,
-    ``memoryview(tensor)``, ``numpy.array(tensor)`` and whatever else reads buffers see the data
-    as it is.
+    ``shape`` and ``datatype`` default to those of the data. Other values describe the data for the
+    next node or the client and do not change it. ``bytes(tensor)``, ``memoryview(tensor)``,
+    ``numpy.array(tensor)`` and all other readers of buffers see the data itself.
 
-    It is a NumPy array by birth only: before Python 3.12 a class gets the buffer protocol from
-    nowhere else. What is computed from it is a plain array, without a name.
+    It derives from a NumPy array only because before Python 3.12 no other base class has the buffer
+    protocol. Results of computations on it are plain arrays, without a name.
 
     Attributes:
-        name: of the stream that it came from or goes to.
-        datatype: KServe's name of the element type where there is one, else the format character
-            of the buffer, else what was given, such as "BYTES".
-        ref_obj: what it was made of.
+        name: name of the stream that it came from or goes to.
+        datatype: KServe's name of the element type if there is one, else the format character of
+            the buffer, else the given name, such as "BYTES".
+        ref_obj: the object that it was made of.
 
     Raises:
-        TypeError: the data is no buffer.
+        TypeError: the data does not support the buffer protocol.
 
     Source: OpenVINO Model Server ``src/python/binding/ovms_py_tensor.cpp``.
     """
@@ -95,13 +94,13 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
 
     @classmethod
     def of_request(cls, name: str, data: Any, shape: Sequence[int], datatype: str) -> Tensor:
-        """What a client sent: ``data`` is a buffer of bytes, ``datatype`` KServe's or any name.
+        """A client's tensor: ``data`` is a buffer of bytes, ``datatype`` KServe's or any name.
 
-        Where the datatype says how to read the bytes they get type and shape; of "BYTES" and
-        names that KServe does not know they stay bytes, in one dimension.
+        Bytes of a known numeric datatype get its type and the shape; those of "BYTES" and of
+        unknown datatypes stay bytes, in one dimension.
 
         Raises:
-            ValueError: there are not as many bytes as type and shape say.
+            ValueError: the number of bytes does not match type and shape.
         """
         raw = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
         dtype = DTYPES.get(datatype)
@@ -116,7 +115,7 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
             ) from None
 
     def __array_finalize__(self, source: object) -> None:
-        # For slices and copies too, which no one names.
+        # Slices and copies, which have no name, get here too.
         self.name = ""
         self.ref_obj = None
         self.datatype = _NAMES.get(self.dtype, self.dtype.char)
@@ -129,7 +128,7 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
 
     @property  # type: ignore[misc]
     def shape(self) -> tuple[int, ...]:
-        """As given, else of the data."""
+        """The declared shape, else that of the data."""
         return super().shape if self._given_shape is None else self._given_shape
 
     @property

@@ -1,4 +1,4 @@
-"""`PythonExecutorCalculator`: a node that a handler in Python does the work of."""
+"""`PythonExecutorCalculator`: a node that runs a handler written in Python."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class PythonExecutorCalculator(Calculator):
         stream it is named after, at the input timestamp; a stream without one gets none.
         ``HTTP_RESPONSE_PAYLOAD``: str, bytes, or an object that becomes JSON; `OutputForm`.
     LOOPBACK, an input and an output that are one back edge: ``execute`` may return a generator.
-        What it yields first is sent at the input timestamp, each next one microsecond later. An
-        input of a later time waits for its end, an earlier one is refused (RESOURCE_EXHAUSTED).
-        Cancelling the run closes the generator.
+        Its first value is sent at the input timestamp, each further one a microsecond later. An
+        input with a later timestamp waits for its end, an earlier one is refused
+        (RESOURCE_EXHAUSTED). Cancelling the run closes the generator.
     Input side packets: PYTHON_NODE_RESOURCES, which a server supplies.
     Options: ``PythonExecutorCalculatorOptions``: ``handler_path``, relative to the graph;
         ``isolation``: PROCESS or THREAD; ``instances``; ``cancel_grace_seconds``.
 
-    The handler is one object per node, shared by all runs, or as many as there are ``instances``.
-    Each lives in a process of its own (in a thread with ``isolation: THREAD``), which makes its
-    calls one at a time. What it raises fails the request with the first line of the exception's
-    text; a `RequestError` is passed on as it is. When the process ends, however it does, the calls
-    that it was at fail with UNAVAILABLE, and it is started again.
+    A node has one handler object, or as many as ``instances`` says, shared by all runs. Each lives
+    in a process of its own (in a thread with ``isolation: THREAD``), which makes its calls one at a
+    time. An exception fails the request with the first line of its text; a `RequestError` is passed
+    on unchanged. When the process ends for any reason, its current calls fail with UNAVAILABLE, and
+    it is restarted.
 
-    To a process go tensors and HTTP requests only, whose ``client`` is always connected there and
-    takes everything: cancelling is up to the node. A thread gets whatever the stream carries.
+    A process gets only tensors and HTTP requests, whose ``client`` always seems connected and
+    writable there: the node handles cancellation. A thread gets any value that the stream carries.
 
     ::
 
@@ -92,7 +92,7 @@ class PythonExecutorCalculator(Calculator):
             "A PythonExecutorCalculator with LOOPBACK takes no max_in_flight: its turns follow one "
             "another.",
         )
-        # A generator's outputs have times of their own.
+        # A generator's outputs have timestamps of their own.
         contract.timestamp_offset = None if inputs.has_tag(LOOPBACK) else 0
         if inputs.has_tag(LOOPBACK):
             contract.set_apart(LOOPBACK)
@@ -129,7 +129,7 @@ class PythonExecutorCalculator(Calculator):
             )
         else:
             if self._client is not None and not self._client.is_writable:
-                # What a slow reader has not taken is not made into more.
+                # A slow reader gets no more outputs before it has read the earlier ones.
                 await self._client.writable()
             self._turn(cc, await self._execution.next())
 
@@ -139,19 +139,19 @@ class PythonExecutorCalculator(Calculator):
 
     async def _begin(self, cc: CalculatorContext, inputs: list[Any]) -> None:
         self._execution = Execution(self._node)
-        # A session's next generation goes on where the one before ended.
+        # A session's next generation continues after the timestamps of the previous one.
         self._next_time = max(cc.time, self._next_time)
         self._turn(cc, await self._execution.start(inputs))
 
     def _turn(self, cc: CalculatorContext, outputs: Outputs) -> None:
-        """Send what a turn of the loop gave, and see that there is another if there is more."""
+        """Send the outputs of a turn, and request another turn if the generator has more."""
         self._send(cc, outputs, self._next_time)
         if self._execution is not None and self._execution.is_generating:
             self._next_time += 1
             cc.emit(self.next_turn, True, at=self._next_time)
         else:
             self._execution = None
-            # Of a generator that has ended, the last packet was sent the turn before.
+            # The generator has ended; its last packet was sent in the previous turn.
             self._next_time += bool(outputs)
 
     def _send(self, cc: CalculatorContext, outputs: Outputs, time: int) -> None:

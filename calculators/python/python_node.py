@@ -1,4 +1,4 @@
-"""`PythonNode`: the handler of a node, in as many instances as were asked for."""
+"""`PythonNode`: the instances of a node's handler, and the calls that wait for them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Call:
     """A call that waits for an instance, or is being made by one.
 
     Attributes:
-        order: of the calls of a node; older ones come first.
-        answer: for who waits; cancelled when nobody does.
-        worker: the only one that may make it; None until one has been found.
-        is_begun: the instance has it.
+        order: place among the calls of a node; older calls come first.
+        answer: the caller's future; cancelled when the caller stops waiting.
+        worker: the only worker that may make the call; None until one is chosen.
+        is_begun: the call was handed to the instance.
     """
 
     __slots__ = ("answer", "is_begun", "make", "order", "worker")
@@ -39,10 +39,10 @@ class Call:
 
 
 class Worker:
-    """One instance, what it is at, and what waits for it alone.
+    """One instance, its current call, and the calls that wait for it alone.
 
     Attributes:
-        generators: keys of those that live in it.
+        generators: keys of the generators that live in it.
     """
 
     __slots__ = ("call", "generators", "instance", "waiting")
@@ -55,11 +55,11 @@ class Worker:
 
 
 class PythonNode:
-    """Shared by all runs of a graph; belongs to the event loop that made it.
+    """The handler of a node. Shared by all runs of a graph; belongs to the event loop that made it.
 
-    A request goes to an instance that is idle, else to the first that will be. Calls are made in
-    the order in which they came; an instance makes one at a time. A generator stays in its
-    instance, which takes other calls between two of its steps.
+    A request goes to an idle instance, else to the first that becomes idle. Calls are made in the
+    order of their arrival; an instance makes one at a time. A generator stays in its instance,
+    which takes other calls between its steps.
     """
 
     def __init__(self, node_name: str) -> None:
@@ -71,7 +71,7 @@ class PythonNode:
         self._keys = itertools.count(1)
 
     def add(self, instance: Instance) -> None:
-        """One more that is loaded."""
+        """Add a loaded instance."""
         self._workers.append(Worker(instance))
 
     @property
@@ -89,17 +89,17 @@ class PythonNode:
         await asyncio.gather(*(worker.instance.close() for worker in self._workers))
 
     def new_key(self) -> int:
-        """For a generator to be."""
+        """A new key for a generator."""
         return next(self._keys)
 
     async def execute(self, key: int, inputs: Sequence[Any]) -> tuple[Turn, Worker]:
-        """Call ``execute`` of an instance; the worker has the generator, if there is one.
+        """Call ``execute`` of an instance; returns its turn, and the worker with its generator.
 
-        When cancelled, a call that waits is dropped, and the generator of one under way closed.
+        Cancelling drops a call that waits, and closes the generator of a running one.
 
         Raises:
-            RequestError: the handler failed, or returned what is no output; UNAVAILABLE: no
-                instance works now, or the one that was at it ended.
+            RequestError: the handler failed, or returned something that is not an output;
+                UNAVAILABLE if no instance works now, or its process ended.
         """
         if reason := self.unavailable_reason:
             raise _unavailable(reason)
@@ -117,10 +117,10 @@ class PythonNode:
         return turn, call.worker
 
     async def next(self, key: int, worker: Worker) -> Turn:
-        """The next step of a generator.
+        """Make the next step of a generator.
 
         Raises:
-            RequestError: as `execute`.
+            RequestError: like `execute`.
         """
         if key not in worker.generators:
             raise _unavailable(f'the process of node "{self._node_name}" that answered has ended')
@@ -140,7 +140,7 @@ class PythonNode:
                 worker.generators.discard(key)
 
     def end(self, key: int, worker: Worker) -> None:
-        """Close a generator, when the call under way has returned. From any thread."""
+        """Close a generator when the current call has returned. Any thread."""
 
         def end() -> None:
             if key in worker.generators:
@@ -151,7 +151,7 @@ class PythonNode:
             self._loop.call_soon_threadsafe(end)
 
     def instance_ended(self, instance: Instance) -> None:
-        """Its generators are gone. What it was at has failed."""
+        """React to the end of an instance: its generators are lost, its current call has failed."""
         for worker in self._workers:
             if worker.instance is instance:
                 worker.generators.clear()
@@ -161,7 +161,7 @@ class PythonNode:
             _fail(self._waiting, reason)
 
     def instance_is_back(self) -> None:
-        """One can take calls again."""
+        """Make waiting calls after an instance has come back."""
         self._make_calls()
 
     async def _answered(self, call: Call) -> Turn:
@@ -195,7 +195,7 @@ class PythonNode:
                     made.add_done_callback(partial(self._made, worker, call))
 
     def _oldest(self, worker: Worker) -> Call | None:
-        """The next call that it may make."""
+        """The next call that a worker may make, or None."""
         own, all_ = worker.waiting, self._waiting
         if own and (not all_ or own[0].order < all_[0].order):
             return own.popleft()

@@ -20,12 +20,12 @@ from calculators.python.thread_instance import load_in_thread
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
-#: More are more threads or processes than any machine has use for.
+#: Limit of instances: more threads or processes than this are of no use on any machine.
 MAX_INSTANCES: Final = 256
 
 
 class PythonResourceInitializer:
-    """Loads the handler of every `PythonExecutorCalculator` node, as often as it says."""
+    """Loads the handler instances of every `PythonExecutorCalculator` node."""
 
     tag: str = RESOURCES_TAG
     context_tags: Sequence[str] = ()
@@ -52,7 +52,7 @@ def _checked(node: NodePlan) -> Any:
     """The options of a node.
 
     Raises:
-        ResourceError: with the node's name, the field, and what would be right.
+        ResourceError: an option is wrong; the text names node and field, and what would be right.
     """
     name = node.config.name
     options = find_options(node.config, OPTIONS_TYPE)
@@ -98,7 +98,7 @@ def _handler_settings(node: NodePlan, settings: ResourceSettings, given: str) ->
 
 
 async def _loaded(handler: HandlerSettings, options: Any) -> PythonNode:
-    """All instances, loaded at the same time; none is left when one cannot be."""
+    """Load all instances concurrently; if one fails, all are closed."""
     node = PythonNode(handler.node_name)
     type_ = options.DESCRIPTOR.fields_by_name["isolation"].enum_type
     is_thread = options.isolation == type_.values_by_name["THREAD"].number

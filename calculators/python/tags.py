@@ -1,4 +1,4 @@
-"""Tags of a Python node's streams that mean something."""
+"""Tags of a Python node's streams with a special meaning."""
 
 from __future__ import annotations
 

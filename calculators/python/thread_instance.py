@@ -14,18 +14,18 @@ from calculators.python.turn import Turn
 
 log = logging.getLogger("graphrt.python")
 
-#: How long ``finalize`` may hold up the unloading of a graph; what hangs is left to itself.
+#: Seconds that ``finalize`` may delay the unloading of a graph; a thread that hangs is left alone.
 FINALIZE_SECONDS: Final = 5.0
 
 
 class ThreadInstance:
-    """Everything of the handler runs in one thread, so that the event loop never waits for it.
+    """A handler in one thread of its own, so that the event loop never waits for it.
 
     The thread shares the interpreter with the server: a handler that computes in plain Python
     slows everything down, and one that hangs cannot be ended. Made by `load_in_thread`.
     """
 
-    #: A handler that is loaded can work; a call that hangs holds up its own instance only.
+    #: A loaded handler can always work; a call that hangs blocks its own instance only.
     unavailable_reason = ""
 
     def __init__(self, node_name: str, handler: Handler, thread: HandlerThread) -> None:
@@ -43,7 +43,7 @@ class ThreadInstance:
         self._thread.submit(lambda: self.handler.end(key))
 
     def abandon(self) -> None:
-        """A thread cannot be ended: the call takes as long as it takes."""
+        """Do nothing: a thread cannot be killed, so the call runs to its end."""
 
     async def close(self) -> None:
         done = asyncio.wrap_future(self._thread.submit(self.handler.finalize))
@@ -60,7 +60,7 @@ async def load_in_thread(settings: HandlerSettings) -> ThreadInstance:
     """Load a handler in the thread that it will live in.
 
     Raises:
-        HandlerFileError: it cannot be loaded; the log has the traceback.
+        HandlerFileError: the handler cannot be loaded; the traceback is logged.
     """
     thread = HandlerThread(f"graphrt-python-{settings.node_name}")
     try:

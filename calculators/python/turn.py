@@ -1,4 +1,4 @@
-"""`Turn`: one call of a handler, done."""
+"""`Turn`: the result of one call of a handler."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Outputs: TypeAlias = Sequence[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the handler gave, and whether it has more to give.
+    """The outputs of one call of a handler.
 
     Attributes:
-        is_generating: there is a generator that has not come to its end.
+        is_generating: there is a generator that has not ended.
     """
 
     outputs: Outputs

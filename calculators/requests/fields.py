@@ -20,14 +20,14 @@ _SHOWN_CHARACTERS: Final = 40
 
 
 def invalid(path: str, why: str) -> RequestError:
-    """The error of a member that is there and wrong; ``why`` completes the sentence."""
+    """The error for a member with a wrong value; ``why`` completes the sentence."""
     return RequestError(
         f'Invalid value for "{path}": {why}', param=path, detail=without_values(why)
     )
 
 
 def missing(path: str, hint: str = "") -> RequestError:
-    """The error of a member that has to be there."""
+    """The error for a required member that is missing."""
     return RequestError(
         f'Missing required member "{path}"' + (f": {hint}" if hint else ""),
         param=path,
@@ -36,7 +36,7 @@ def missing(path: str, hint: str = "") -> RequestError:
 
 
 def wrong_type(path: str, expected: str, value: object) -> RequestError:
-    """The error of a member of another JSON type; ``expected`` with its article."""
+    """The error for a member of another JSON type; ``expected`` has its article."""
     return invalid(path, f"expected {expected}, got {describe(value)}")
 
 
@@ -46,7 +46,7 @@ def above(path: str, value: float, maximum: float) -> RequestError:
 
 
 def describe(value: object) -> str:
-    """A JSON value in an error text: its type, and the value itself where that is short."""
+    """A JSON value for an error text: its type, and the value itself if it is short."""
     match value:
         case None:
             return "null"
@@ -67,7 +67,7 @@ def describe(value: object) -> str:
 
 
 def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool | None:
-    """``true`` or ``false``."""
+    """Read ``true`` or ``false``."""
     value = body.get(name)
     if value is None or isinstance(value, bool):
         return value
@@ -75,7 +75,7 @@ def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool
 
 
 def string(body: Mapping[str, Any], name: str, path: str | None = None) -> str | None:
-    """A string, maybe empty."""
+    """Read a string, which may be empty."""
     value = body.get(name)
     if value is None or isinstance(value, str):
         return value
@@ -83,7 +83,7 @@ def string(body: Mapping[str, Any], name: str, path: str | None = None) -> str |
 
 
 def array(body: Mapping[str, Any], name: str, path: str | None = None) -> list[Any] | None:
-    """An array of anything."""
+    """Read an array of any values."""
     value = body.get(name)
     if value is None or isinstance(value, list):
         return value
@@ -93,7 +93,7 @@ def array(body: Mapping[str, Any], name: str, path: str | None = None) -> list[A
 def json_object(
     body: Mapping[str, Any], name: str, path: str | None = None
 ) -> dict[str, Any] | None:
-    """An object."""
+    """Read an object."""
     value = body.get(name)
     if value is None or isinstance(value, dict):
         return value

@@ -1,4 +1,4 @@
-"""What an HTTP front puts into a graph, and what a calculator may raise to answer a request.
+"""The payload that an HTTP front puts into a graph, and the error that answers a request.
 
 The streams carry it under the tags ``HTTP_REQUEST_PAYLOAD`` (an `HttpPayload`) and
 ``HTTP_RESPONSE_PAYLOAD`` (``str`` or ``bytes``: the body of a unary answer, or the events of a
@@ -15,28 +15,28 @@ from typing import Any, Final, Protocol
 from calculators.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
 
-#: From the first quotation mark to the last: what is quoted may have some itself.
+#: From the first quotation mark to the last: a quoted text may contain some itself.
 _QUOTED: Final = re.compile(r"""(?<!\w)["'`](?:.*["'`]|.*$)""", re.DOTALL)
 
 
 def without_values(text: str) -> str:
-    """An error's text for the log: without what it quotes, and without what follows a colon.
+    """An error's text for the log, without quotations and without the part after a colon.
 
-    What clients send stands there; numbers may stay.
+    Those parts may repeat what a client sent; numbers stay.
     """
     return _QUOTED.sub('"..."', text.partition(":")[0])
 
 
 class RequestError(GraphError):
-    """The request cannot be answered as it is; the text is for the client.
+    """The request cannot be answered; the text is for the client.
 
     Attributes:
-        param: the field at fault as a path, ``messages[2].content``; None when none is.
-        code: INVALID_ARGUMENT unless given: RESOURCE_EXHAUSTED when a queue is full, UNAVAILABLE
-            when what answers is down, DEADLINE_EXCEEDED, UNIMPLEMENTED, NOT_FOUND.
-        retry_after: seconds after which trying again makes sense; None when it does not.
+        param: path of the field at fault, ``messages[2].content``; None if no field is.
+        code: INVALID_ARGUMENT by default; RESOURCE_EXHAUSTED if a queue is full, UNAVAILABLE if the
+            engine or handler is down, DEADLINE_EXCEEDED, UNIMPLEMENTED, NOT_FOUND.
+        retry_after: seconds after which a retry makes sense; None if it does not.
         reason: a word for programs, such as "thread_unsupported_request", where an API has one.
-        detail: what the log may say of it: nothing that the client sent; "" where the text may
+        detail: text for the log, without anything that the client sent; "" if the text may
             repeat that.
     """
 
@@ -60,25 +60,25 @@ class RequestError(GraphError):
 
 
 class ClientConnection(Protocol):
-    """The client's side of a request, as far as a calculator may know it."""
+    """The client's connection as calculators see it."""
 
     @property
     def is_disconnected(self) -> bool:
-        """True from the moment the peer is known to be gone; nobody reads the answer then."""
+        """True from the moment the peer is known to be gone; no one reads the answer then."""
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once, on the event loop, when the peer goes; now if it has gone."""
 
     @property
     def is_writable(self) -> bool:
-        """Has the client taken enough of what was sent to be sent more? True when it is gone."""
+        """True if the client has read enough of the answer to get more, and if it is gone."""
 
     async def writable(self) -> None:
         """Return when `is_writable`."""
 
 
 class NoClient:
-    """A client that is always there and takes everything: for tests and calls from Python."""
+    """A client that is always connected and writable, for tests and calls from Python."""
 
     is_disconnected = False
     is_writable = True
@@ -99,9 +99,8 @@ class HttpPayload:
         headers: names in lower case.
         body: as sent.
         parsed_json: the parsed body, or None when it is not JSON.
-        client: tells when the peer goes, and when it is slow.
-        record: what answers the request notes here what is worth knowing; that of the task that
-            makes the payload.
+        client: reports when the peer goes, and when it is slow.
+        record: the request's record, to be filled in by calculators; by default the current one.
     """
 
     uri: str

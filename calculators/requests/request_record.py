@@ -1,8 +1,8 @@
-"""What is known of a request when it is over: for its line in the log, its spans, its figures.
+"""The record of a request, which becomes its line in the log, its spans and its metrics.
 
-A front begins a record and makes it the current one of its task; what answers the request finds it
-there, or in the `HttpPayload`, and writes into it. It costs a few assignments, so there is one for
-every request. Times are of ``time.perf_counter_ns``; 0 is "not reached".
+A front begins a record and makes it the current one of its task. Calculators find it there, or in
+the `HttpPayload`, and write into it. It costs a few assignments, so every request has one. Times
+are of ``time.perf_counter_ns``; 0 means "not reached".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from graph_runtime.observe.call_times import CallTimes
 
-#: Generations and runs of one request that are remembered: a stream may have any number.
+#: Number of generations and runs that a record keeps: a stream may have any number.
 KEPT: Final = 64
 
 
@@ -27,15 +27,14 @@ class GenerationRecord:
         node: the node's name.
         operation: the endpoint, "chat/completions".
         began: the request reached the node.
-        submitted: its prompts were made, and the engine got them.
-        first_token: the first tokens came back: waiting in the engine and the prompt's pass are
-            over.
-        ended: the last ones came, or nobody waited any more.
-        prompt_tokens, completion_tokens: of all choices.
+        submitted: the engine got its prompts.
+        first_token: the first tokens came back, after the wait in the engine and the prompt's pass.
+        ended: the last tokens came, or the request was abandoned.
+        prompt_tokens, completion_tokens: sums over all choices.
         finish_reasons: one per choice that has ended, in the order of their ends.
-        max_tokens: that were asked for; None without a limit.
-        keeps_texts: are prompts and answers wanted, for the log?
-        prompts, answers: as the model got and wrote them, if so.
+        max_tokens: the requested limit, or None.
+        keeps_texts: True if prompts and answers are kept for the log.
+        prompts, answers: the texts that the model got and wrote, if they are kept.
     """
 
     node: str
@@ -55,11 +54,11 @@ class GenerationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Who sent a request, for those who let clients take turns. Says nothing about rights.
+    """The sender of a request, for the scheduling of clients. It grants no rights.
 
     Attributes:
-        name: the API key's digest where keys are needed, else the peer's address; "" is unknown.
-        connection: tells connections of the same name apart.
+        name: the API key's digest if keys are required, else the peer's address; "" if unknown.
+        connection: distinguishes connections of the same name.
     """
 
     name: str
@@ -71,23 +70,22 @@ UNKNOWN_CLIENT: Final = ClientIdentity("")
 
 @dataclass(slots=True, eq=False)
 class RequestRecord:
-    """One request of a client; a stream of requests over gRPC has one record, too.
+    """One request of a client, or one stream of requests over gRPC.
 
     Attributes:
         request_id: safe to repeat anywhere.
-        client: who sent it; all who are unknown are one.
-        model: the name that the client gave; "" where it gave none. Not to be trusted.
+        client: its sender; all unknown senders are one.
+        model: the name that the client gave, unchecked; "" if it gave none.
         began: when the request's headers were complete.
-        error: a word for what ended the answer after its status was sent; "" if nothing did.
-        reason: why it was refused, or failed, without anything that the client sent; "" where it
-            was not, or nobody knows.
-        keeps_texts: are prompts and answers to be kept, for the log?
-        trace: of whoever traces it: then the calls of nodes are recorded, too; else None.
-        trace_id: 32 hexadecimal digits, where somebody traces the request; "" otherwise.
-        generations: of language models, in the order of their begin; the last `KEPT` of a long
-            stream.
-        forgets: is told of a generation that goes from there, nearly always long ended.
-        runs: of graphs with their names, where they are traced; the last `KEPT`.
+        error: a word for the error that ended the answer after its status was sent, or "".
+        reason: why it was refused or failed, without anything that the client sent; "" if it was
+            not, or the reason is unknown.
+        keeps_texts: True if prompts and answers are to be kept for the log.
+        trace: the tracer's state, or None; if set, the calls of nodes are recorded too.
+        trace_id: 32 hexadecimal digits if the request is traced, else "".
+        generations: those of language models, in the order of their begin; the last `KEPT`.
+        forgets: called with a generation that is dropped from ``generations``.
+        runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
 
     request_id: str
@@ -106,7 +104,7 @@ class RequestRecord:
     _earlier_completion_tokens: int = 0
 
     def begin_generation(self, node: str, operation: str) -> GenerationRecord:
-        """A language model takes up the request, or a part of it."""
+        """Add a generation: a language model begins the request, or a part of it."""
         if len(self.generations) == KEPT:
             before = self.generations.pop(0)
             self._earlier_prompt_tokens += before.prompt_tokens
@@ -118,7 +116,7 @@ class RequestRecord:
         return generation
 
     def begin_run(self, graph: str) -> CallTimes:
-        """A run of a graph begins, whose calls are to be recorded by what this gives."""
+        """Add a run of a graph; returns the recorder of its calls."""
         if len(self.runs) == KEPT:
             del self.runs[0]
         times = CallTimes()
@@ -139,31 +137,31 @@ _CURRENT: Final[ContextVar[RequestRecord | None]] = ContextVar("request_record",
 
 
 def current_record() -> RequestRecord | None:
-    """The record of the request that this task works on; None where there is none."""
+    """The record of the request that this task works on, or None."""
     return _CURRENT.get()
 
 
 def name_model(model: str) -> None:
-    """The current request, if there is one, asks for this model."""
+    """Note the model that the current request names, if there is a request."""
     record = _CURRENT.get()
     if record is not None:
         record.model = model
 
 
 def note_error(error: str) -> None:
-    """The answer of the current request ends with this, although it began well."""
+    """Note the error that ends the current answer after a good status was sent."""
     record = _CURRENT.get()
     if record is not None:
         record.error = error
 
 
 def note_reason(reason: str) -> None:
-    """Why the current request is answered with an error, as the log may have it."""
+    """Note for the log why the current request is answered with an error."""
     record = _CURRENT.get()
     if record is not None:
         record.reason = reason
 
 
 def set_current_record(record: RequestRecord | None) -> None:
-    """From now on this task, and those that it starts, work on this request."""
+    """Make ``record`` the current one of this task and of the tasks that it starts."""
     _CURRENT.set(record)
