@@ -1,4 +1,4 @@
-"""Garbage-collector tuning for long-lived servers, and memory that goes back to the system.
+"""Garbage-collector tuning for long-lived servers.
 
 A server holds half a million objects of its libraries and graphs. A full collection goes through
 all of them, which takes 40 to 60 ms of every request in flight, and loads of short-lived objects
@@ -8,9 +8,7 @@ costs little memory (`gc.freeze`, `gc.set_threshold`).
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import sys
 from typing import Final
 
 #: New objects before the young are looked at; CPython's own 700 are those of three requests.
@@ -29,15 +27,3 @@ def freeze_garbage(*, is_full: bool = True) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
-
-
-def return_free_memory() -> None:
-    """Give free pages of the C library's heap back to the system, where it is glibc's.
-
-    It keeps what lies below a block in use, which after large requests is nearly all of it. Takes
-    up to tens of milliseconds without the interpreter's lock: for a thread.
-    """
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)

@@ -24,10 +24,19 @@ MAX_COUNT: Final = 1000
 class GrammarCache:
     """What has been compiled. It is looked up in one thread, and added to in another."""
 
-    def __init__(self, tokenizer: Any, vocabulary_size: int) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        vocabulary_size: int,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_count: int = MAX_COUNT,
+    ) -> None:
         """``vocabulary_size``: of the logits; exactly, or both would throw away each other's."""
         self._tokenizer = tokenizer
         self._size = vocabulary_size
+        self._max_bytes = max_bytes
+        self._max_count = max_count
         self._compiling = CompileProbe(tokenizer, vocabulary_size)
         self._compiled: set[Grammar] = set()
         self._bytes = 0
@@ -46,14 +55,15 @@ class GrammarCache:
         self._bytes += max(0, _resident_bytes() - before)
         self._compiled.add(grammar)
 
-    def make_room(self) -> None:
+    def make_room(self) -> bool:
         """Throw all away if they are too many; only in the thread that steps, between steps."""
-        if self._bytes <= MAX_BYTES and len(self._compiled) < MAX_COUNT:
-            return
+        if self._bytes <= self._max_bytes and len(self._compiled) < self._max_count:
+            return False
         self._compiled.clear()
         self._bytes = 0
         CompileProbe(self._tokenizer, self._size + 1).run()
         self._compiling.run()
+        return True
 
 
 def open_grammar_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarCache:

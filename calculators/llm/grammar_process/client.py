@@ -42,8 +42,8 @@ _PER_GRAMMAR_CHARACTER: Final = 3e-6
 _UNKNOWN: Final = 0.5
 
 #: What is remembered of earlier checks: how many, and how many characters in all.
-_REMEMBERED: Final = 1000
-_REMEMBERED_SIZE: Final = 32 * 1024**2
+_REMEMBERED: Final = 256
+_REMEMBERED_SIZE: Final = 8 * 1024**2
 
 
 class Grammars(Protocol):

@@ -9,6 +9,7 @@ from typing import Final
 
 import openvino_genai as genai
 
+from calculators.child_process.free_memory import return_free_memory
 from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.compile_probe import token_count
 from calculators.llm.engine.grammar_cache import GrammarCache
@@ -19,6 +20,9 @@ from calculators.llm.grammars.form_grammar import FormError, grammar_of
 log = logging.getLogger("graphrt.grammar")
 
 _TOO_MUCH_MEMORY: Final = "it needs too much memory"
+#: Nothing asks twice for what was tried here, so little is kept.
+_MOST_BYTES: Final = 64 * 1024**2
+_MOST_GRAMMARS: Final = 64
 _NOISE: Final = re.compile(
     r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
 )
@@ -36,7 +40,9 @@ class GrammarCompiler:
         size = token_count(tokenizer)
         if not size:
             raise RuntimeError("the tokenizer has no vocabulary that grammars could be made for")
-        self._grammars = GrammarCache(tokenizer, size)
+        self._grammars = GrammarCache(
+            tokenizer, size, max_bytes=_MOST_BYTES, max_count=_MOST_GRAMMARS
+        )
 
     def check(self, question: Check) -> Accepted | Refused | Postponed:
         """Can the engine follow it?"""
@@ -58,7 +64,8 @@ class GrammarCompiler:
         if question.longest is not None and len(grammar.text) > question.longest:
             return Postponed(len(grammar.text))
         try:
-            self._grammars.make_room()
+            if self._grammars.make_room():
+                return_free_memory()
             self._grammars.compile(grammar)
         except MemoryError:
             return Refused(_TOO_MUCH_MEMORY)

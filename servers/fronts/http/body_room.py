@@ -12,8 +12,8 @@ import gc
 from collections import deque
 from typing import Final
 
+from calculators.child_process.free_memory import return_free_memory
 from servers.fronts.http.errors import HttpError
-from servers.operations.heap import return_free_memory
 
 #: Bodies up to so many bytes do not count.
 SMALL: Final = 64 * 1024
