@@ -536,6 +536,7 @@ class CalculatorGraph:
                 self._run.scheduler.pause()
 
     def resume(self) -> None:
+        """Start calls again after ``pause``."""
         with self._lock:
             if self._run is not None:
                 self._run.scheduler.resume()
@@ -581,6 +582,7 @@ class CalculatorGraph:
     # Looking --------------------------------------------------------------------------------------
 
     def has_error(self) -> bool:
+        """True if the run has recorded an error."""
         return self._run is not None and bool(self._run.scheduler.errors)
 
     def get_combined_error_message(self) -> str:

@@ -66,9 +66,11 @@ class Packet:
 
     @property
     def timestamp(self) -> Timestamp:
+        """The timestamp as a `Timestamp`."""
         return Timestamp.of(self.time)
 
     def is_empty(self) -> bool:
+        """True if the packet has no value."""
         return self.payload is EMPTY
 
     def at(self, timestamp: SupportsIndex) -> Packet:

@@ -65,6 +65,7 @@ class Sink(list[Packet]):
 
     @property
     def values(self) -> list[Any]:
+        """The values of all packets that have one, in order."""
         return [packet.payload for packet in self if not packet.is_empty()]
 
     @property

@@ -151,25 +151,32 @@ class Timestamp(int):
 
     @property
     def seconds(self) -> float:
+        """The time in seconds."""
         return int(self) / 1e6
 
     @property
     def microseconds(self) -> int:
+        """The time in microseconds, as plain ``int``."""
         return int(self)
 
     def is_special_value(self) -> bool:
+        """True for the values outside of MIN to MAX, and for MIN and MAX themselves."""
         return not MIN < self < MAX
 
     def is_range_value(self) -> bool:
+        """True for ordinary values, MIN and MAX included."""
         return is_range_value(self)
 
     def is_allowed_in_stream(self) -> bool:
+        """True for values that a packet in a stream may have."""
         return is_allowed_in_stream(self)
 
     def next_allowed_in_stream(self) -> Timestamp:
+        """The smallest timestamp that a packet after this one could have."""
         return Timestamp.of(next_allowed_in_stream(int(self)))
 
     def previous_allowed_in_stream(self) -> Timestamp:
+        """The largest timestamp that a packet before this bound could have."""
         return Timestamp.of(previous_allowed_in_stream(int(self)))
 
     def __add__(self, offset: int) -> Timestamp:

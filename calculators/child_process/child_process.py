@@ -95,6 +95,7 @@ class ChildProcess(asyncio.BufferedProtocol):
 
     @property
     def pid(self) -> int:
+        """The process id. Only after `start`."""
         assert self._process is not None
         return self._process.pid
 

@@ -137,6 +137,7 @@ class Supervisor:
 
     @property
     def state(self) -> ChildState:
+        """The current state; see the table at the top."""
         return self._state
 
     @property

@@ -27,6 +27,7 @@ class Region:
 
     @classmethod
     def whole(cls, width: int, height: int) -> Region:
+        """The whole image, of ``width`` by ``height`` pixels."""
         return cls(0.5 * width, 0.5 * height, width, height)
 
     @classmethod

@@ -70,6 +70,7 @@ class MediaRules:
 
     @property
     def allows_every_host(self) -> bool:
+        """True if the list is `EVERY_HOST` alone."""
         return self.allowed_media_domains == (EVERY_HOST,)
 
     def allows_host(self, host: str) -> bool:

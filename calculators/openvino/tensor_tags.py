@@ -23,6 +23,7 @@ _TENSORS: Final[Any] = GenericAlias(list, (np.ndarray,))
 
 
 def holds_list(tag: str) -> bool:
+    """True if packets under this tag are lists of tensors."""
     return tag.startswith(_LISTS)
 
 

@@ -125,10 +125,12 @@ class RequestRecord:
 
     @property
     def prompt_tokens(self) -> int:
+        """The number of prompt tokens of all generations so far."""
         return self._earlier_prompt_tokens + sum(each.prompt_tokens for each in self.generations)
 
     @property
     def completion_tokens(self) -> int:
+        """The number of generated tokens of all generations so far."""
         now = sum(each.completion_tokens for each in self.generations)
         return self._earlier_completion_tokens + now
 

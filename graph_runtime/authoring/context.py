@@ -61,12 +61,15 @@ class PortMap(dict[PortKey, P], Generic[P]):
         raise NotFoundError(f"this node has no {self.kind} {key!r}; it has: {names}")
 
     def has_tag(self, tag: str) -> bool:
+        """True if there is a port with this tag."""
         return (tag, 0) in self
 
     def tags(self) -> list[str]:
+        """The distinct tags, sorted."""
         return list(dict.fromkeys(tag for tag, _ in self.places))
 
     def num_entries(self, tag: str | None = None) -> int:
+        """The number of ports, with this tag or in all."""
         if tag is None:
             return len(self.in_order)
         return sum(1 for key_tag, _ in self.places if key_tag == tag)
@@ -106,6 +109,7 @@ class InputStreamShard:
         return payload
 
     def is_empty(self) -> bool:
+        """True if there is no packet at the input timestamp."""
         return self.packet.payload is EMPTY
 
 
@@ -134,6 +138,7 @@ class OutputStreamShard:
 
     @property
     def name(self) -> str:
+        """The stream's name in the graph."""
         return self.stream.name
 
     def add_packet(self, packet: Packet) -> None:
@@ -210,6 +215,7 @@ class OutputStreamShard:
 
     @property
     def is_closed(self) -> bool:
+        """True after `close`, and when the stream is closed already."""
         return self.closed
 
     def set_offset(self, offset: int) -> None:
@@ -308,6 +314,7 @@ class Counter:
         self.value = 0
 
     def increment(self, amount: int = 1) -> None:
+        """Add ``amount``."""
         self.value += amount
 
 
@@ -373,6 +380,7 @@ class CalculatorContext:
 
     @property
     def calculator_type(self) -> str:
+        """The calculator's name as the graph writes it."""
         return self._node.plan.calculator_type
 
     @overload

@@ -74,12 +74,15 @@ class PacketTypeSet:
         return len(self._types)
 
     def has_tag(self, tag: str) -> bool:
+        """True if the graph connects a port with this tag."""
         return self.tag_map.has_tag(tag)
 
     def tags(self) -> list[str]:
+        """The distinct tags of the connected ports, sorted."""
         return self.tag_map.tags()
 
     def num_entries(self, tag: str | None = None) -> int:
+        """The number of connected ports, with this tag or in all."""
         return self.tag_map.num_entries(tag)
 
     def in_order(self) -> list[PacketType]:

@@ -39,7 +39,8 @@ SECONDS: Final[Sequence[float]] = (
 class MetricCounter(Protocol):
     """A number that only grows. Any thread may call it."""
 
-    def add(self, amount: float = 1) -> None: ...
+    def add(self, amount: float = 1) -> None:
+        """Add ``amount``, which must not be negative."""
 
     def follow(self, read: Callable[[], float]) -> Callable[[], None]:
         """Add the value of ``read``, which starts at 0 and only grows, from now on.
@@ -52,9 +53,11 @@ class MetricCounter(Protocol):
 class MetricGauge(Protocol):
     """A number that goes up and down. Any thread may call it."""
 
-    def set(self, value: float) -> None: ...
+    def set(self, value: float) -> None:
+        """Replace the value."""
 
-    def add(self, amount: float) -> None: ...
+    def add(self, amount: float) -> None:
+        """Add ``amount``, which may be negative."""
 
     def follow(self, read: Callable[[], float]) -> Callable[[], None]:
         """Take the value of ``read`` from now on; it is called whenever the metrics are read.
@@ -66,7 +69,8 @@ class MetricGauge(Protocol):
 class MetricHistogram(Protocol):
     """Counts of values in buckets. Any thread may call it."""
 
-    def observe(self, value: float) -> None: ...
+    def observe(self, value: float) -> None:
+        """Count one value, in the metric's unit."""
 
 
 class NodeMetrics(Protocol):
@@ -80,11 +84,11 @@ class NodeMetrics(Protocol):
     belongs to a metric of another kind.
     """
 
-    def counter(
-        self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS
-    ) -> MetricCounter: ...
+    def counter(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricCounter:
+        """A counter of this name and these labels."""
 
-    def gauge(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricGauge: ...
+    def gauge(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricGauge:
+        """A gauge of this name and these labels."""
 
     def histogram(
         self,
@@ -103,7 +107,8 @@ class NodeMetrics(Protocol):
 class GraphMetrics(Protocol):
     """The metrics of one graph: the service object of `METRICS`."""
 
-    def of_node(self, name: str) -> NodeMetrics: ...
+    def of_node(self, name: str) -> NodeMetrics:
+        """The metrics of the node with this name."""
 
 
 class _Nothing:

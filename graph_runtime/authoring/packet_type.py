@@ -103,6 +103,7 @@ class PacketType:
 
     @staticmethod
     def any() -> PacketType:
+        """A type that accepts every packet."""
         return PacketType().set_any()
 
     def set(self, spec: Any) -> PacketType:
@@ -115,14 +116,17 @@ class PacketType:
         return self
 
     def set_any(self) -> PacketType:
+        """Allow packets of every type."""
         self._kind, self.types, self._same_as = "any", (), None
         return self
 
     def set_one_of(self, *specs: Any) -> PacketType:
+        """Allow packets of any of these types."""
         self._kind, self.types, self._same_as = "one_of", specs, None
         return self
 
     def set_same_as(self, other: PacketType) -> PacketType:
+        """Allow the packets that another port allows."""
         self._kind, self.types, self._same_as = "same_as", (), other
         return self
 
@@ -138,6 +142,7 @@ class PacketType:
 
     @property
     def is_initialized(self) -> bool:
+        """True if a contract has declared this type."""
         return self._kind is not None
 
     def root(self) -> PacketType:
@@ -149,18 +154,22 @@ class PacketType:
 
     @property
     def is_any(self) -> bool:
+        """True if every packet is allowed."""
         return self.root()._kind in ("any", "same_as", None)
 
     @property
     def is_one_of(self) -> bool:
+        """True if several types are allowed."""
         return self.root()._kind == "one_of"
 
     @property
     def is_exact(self) -> bool:
+        """True if exactly one type is allowed."""
         return self.root()._kind == "exact"
 
     @property
     def is_none(self) -> bool:
+        """True if no packet is allowed."""
         return self.root()._kind == "none"
 
     def narrow(self, other: PacketType) -> None:
@@ -188,6 +197,7 @@ class PacketType:
         return root
 
     def accepts(self, value: Any) -> bool:
+        """True if a packet with this value is allowed."""
         root = self.root()
         if root._kind == "exact":
             spec = root.types[0]

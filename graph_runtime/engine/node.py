@@ -148,6 +148,7 @@ class Node:
 
     @property
     def is_ready_for_open(self) -> bool:
+        """True if the node waits for no header and no side packet."""
         return not self.missing_headers and not self.missing_side_packets
 
     def move(self, event: NodeEvent) -> None:

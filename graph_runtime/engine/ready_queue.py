@@ -75,15 +75,18 @@ class ReadyQueue:
         return self.has_only_calls and len(self.heap) == 1 and not self.sources
 
     def push_open(self, node: Node) -> None:
+        """Queue the ``open`` of a node."""
         heappush(self.opens, -node.key)
         self.has_only_calls = False
 
     def push(self, node: Node, context: CalculatorContext) -> None:
+        """Queue a call of a node that is not a source."""
         if node.is_parallel:
             self._contexts.setdefault(node.key, []).append(context)
         heappush(self.heap, node.key)
 
     def push_source(self, node: Node, order: int) -> None:
+        """Queue the next call of a source, by its layer and process order."""
         heappush(self.sources, (node.plan.source_layer, order, -node.key))
 
     def pop(self, *, sources: bool = True) -> CalculatorContext | None:

@@ -177,6 +177,7 @@ class Run:
 
     @property
     def is_idle(self) -> bool:
+        """True when nothing runs, nothing can run, and everything is delivered."""
         return self.driver.is_settled or self._is_finished
 
     def wait(self, call: str, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:

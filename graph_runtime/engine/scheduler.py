@@ -116,16 +116,19 @@ class Scheduler:
         self.stopping = True
 
     def pause(self) -> None:
+        """Hand out no call until `resume`; running calls finish."""
         if self.state is RunState.RUNNING:
             self.move(RunEvent.PAUSE)
             self._set_paused(True)
 
     def resume(self) -> None:
+        """Hand out calls again."""
         if self.state is RunState.PAUSED:
             self.move(RunEvent.RESUME)
             self._set_paused(False)
 
     def cancel(self) -> None:
+        """End the run with CANCELLED; running calls finish."""
         if self.state in (RunState.RUNNING, RunState.PAUSED):
             self.log.record(Cancelled())
             self.move(RunEvent.CANCEL)

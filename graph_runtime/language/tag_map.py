@@ -167,10 +167,12 @@ class TagMap:
         return self._ids.get((tag, index), -1)
 
     def name_of(self, tag: str, index: int = 0) -> str | None:
+        """The name at a port, or None."""
         place = self._ids.get((tag, index))
         return None if place is None else self.names[place]
 
     def has_tag(self, tag: str) -> bool:
+        """True if there is a port with this tag."""
         return (tag, 0) in self._ids
 
     def tags(self) -> list[str]:

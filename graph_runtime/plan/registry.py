@@ -153,6 +153,7 @@ class Registry:
     def register_input_stream_handler(
         self, handler: type[InputStreamHandler], name: str | None = None
     ) -> None:
+        """Register an input stream handler, under ``name`` or its class's name."""
         self._handlers.add(name or handler.__name__, handler)
 
     def register_executor(self, name: str, factory: ExecutorFactory) -> None:
@@ -178,24 +179,29 @@ class Registry:
     # Finding --------------------------------------------------------------------------------------
 
     def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
+        """The calculator that a graph of this package names, or None."""
         found: type[Calculator] | None = self._find("_calculators", name, package)
         return found
 
     def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
+        """The subgraph that a graph of this package names, or None."""
         found: Subgraph | None = self._find("_subgraphs", name, package)
         return found
 
     def find_input_stream_handler(
         self, name: str, package: str = ""
     ) -> type[InputStreamHandler] | None:
+        """The input stream handler that a graph of this package names, or None."""
         found: type[InputStreamHandler] | None = self._find("_handlers", name, package)
         return found
 
     def find_executor(self, name: str, package: str = "") -> ExecutorFactory | None:
+        """The executor type that a graph of this package names, or None."""
         found: ExecutorFactory | None = self._find("_executors", name, package)
         return found
 
     def find_status_handler(self, name: str, package: str = "") -> Callable[..., None] | None:
+        """The status handler that a graph of this package names, or None."""
         found: Callable[..., None] | None = self._find("_status_handlers", name, package)
         return found
 
@@ -234,6 +240,7 @@ class Registry:
         return hint
 
     def input_stream_handlers(self) -> list[str]:
+        """The names of all input stream handlers, sorted."""
         inherited = self._parent.input_stream_handlers() if self._parent is not None else []
         return sorted({*inherited, *self._handlers})
 

@@ -82,6 +82,7 @@ class InputStream:
 
     @property
     def is_full(self) -> bool:
+        """True if the queue has reached its limit."""
         return -1 < self.max_queue_size <= len(self.queue)
 
     @property

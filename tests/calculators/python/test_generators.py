@@ -36,7 +36,7 @@ class OvmsPythonModel:
             for number in range(3):
                 yield [Tensor("uppercase", str(number).encode())]
                 self.waits.set()
-                self.go_on.acquire(timeout=PATIENCE)
+                self.go_on.acquire(timeout=60)
         finally:
             self.closed.set()
 """

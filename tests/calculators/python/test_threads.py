@@ -32,7 +32,7 @@ class OvmsPythonModel:
         self.threads.add(threading.get_ident())
         self.events.append("begin " + text)
         self.began.set()
-        self.go_on.wait(PATIENCE)
+        self.go_on.wait(60)
         self.events.append("end " + text)
         return [Tensor("uppercase", text.encode())]
 
