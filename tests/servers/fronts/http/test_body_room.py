@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
 
 import pytest
 
 from calculators.requests.http_payload import HttpPayload, RequestError
+
 from servers.fronts.http import HttpFront, body, body_room
 from servers.fronts.http.body_room import SMALL
 from tests.servers.fronts.http.conftest import Run
-from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
+from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, serving
 
 CAPACITY = 4 * SMALL
@@ -105,20 +105,16 @@ def test_a_client_that_goes_leaves_its_room(run: Run) -> None:
     run(scenario())
 
 
-class Entangles(FakeDataPlane):
-    """Fails, and leaves the request in a circle of references, as frames of errors may."""
-
-    async def answer(
-        self, model: str, payload: HttpPayload, emit: Callable[[str | bytes], object]
-    ) -> None:
-        circle: list[object] = [payload]
-        circle.append(circle)
-        raise RequestError("not today")
+async def fails_entangled(payload: HttpPayload, emit: Emit) -> None:
+    """Fail, and leave the request in a circle of references, as frames of errors may."""
+    circle: list[object] = [payload]
+    circle.append(circle)
+    raise RequestError("not today")
 
 
 def test_room_comes_back_from_requests_that_failed(run: Run) -> None:
     async def scenario() -> None:
-        async with serving(Entangles(), max_bodies_bytes=CAPACITY) as front:
+        async with serving(FakeDataPlane(echo=fails_entangled), max_bodies_bytes=CAPACITY) as front:
             for _ in range(3):
                 assert (await ask(front, LARGE)).status == 400
 

@@ -16,12 +16,16 @@ import pytest
 from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
 from calculators.llm.api.openai.tokenize_request import TokenizeRequest, parse_tokenize_request
 from calculators.llm.engine.engine_settings import DecodingMode
+from calculators.llm.grammars.form_grammar import FormError, grammar_of
+from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
 from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
 from calculators.llm.requests.endpoint import Endpoint, endpoint_of
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.model_length import model_length
+from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import Tools
 from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.api.openai.api_cases import (
     CASES,
@@ -79,13 +83,34 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
     )
 
 
+def parse_and_form(endpoint: Endpoint, body: object, limits: RequestLimits) -> None:
+    """Parse it, and make the grammar of what it asks for, which a process of its own does."""
+    request = parse(endpoint, body, limits)
+    if isinstance(request, TokenizeRequest):
+        return
+    form = request_grammar(
+        request.structured,
+        request.tools if isinstance(request, ChatRequest) else Tools(),
+        tool_parser=tool_parser("hermes3"),
+        reasoning_parser=None,
+        reasoning_is_open=False,
+        guides_tools=True,
+        parallel=True,
+    )
+    if form is not None:
+        try:
+            grammar_of(form)
+        except FormError as error:
+            raise RequestError(str(error), param=error.path) from None
+
+
 @pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize(
     "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
 )
 def test_what_is_accepted(case: dict[str, Any]) -> None:
     try:
-        parse(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
+        parse_and_form(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
         refused = False
     except RequestError as error:
         refused = True
@@ -196,12 +221,12 @@ def test_hostile_request(case: dict[str, Any]) -> None:
     expect = case["expect"]
     if 200 in expect["status"]:
         try:
-            parse(endpoint, body, RequestLimits())
+            parse_and_form(endpoint, body, RequestLimits())
         except RequestError:
             assert len(expect["status"]) > 1
         return
     with pytest.raises(RequestError) as raised:
-        parse(endpoint, body, RequestLimits())
+        parse_and_form(endpoint, body, RequestLimits())
     assert raised.value.param is not None
     assert raised.value.param.startswith(expect.get("param") or "")
     assert len(str(raised.value)) < 300
