@@ -165,6 +165,7 @@ class Tiers:
         for tier in Tier:
             config.addinivalue_line("markers", f"{tier.label}: run by `make {tier.label}`")
         self._wanted = _wanted(config.getoption("--tier"))
+        self._is_quick_only = False
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Leave a file out whose tests cannot be wanted, without importing it."""
@@ -184,6 +185,10 @@ class Tiers:
             item.add_marker(tier.label)
             (wanted if tier in self._wanted else others).append(item)
         items[:] = wanted
+        # Files that are named on the command line are imported, whatever their tier.
+        self._is_quick_only = self._wanted == {Tier.QUICK} and all(
+            tier_of_file(item.path) is Tier.QUICK for item in others
+        )
         if others:
             config.hook.pytest_deselected(items=others)
 
@@ -200,7 +205,7 @@ class Tiers:
             return (yield)
         with _guard:
             result = yield
-        if self._wanted == {Tier.QUICK} and not _MODEL_LIBRARIES.isdisjoint(sys.modules):
+        if self._is_quick_only and not _MODEL_LIBRARIES.isdisjoint(sys.modules):
             _guard.seen.append("finds a model library loaded: a module of tests imports it")
         if _guard.seen:
             pytest.fail(
