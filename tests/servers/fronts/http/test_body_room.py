@@ -8,7 +8,6 @@ import gc
 import pytest
 
 from calculators.requests.http_payload import HttpPayload, RequestError
-
 from servers.fronts.http import HttpFront, body, body_room
 from servers.fronts.http.body_room import SMALL
 from tests.servers.fronts.http.conftest import Run

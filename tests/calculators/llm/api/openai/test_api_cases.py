@@ -94,7 +94,7 @@ def parse_and_form(endpoint: Endpoint, body: object, limits: RequestLimits) -> N
         tool_parser=tool_parser("hermes3"),
         reasoning_parser=None,
         reasoning_is_open=False,
-        guides_tools=True,
+        guides_tools=False,
         parallel=True,
     )
     if form is not None:
