@@ -29,14 +29,14 @@ class GrammarCache:
         tokenizer: Any,
         vocabulary_size: int,
         *,
-        max_bytes: int = MAX_BYTES,
-        max_count: int = MAX_COUNT,
+        max_bytes: int | None = None,
+        max_count: int | None = None,
     ) -> None:
         """``vocabulary_size``: of the logits; exactly, or both would throw away each other's."""
         self._tokenizer = tokenizer
         self._size = vocabulary_size
-        self._max_bytes = max_bytes
-        self._max_count = max_count
+        self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
+        self._max_count = MAX_COUNT if max_count is None else max_count
         self._compiling = CompileProbe(tokenizer, vocabulary_size)
         self._compiled: set[Grammar] = set()
         self._bytes = 0

@@ -10,6 +10,7 @@ import pytest
 from calculators.requests.http_payload import HttpPayload, RequestError
 from servers.fronts.http import HttpFront, body, body_room
 from servers.fronts.http.body_room import SMALL
+from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, serving
@@ -21,6 +22,7 @@ LARGE = chat_bytes(user="x" * 3 * SMALL)
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_room, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(body, "SLOW_SECONDS", PATIENCE)
 
 
 async def until_answered(front: HttpFront, status: int) -> None:
