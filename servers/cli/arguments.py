@@ -48,6 +48,7 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Words that a command leaves over are reported by it, with its own usage."""
+        self._complete()
         if self.commands and args and args[0].startswith("-") and args[0] != "--":
             name = args[0].partition("=")[0]
             if name not in self._option_string_actions:
@@ -71,6 +72,13 @@ class Parser(argparse.ArgumentParser):
 
     #: What the command is about, for a short usage.
     subject = ""
+    #: Adds arguments that take time to look up, before the first use; then None.
+    add_further: Callable[[], None] | None = None
+
+    def _complete(self) -> None:
+        add, self.add_further = self.add_further, None
+        if add is not None:
+            add()
 
     def _hint(self, message: str) -> str:
         """What was perhaps meant by an unknown word: only what would be taken here."""
@@ -90,6 +98,7 @@ class Parser(argparse.ArgumentParser):
         return f"did you mean `{near[0]}`?" if near else ""
 
     def _options(self) -> list[str]:
+        self._complete()
         return list(self._option_string_actions)
 
 
@@ -286,7 +295,7 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
         "SIGHUP reads the configuration again.",
     )
     command.subject = "CONFIG"
-    serve_arguments.add_arguments(command)
+    command.add_further = serve_arguments.add_arguments(command)
     _add_sources(command)
 
 

@@ -6,13 +6,21 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from calculators.tasks import (
+    Task,
+    TaskError,
+    default_task,
+    find_task,
+    installed_tasks,
+    task_of_node,
+)
 from graph_runtime import REGISTRY
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_source import make_registry
@@ -24,8 +32,7 @@ from servers.cli.model_arguments import given_model_options
 from servers.cli.open_files import allow_open_files
 from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_arguments import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
-from servers.cli.task_arguments import TASK, given_options
-from servers.cli.task_graph import TaskError, TextGeneration, holds_model
+from servers.cli.task_arguments import given_options
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import (
     ConfigError,
@@ -190,7 +197,7 @@ def _served(args: argparse.Namespace) -> _Served:
 def _is_graph(path: Path, args: argparse.Namespace) -> bool:
     """A directory with folders of versions may hold a graph in them, or a language model."""
     return path.is_dir() and (
-        args.task is not None or holds_model(path) or find_graph(path).graph_path.is_file()
+        args.task is not None or _task_of(path) is not None or find_graph(path).graph_path.is_file()
     )
 
 
@@ -212,7 +219,8 @@ def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
                 f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
             )
         return entry
-    if args.task is None and not holds_model(path):
+    task = _task_of(path) if args.task is None else find_task(args.task)
+    if task is None:
         config = path / "config.json"
         raise CommandFailed(
             f"{path}: there is no {GRAPH_FILE} in this directory, and no model: neither one of a "
@@ -222,11 +230,32 @@ def _graph_of_directory(path: Path, args: argparse.Namespace) -> GraphEntry:
     for name in given_model_options(args):
         print_warning(f"--{name} has no effect: it is for plain models")
     try:
-        text = TextGeneration(**options).graph()
+        text = task.graph(_options_of(task, options))
     except TaskError as error:
         raise CommandFailed(str(error), status=2) from error
-    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, TASK)
+    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, task.name)
     return replace(entry, graph_text=text)
+
+
+def _task_of(directory: Path) -> Task | None:
+    """The task whose model a directory holds, where it shows."""
+    return next((task for task in installed_tasks() if task.recognizes(directory)), None)
+
+
+def _options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options that were given.
+
+    Raises:
+        CommandFailed: one is another task's.
+    """
+    names = {option.name for option in task.options}
+    for name in options:
+        if name not in names:
+            known = ", ".join(f"--{each}" for each in sorted(names)) or "none"
+            raise CommandFailed(
+                f"--{name} is no option of the task {task.name}, which has: {known}", status=2
+            )
+    return options
 
 
 def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
@@ -272,12 +301,12 @@ def _report(server: Server) -> None:
         name = quote(available[0].name, safe="")
         lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}/v2/models/{name}"]
     elif first is not None:
-        body = {"model": first.name, "messages": [{"role": "user", "content": "Hello"}]}
+        path, body = _example(first)
         # Quotes of the shell around it, so none inside.
         data = json.dumps(body).replace("'", "\\u0027")
         lines += [
             "try:",
-            f"  curl {_key_header(server)}{_reachable(http)}/v3/chat/completions "
+            f"  curl {_key_header(server)}{_reachable(http)}{path} "
             f"-H 'Content-Type: application/json' -d '{data}'",
         ]
     print("\n".join(lines), file=sys.stderr, flush=True)
@@ -303,6 +332,15 @@ def _answers_http(servable: Servable) -> bool:
     if not isinstance(servable, GraphDefinition) or servable.graph is None:
         return False
     return servable.graph.answers_http
+
+
+def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
+    """Path and body of a request to it: those of the task that its nodes belong to."""
+    assert isinstance(servable, GraphDefinition)
+    assert servable.graph is not None
+    of_nodes = (task_of_node(node.calculator_type) for node in servable.graph.plan.nodes)
+    task = next(filter(None, of_nodes), default_task())
+    return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
 
 
 def _key_header(server: Server) -> str:

@@ -13,7 +13,7 @@ from servers.cli import argument_types
 from servers.cli.access_arguments import add_access_arguments
 from servers.cli.media_arguments import add_media_arguments
 from servers.cli.model_arguments import add_model_arguments
-from servers.cli.task_arguments import add_task_arguments
+from servers.cli.task_arguments import add_task_arguments, task_switches
 from servers.cli.telemetry_arguments import add_telemetry_arguments
 
 #: Flags of existing start scripts that do nothing here yet, and what to say of each.
@@ -38,9 +38,6 @@ _SWITCHES: Final = frozenset(
         "verbose_response",
         "allow_credentials",
         "allow_repository_control",
-        "enable_prefix_caching",
-        "dynamic_split_fuse",
-        "enable_tool_guided_generation",
     }
 )
 _NUMBERS: Final = frozenset(
@@ -54,8 +51,11 @@ _NUMBERS: Final = frozenset(
 )
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments; what they mean together is checked in `servers.cli.serve`."""
+def add_arguments(command: argparse.ArgumentParser) -> Callable[[], None]:
+    """The arguments; what they mean together is checked in `servers.cli.serve`.
+
+    What this returns adds those of tasks, which take time to look up.
+    """
     command.add_argument(
         "config",
         metavar="CONFIG",
@@ -71,7 +71,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="its directory, with a graph.pbtxt or a model; or a model's file",
     )
-    add_task_arguments(command)
+    add_further = add_task_arguments(command)
     add_model_arguments(command)
     http = command.add_argument_group("HTTP")
     http.add_argument(
@@ -172,11 +172,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     for name in WITHOUT_EFFECT:
         ignored.add_argument(f"--{name}", type=_type_of(name), help=argparse.SUPPRESS)
+    return add_further
 
 
 def normalize_flags(words: Sequence[str]) -> list[str]:
     """``--rest-port`` is ``--rest_port``; a switch alone is switched on, and may have its value
     behind it or behind ``=``."""
+    switches = _SWITCHES | task_switches()
     spelled: list[str] = []
     rest = iter(enumerate(words))
     for place, word in rest:
@@ -185,7 +187,7 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if name.startswith("--"):
             name = "--" + name[2:].replace("-", "_")
-            if name[2:] in _SWITCHES and not equals:
+            if name[2:] in switches and not equals:
                 equals, value = "=", "true"
                 following = words[place + 1] if place + 1 < len(words) else ""
                 if argument_types.is_truth_value(following):

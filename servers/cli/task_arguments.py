@@ -1,73 +1,94 @@
 """The arguments of `graphrt serve` for a model without a graph.pbtxt: the task and its options.
 
-OpenVINO Model Server's names (``graph_export/graph_cli_parser.cpp``). Imports nothing that takes
-time, as `servers.cli.arguments`; `servers.cli.task_graph` makes the graph.
+The options are those of the installed tasks (`calculators.tasks`), which are looked up only when
+the arguments of ``serve`` are read or shown.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from servers.cli.argument_types import count, count_or_zero, one_of, switch
 
-TASK: Final = "text_generation"
-_LATER_TASKS: Final = ("embeddings", "rerank", "image_generation", "text2speech", "speech2text")
-
-#: The options with their types and what ``--help`` says. The names are the fields of
-#: `servers.cli.task_graph.TextGeneration`.
-_OPTIONS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
-    "max_num_seqs": (count, "N", "requests that are generated at a time; default 256"),
-    "pipeline_type": (
-        one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM"), ("OMNI",)),
-        "TYPE",
-        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images); default AUTO",
-    ),
-    "enable_prefix_caching": (switch, "BOOL", "keep the beginnings of prompts; default true"),
-    "max_num_batched_tokens": (count, "N", "tokens in one step of the engine; default 256"),
-    "cache_size": (count_or_zero, "GB", "of the key-value cache; default 0, which grows as needed"),
-    "dynamic_split_fuse": (switch, "BOOL", "long prompts in several steps; default true"),
-    "reasoning_parser": (
-        str,
-        "NAME",
-        "what finds reasoning; by the chat template when unset",
-    ),
-    "tool_parser": (
-        str,
-        "NAME",
-        "what finds calls of tools; by the chat template when unset",
-    ),
-    "enable_tool_guided_generation": (switch, "BOOL", "make calls of tools by their schemas"),
-    "cache_interval_multiplier": (count, "N", "how much cache is taken at a time"),
-    "kv_cache_precision": (one_of(("u8", "")), "TYPE", "u8 takes less memory; default the model's"),
-    "max_prompt_len": (count, "N", "tokens of the longest prompt, on an NPU"),
-    "draft_source_model": (str, "DIR", "accepted; the model answers without a draft model yet"),
-    "model_distribution_policy": (
-        one_of(("TENSOR_PARALLEL", "PIPELINE_PARALLEL", "")),
-        "POLICY",
-        "TENSOR_PARALLEL or PIPELINE_PARALLEL, over several devices",
-    ),
-    "target_device": (str, "DEVICE", "CPU, GPU, ...; default a GPU if there is one"),
-    "plugin_config": (str, "JSON", "OpenVINO properties, as a JSON object"),
-}
+if TYPE_CHECKING:
+    from calculators.tasks import TaskOption
 
 
-def add_task_arguments(command: argparse.ArgumentParser) -> None:
-    """``--task`` and the options of the tasks."""
+def add_task_arguments(command: argparse.ArgumentParser) -> Callable[[], None]:
+    """A group for ``--task`` and the options of the tasks, filled by the function returned."""
     group = command.add_argument_group(
         "a model without a graph",
         "When DIR holds no graph.pbtxt, a graph for its model is made; nothing is written.\n"
         "These are the options of its node.",
     )
-    group.add_argument(
-        "--task", metavar="TASK", type=one_of((TASK,), _LATER_TASKS), help=f"{TASK}, the default"
-    )
-    for name, (value_type, metavar, text) in _OPTIONS.items():
-        group.add_argument(f"--{name}", metavar=metavar, type=value_type, help=text)
+    return lambda: _fill(group)
+
+
+def _fill(group: argparse._ArgumentGroup) -> None:
+    from calculators.tasks import KNOWN_ELSEWHERE, default_task, installed_tasks
+
+    names = tuple(task.name for task in installed_tasks())
+    others = tuple(name for name in KNOWN_ELSEWHERE if name not in names)
+    default = default_task()
+    text = f"{', '.join(names)}; default {default.name}" if default is not None else "none is known"
+    group.add_argument("--task", metavar="TASK", type=one_of(names, others), help=text)
+    added: set[str] = set()
+    for task in installed_tasks():
+        for option in task.options:
+            if option.name not in added:
+                added.add(option.name)
+                group.add_argument(
+                    f"--{option.name}",
+                    metavar=option.metavar,
+                    type=_type_of(option),
+                    help=_help_of(option.name),
+                )
 
 
 def given_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of the task that stand on the command line."""
-    values = {name: getattr(args, name) for name in _OPTIONS}
+    """The options of tasks that stand on the command line."""
+    from calculators.tasks import installed_tasks
+
+    names = dict.fromkeys(option.name for task in installed_tasks() for option in task.options)
+    values = {name: getattr(args, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def task_switches() -> frozenset[str]:
+    """The options of tasks that may stand without a value."""
+    from calculators.tasks import OptionKind, installed_tasks
+
+    return frozenset(
+        option.name
+        for task in installed_tasks()
+        for option in task.options
+        if option.kind is OptionKind.SWITCH
+    )
+
+
+def _help_of(name: str) -> str:
+    """What the tasks say of an option, once where they agree."""
+    from calculators.tasks import installed_tasks
+
+    texts = [
+        option.help for task in installed_tasks() for option in task.options if option.name == name
+    ]
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _type_of(option: TaskOption) -> Callable[[str], object]:
+    from calculators.tasks import OptionKind
+
+    match option.kind:
+        case OptionKind.TEXT:
+            return str
+        case OptionKind.COUNT:
+            return count
+        case OptionKind.COUNT_OR_ZERO:
+            return count_or_zero
+        case OptionKind.SWITCH:
+            return switch
+        case OptionKind.WORD:
+            return one_of(option.words, option.unsupported_words)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.http.settings import HttpSettings
-from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
@@ -19,6 +16,9 @@ from servers.fronts.openapi.schema import (
     ref,
     string,
 )
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import REQUEST_ID, header_ref
+from servers.fronts.http.settings import HttpSettings
 
 _NAMES: Final = {
     ErrorForm.OPENAI: "OpenAIError",

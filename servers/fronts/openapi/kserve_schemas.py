@@ -7,7 +7,7 @@ from typing import Final
 from calculators.inference import Datatype
 from calculators.inference.parameter import MAX_INT, MIN_INT
 from calculators.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Members,
     Schema,
     anything,

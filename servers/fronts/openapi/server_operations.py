@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from servers.contract.servable_states import SHOWN
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.operation import JSON, Operation, answer, media
-from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
@@ -18,6 +14,9 @@ from servers.fronts.openapi.schema import (
     ref,
     string,
 )
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import JSON, REQUEST_ID, Operation, answer, header_ref, media
+from servers.contract.servable_states import SHOWN
 
 _TAG: Final = "Server"
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from calculators.llm.task_graph import TextGeneration
 from servers.cli.task_arguments import add_task_arguments, given_options
-from servers.cli.task_graph import TextGeneration
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
@@ -125,7 +125,7 @@ def test_wrong_options_of_a_task_are_exit_code_2(site: Path, words: str, message
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("model --task embeddings", "embeddings is not served by this version; served: text_gener"),
+        ("model --task rerank", "rerank is not served by this version; served: text_generation, "),
         ("model --task text_gen", "Did you mean `text_generation`?"),
         ("config.json --task text_generation", "--task is for one model, and config.json is no"),
         ("config.json --max_num_seqs 3", "--max_num_seqs is for one model"),

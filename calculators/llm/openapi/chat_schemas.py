@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from servers.fronts.openapi.generation_schemas import (
+from calculators.llm.openapi.generation_schemas import (
     FINISH_REASON,
     TEMPLATE_MEMBERS,
     body_schema,
@@ -14,7 +12,9 @@ from servers.fronts.openapi.generation_schemas import (
     most_tokens,
     stop_schema,
 )
-from servers.fronts.openapi.schema import (
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.schema import (
     Schema,
     anything,
     array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.requests.tools import TOOL_NAME
-from servers.fronts.openapi.schema import Schema, const, record, string, union, word
+from calculators.requests.schema import Schema, const, record, string, union, word
 
 _NAME: Final = string(pattern=f"^{TOOL_NAME.pattern}$")
 _FUNCTION: Final[dict[str, Schema]] = {

@@ -1,4 +1,4 @@
-"""JSON schemas as the document has them (OpenAPI 3.1: draft 2020-12), written shortly."""
+"""JSON schemas as OpenAPI 3.1 has them (draft 2020-12), written shortly."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from calculators.llm.requests.structural_tag import FORMATS
 from calculators.llm.requests.structured_output import MAX_CHOICES, MAX_REGEX, MAX_SIZE
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Members,
     Schema,
     anything,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from calculators.llm.api.openai.tokenize_request import MAX_CHARACTERS, MAX_TEXTS
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.fields import INT32_MAX
-from servers.fronts.openapi.generation_schemas import (
+from calculators.llm.openapi.generation_schemas import (
     FINISH_REASON,
     MODEL,
     TOKEN_ID,
@@ -17,8 +14,10 @@ from servers.fronts.openapi.generation_schemas import (
     most_tokens,
     stop_schema,
 )
-from servers.fronts.openapi.parameters import TIMEOUT
-from servers.fronts.openapi.schema import (
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.fields import INT32_MAX
+from calculators.requests.schema import (
     Schema,
     anything,
     array,
@@ -33,6 +32,7 @@ from servers.fronts.openapi.schema import (
     string,
     word,
 )
+from calculators.tasks.operation import TIMEOUT
 
 _TEXT: Final = string(minLength=1)
 _IDS: Final = array(TOKEN_ID, minItems=1)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from calculators.llm.openapi.structured_schemas import STRUCTURED_MEMBERS
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.members import MEMBERS, Member, Standing
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.template_arguments import EFFORTS, RESERVED, VERBOSITIES
 from calculators.requests.fields import INT32_MAX, UINT32_MAX
-from servers.fronts.openapi.parameters import TIMEOUT
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Members,
     Schema,
     anything,
@@ -26,7 +26,7 @@ from servers.fronts.openapi.schema import (
     string,
     word,
 )
-from servers.fronts.openapi.structured_schemas import STRUCTURED_MEMBERS
+from calculators.tasks.operation import TIMEOUT
 
 #: The engine computes with 32-bit floats: more than this becomes infinite.
 _LARGEST: Final = math.nextafter(2.0**128 - 2.0**103, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from servers.fronts.openapi.schema import (
+from calculators.requests.schema import (
     Members,
     Schema,
     array,

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
-from graph_runtime import GraphConfigError, ResourceError
+from calculators.tasks.task import TaskError
+from graph_runtime import ResourceError
 from graph_runtime.errors import did_you_mean
 
 _MAX_NUM_SEQS: Final = 256
@@ -50,10 +51,6 @@ node {
   }
 }
 """
-
-
-class TaskError(GraphConfigError):
-    """An option of a task has a value that it cannot have; the text names it as ``--option``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.template_arguments import EFFORTS, VERBOSITIES
-from calculators.requests.fields import UINT32_MAX
-from servers.fronts.openapi.generation_schemas import (
+from calculators.llm.openapi.generation_schemas import (
     TEMPLATE_MEMBERS,
     body_schema,
     common_members,
     most_tokens,
     stop_schema,
 )
-from servers.fronts.openapi.schema import (
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.template_arguments import EFFORTS, VERBOSITIES
+from calculators.requests.fields import UINT32_MAX
+from calculators.requests.schema import (
     Schema,
     anything,
     array,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.api.anthropic.messages_request import EFFORTS, THINKS
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.fields import UINT32_MAX
-from servers.fronts.openapi.generation_schemas import (
+from calculators.llm.openapi.generation_schemas import (
     MODEL,
     TEMPLATE_MEMBERS,
     body_schema,
@@ -16,8 +13,10 @@ from servers.fronts.openapi.generation_schemas import (
     most_tokens,
     stop_schema,
 )
-from servers.fronts.openapi.parameters import TIMEOUT
-from servers.fronts.openapi.schema import (
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.requests.fields import UINT32_MAX
+from calculators.requests.schema import (
     Members,
     Schema,
     anything,
@@ -34,6 +33,7 @@ from servers.fronts.openapi.schema import (
     union,
     word,
 )
+from calculators.tasks.operation import TIMEOUT
 
 _TEXT: Final = ref("TextBlock")
 
