@@ -76,7 +76,7 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
 @pytest.mark.parametrize("kind", ["AUTO", "LM_CB", "LM", "VLM_CB", "VLM"])
 def test_every_type_that_is_served_can_be_given(kind: str) -> None:
     command = argparse.ArgumentParser()
-    add_task_arguments(command)
+    add_task_arguments(command)()
     given = given_options(command.parse_args(["--pipeline_type", kind]))
     assert given == {"pipeline_type": kind}
     assert f"pipeline_type: {kind}" in TextGeneration(**given).graph()
