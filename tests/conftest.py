@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
@@ -17,6 +19,11 @@ _reaper = Reaper()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not entry_points(group="graphrt.tasks"):
+        raise pytest.UsageError(
+            "the installed graphrt has older entry points than pyproject.toml, so that no task "
+            "would be found: run `python -m pip install --no-deps -e .` again"
+        )
     config.pluginmanager.register(HangingTests(config), "hanging tests")
 
 

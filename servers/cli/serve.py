@@ -310,6 +310,11 @@ def _report(server: Server) -> None:
             f"-H 'Content-Type: application/json' -d '{data}'",
         ]
     print("\n".join(lines), file=sys.stderr, flush=True)
+    if not installed_tasks():
+        print_warning(
+            "no task is installed, so that no model answers over HTTP: install graphrt again "
+            "(pip install --no-deps -e .)"
+        )
     for point, reason in REGISTRY.failed_entry_points.items():
         print_warning(f'entry point "{point}" could not be loaded: {reason}')
 
