@@ -10,8 +10,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from calculators.llm.engine.engine_settings import NPU
+from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
 from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
 from calculators.tasks.task import TaskError
@@ -128,8 +130,8 @@ class TextGeneration:
     def _is_stateful(self) -> bool:
         """Will one request be generated at a time? Then the scheduler's defaults mean nothing."""
         if self.pipeline_type in ("", "AUTO"):
-            return self.target_device == "NPU"
-        return not self.pipeline_type.endswith("_CB")
+            return self.target_device == NPU
+        return not KINDS[cast(PipelineType, self.pipeline_type)].batches
 
     def _properties(self) -> dict[str, Any]:
         """``plugin_config`` with the properties that have options of their own."""
@@ -137,7 +139,7 @@ class TextGeneration:
             properties: dict[str, Any] = dict(read_plugin_config(self.plugin_config))
         except ResourceError as error:
             raise TaskError(f"--{error.message}") from None
-        is_on_npu = self.target_device.startswith("NPU")
+        is_on_npu = self.target_device.startswith(NPU)
         if self.max_prompt_len is not None and not is_on_npu:
             raise TaskError("--max_prompt_len: only an NPU has it; it needs --target_device NPU")
         for option, value in (
