@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from calculators import tasks
+from calculators.llm.api.endpoints import GENERATING
+from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.task import TASK
 from calculators.tasks import ErrorForm, OptionKind
 from servers.fronts.http.routes import error_form, find_route, may_stream, task_paths
 from tests.checkout import ROOT
@@ -124,3 +127,9 @@ def test_every_task_is_described_whole(task: tasks.Task) -> None:
     for option in task.options:
         assert option.name.isidentifier()
         assert bool(option.words) == (option.kind is OptionKind.WORD)
+
+
+def test_the_language_models_endpoints_are_those_that_its_calculator_answers() -> None:
+    assert [each.path for each in TASK.endpoints] == [each.value for each in Endpoint]
+    generating = [each.path for each in TASK.endpoints if each.streams]
+    assert generating == [each.value for each in GENERATING]
