@@ -1,6 +1,7 @@
 """Calculators by family: ``core`` for every graph, others by what they serve.
 
 Nothing is registered by importing; `register_all` is the entry point ``graphrt.calculators``.
+Families that serve endpoints are tasks, which have entry points of their own (`calculators.tasks`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def register_all(registry: Registry) -> None:
-    """Add every family's calculators to a registry."""
+    """Add every family's calculators, and those of all installed tasks, to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core, image, llm, openvino, python
+    from calculators import core, image, openvino, python, tasks
 
     core.register(registry)
     image.register(registry)
-    llm.register(registry)
     openvino.register(registry)
     python.register(registry)
+    tasks.register(registry)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import pytest
 from hypothesis import is_hypothesis_test
 
@@ -28,6 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     example_counts.load_profile(config.getoption("--examples"))
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
+    if not entry_points(group="graphrt.tasks"):
+        raise pytest.UsageError(
+            "the installed graphrt has older entry points than pyproject.toml, so that no task "
+            "would be found: run `python -m pip install --no-deps -e .` again"
+        )
     config.pluginmanager.register(HangingTests(config), "hanging tests")
 
 

@@ -51,7 +51,8 @@ async def load_servable(
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     engine = ProcessEngine(options.engine, name=name)
-    sees_images = options.engine.sees_images
+    kind = options.engine.kind
+    sees_images = kind.sees_images
     prompts = PromptProcess(
         str(options.model_path), name=name, max_tokens=length, sees_images=sees_images
     )
@@ -82,16 +83,13 @@ async def load_servable(
                 best_of_limit=options.best_of_limit,
                 max_model_length=length,
                 max_images=MAX_IMAGES if sees_images else 0,
-                has_logprobs=not options.engine.is_stateful,
-                has_beams=options.engine.decoding_mode == "standard"
-                and options.engine.cache_eviction is None
-                and options.engine.pipeline_type != "VLM"
-                and options.engine.device != "NPU",
+                has_logprobs=kind.has_logprobs,
+                has_beams=options.engine.has_beams,
                 decoding_mode=options.engine.decoding_mode,
             ),
             queue=settings.request_limit,
             batch_without_split=None
-            if options.engine.dynamic_split_fuse or options.engine.is_stateful
+            if options.engine.dynamic_split_fuse or not kind.batches
             else options.engine.max_num_batched_tokens,
             prompt=options.max_prompt_tokens,
             cache=ready.cache_tokens or None,
@@ -128,8 +126,7 @@ def _fingerprint(ready: Ready, options: NodeOptions) -> str:
     """The same as long as the same seed may be expected to give the same answer."""
     weights = options.model_path
     if weights.is_dir():
-        name = "language_model" if options.engine.sees_images else "model"
-        weights = weights / f"openvino_{name}.bin"
+        weights = weights / f"{options.engine.kind.weights}.bin"
     status = weights.stat()
     parts = (ready.engine, ready.device, options.engine, status.st_size, status.st_mtime_ns)
     return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

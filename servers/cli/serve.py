@@ -6,14 +6,22 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from calculators.settings.declaration import values_of
+from calculators.settings.declaration import SettingError, given, options_of, values_of
+from calculators.tasks import (
+    Task,
+    TaskError,
+    default_task,
+    find_task,
+    installed_tasks,
+    task_of_node,
+)
 from graph_runtime import REGISTRY
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_source import make_registry
@@ -23,7 +31,6 @@ from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.open_files import allow_open_files
 from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_options import ServeOptions, serve_options
-from servers.cli.task_graph import TaskError, TextGeneration, holds_model
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import (
     ConfigError,
@@ -39,7 +46,6 @@ from servers.config.entry import GRAPH_FILE
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
-from servers.options.model_options import TEXT_GENERATION
 from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
@@ -128,13 +134,13 @@ def _check_task(options: ServeOptions) -> None:
     """A task and its options are for the one model of a directory."""
     server = options.server
     path = server.model_path or options.config or server.config_path or ""
-    given = ["task"] if options.task is not None else list(options.of_task)
-    given += options.of_model
-    if given and not (
+    flags = ["task"] if options.task is not None else list(options.of_task)
+    flags += options.of_model
+    if flags and not (
         server.model_path is not None or Path(path).is_dir() or is_plain_model(Path(path))
     ):
         raise CommandFailed(
-            f"--{given[0]} is for one model, and {path} is no directory of a model",
+            f"--{flags[0]} is for one model, and {path} is no directory of a model",
             hint="use it with --model_path and --model_name; options of a graph's nodes are in its "
             "graph.pbtxt",
             status=2,
@@ -188,7 +194,9 @@ def _served(options: ServeOptions) -> _Served:
 def _is_graph(path: Path, options: ServeOptions) -> bool:
     """A directory with folders of versions may hold a graph in them, or a language model."""
     return path.is_dir() and (
-        options.task is not None or holds_model(path) or find_graph(path).graph_path.is_file()
+        options.task is not None
+        or _task_of(path) is not None
+        or find_graph(path).graph_path.is_file()
     )
 
 
@@ -209,7 +217,8 @@ def _graph_of_directory(path: Path, options: ServeOptions) -> GraphEntry:
                 f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
             )
         return entry
-    if options.task is None and not holds_model(path):
+    task = _task_of(path) if options.task is None else find_task(options.task)
+    if task is None:
         config = path / "config.json"
         raise CommandFailed(
             f"{path}: there is no {GRAPH_FILE} in this directory, and no model: neither one of a "
@@ -219,11 +228,35 @@ def _graph_of_directory(path: Path, options: ServeOptions) -> GraphEntry:
     for name in options.of_model:
         print_warning(f"--{name} has no effect: it is for plain models")
     try:
-        text = TextGeneration(**options.of_task).graph()
+        text = task.graph(_options_of(task, options.of_task))
     except TaskError as error:
         raise CommandFailed(str(error), status=2) from error
-    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, TEXT_GENERATION)
+    _log.info("%s: no %s in its directory: served as %s", entry.name, GRAPH_FILE, task.name)
     return replace(entry, graph_text=text)
+
+
+def _task_of(directory: Path) -> Task | None:
+    """The task whose model a directory holds, where it shows."""
+    return next((task for task in installed_tasks() if task.recognizes(directory)), None)
+
+
+def _options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options that were given by flag, by the names of the task's fields.
+
+    Raises:
+        CommandFailed: one is another task's, or its value cannot be used.
+    """
+    flags = {each.flag for each in options_of(task.options)}
+    for flag in options:
+        if flag not in flags:
+            known = ", ".join(f"--{each}" for each in sorted(flags)) or "none"
+            raise CommandFailed(
+                f"--{flag} is no option of the task {task.name}, which has: {known}", status=2
+            )
+    try:
+        return given(task.options, options)
+    except SettingError as error:
+        raise CommandFailed(str(error), status=2) from None
 
 
 def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
@@ -269,15 +302,20 @@ def _report(server: Server) -> None:
         name = quote(available[0].name, safe="")
         lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}/v2/models/{name}"]
     elif first is not None:
-        body = {"model": first.name, "messages": [{"role": "user", "content": "Hello"}]}
+        path, body = _example(first)
         # Quotes of the shell around it, so none inside.
         data = json.dumps(body).replace("'", "\\u0027")
         lines += [
             "try:",
-            f"  curl {_key_header(server)}{_reachable(http)}/v3/chat/completions "
+            f"  curl {_key_header(server)}{_reachable(http)}{path} "
             f"-H 'Content-Type: application/json' -d '{data}'",
         ]
     print("\n".join(lines), file=sys.stderr, flush=True)
+    if not installed_tasks():
+        print_warning(
+            "no task is installed, so that no model answers over HTTP: install graphrt again "
+            "(pip install --no-deps -e .)"
+        )
     for point, reason in REGISTRY.failed_entry_points.items():
         print_warning(f'entry point "{point}" could not be loaded: {reason}')
 
@@ -300,6 +338,15 @@ def _answers_http(servable: Servable) -> bool:
     if not isinstance(servable, GraphDefinition) or servable.graph is None:
         return False
     return servable.graph.answers_http
+
+
+def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
+    """Path and body of a request to it: those of the task that its nodes belong to."""
+    assert isinstance(servable, GraphDefinition)
+    assert servable.graph is not None
+    of_nodes = (task_of_node(node.calculator_type) for node in servable.graph.plan.nodes)
+    task = next(filter(None, of_nodes), default_task())
+    return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
 
 
 def _key_header(server: Server) -> str:

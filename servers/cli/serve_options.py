@@ -8,10 +8,11 @@ from typing import Any
 
 from calculators.settings.declaration import SettingError, given, read
 from calculators.settings.families import settings_of_families
+from calculators.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.messages import CommandFailed
 from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.model_options import SHARED, ModelOptions, TaskChoice, TaskOptions
+from servers.options.model_options import ModelOptions, task_options
 from servers.options.server_options import GraphOptions, LifecycleOptions, ServerOptions
 
 
@@ -22,7 +23,7 @@ class ServeOptions:
     Attributes:
         config: the graph, model or config.json that stands alone on the command line.
         task: None unless it is given.
-        of_task, of_model: what is given of `TaskOptions` and of `ModelOptions`, by flag.
+        of_task, of_model: what is given of the options of tasks and of `ModelOptions`, by flag.
         families: the settings of every family of calculators.
     """
 
@@ -40,8 +41,7 @@ class ServeOptions:
     @property
     def of_plain_model(self) -> dict[str, Any]:
         """All options that stand for a plain model on the command line."""
-        shared = {name: self.of_task[name] for name in SHARED if name in self.of_task}
-        return {**self.of_model, **shared}
+        return {**self.of_model, **given(DeviceOptions, self.of_task)}
 
 
 def serve_options(args: argparse.Namespace) -> ServeOptions:
@@ -51,14 +51,16 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
         CommandFailed: a value cannot be used.
     """
     values = vars(args)
+    flags = [each.flag for each in task_options()]
+    of_task = {flag: values[flag] for flag in flags if values[flag] is not None}
     try:
         return ServeOptions(
             config=args.config,
             server=read(ServerOptions, values),
             http=read(HttpOptions, values),
             grpc=read(GrpcOptions, values),
-            task=read(TaskChoice, values).task,
-            of_task=given(TaskOptions, values),
+            task=args.task,
+            of_task=of_task,
             of_model=given(ModelOptions, values),
             graphs=read(GraphOptions, values),
             lifecycle=read(LifecycleOptions, values),

@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.settings.declaration import Group
-from calculators.settings.groups import MEDIA, RUNNING
+from calculators.settings.groups import MEDIA, RUNNING, TASK
 
 SERVED: Final = Group("what is served, in other words")
-TASK: Final = Group(
-    "a model without a graph",
-    "When DIR holds no graph.pbtxt, a graph for its model is made; nothing is written.\n"
-    "These are the options of its node.",
-)
 MODEL: Final = Group(
     "a plain model",
     "When DIR holds folders of versions, as DIR/1/model.xml, or a model's file is named.\n"

@@ -1,143 +1,41 @@
-"""The options for one model: of the graph that is made for a task, and of a plain model.
+"""The options for one model: of the graph that its task makes, and of a plain model.
 
-Names are OpenVINO Model Server's (``graph_export/graph_cli_parser.cpp``, ``cli_parser.cpp``).
+Names are OpenVINO Model Server's (``cli_parser.cpp``); those of tasks stand with the tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from calculators.settings.declaration import option
-from calculators.settings.value_types import count, count_or_zero, one_of, switch
-from servers.options.groups import MODEL, TASK
+from calculators.settings.declaration import Option, option, options_of
+from calculators.settings.groups import TASK
+from calculators.settings.value_types import count_or_zero, one_of
+from calculators.tasks import KNOWN_ELSEWHERE, default_task, installed_tasks
+from calculators.tasks.options import DeviceOptions
+from servers.options.groups import MODEL
 
-TEXT_GENERATION: Final = "text_generation"
-_LATER_TASKS: Final = ("embeddings", "rerank", "image_generation", "text2speech", "speech2text")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskChoice:
-    """The task of a model without a graph."""
-
-    task: str | None = option(
-        None,
-        f"{TEXT_GENERATION}, the default",
+def task_choice() -> Option:
+    """``--task``: one of the installed tasks."""
+    names = tuple(task.name for task in installed_tasks())
+    default = default_task()
+    text = f"{', '.join(names)}; default {default.name}" if default is not None else "none is known"
+    return Option(
+        name="task",
+        flag="task",
         group=TASK,
         metavar="TASK",
-        reads=one_of((TEXT_GENERATION,), _LATER_TASKS),
+        reads=one_of(names, tuple(name for name in KNOWN_ELSEWHERE if name not in names)),
+        default=None,
+        help=text,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOptions:
-    """The options of the node that serves text generation.
-
-    None and "" leave a choice to the engine, the model's files or the chat template.
-    """
-
-    max_num_seqs: int = option(
-        256,
-        "requests that are generated at a time; default {default}",
-        group=TASK,
-        metavar="N",
-        reads=count,
-    )
-    pipeline_type: str = option(
-        "",
-        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images); default AUTO",
-        group=TASK,
-        metavar="TYPE",
-        reads=one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM"), ("OMNI",)),
-    )
-    enable_prefix_caching: bool = option(
-        True,
-        "keep the beginnings of prompts; default {default}",
-        group=TASK,
-        metavar="BOOL",
-        reads=switch,
-    )
-    max_num_batched_tokens: int | None = option(
-        None,
-        "tokens in one step of the engine; default 256",
-        group=TASK,
-        metavar="N",
-        reads=count,
-    )
-    cache_size: int = option(
-        0,
-        "of the key-value cache; default {default}, which grows as needed",
-        group=TASK,
-        metavar="GB",
-        reads=count_or_zero,
-    )
-    dynamic_split_fuse: bool = option(
-        True,
-        "long prompts in several steps; default {default}",
-        group=TASK,
-        metavar="BOOL",
-        reads=switch,
-    )
-    reasoning_parser: str = option(
-        "",
-        "what finds reasoning; by the chat template when unset",
-        group=TASK,
-        metavar="NAME",
-    )
-    tool_parser: str = option(
-        "",
-        "what finds calls of tools; by the chat template when unset",
-        group=TASK,
-        metavar="NAME",
-    )
-    enable_tool_guided_generation: bool = option(
-        False,
-        "make calls of tools by their schemas",
-        group=TASK,
-        metavar="BOOL",
-        reads=switch,
-    )
-    cache_interval_multiplier: int | None = option(
-        None, "how much cache is taken at a time", group=TASK, metavar="N", reads=count
-    )
-    kv_cache_precision: str = option(
-        "",
-        "u8 takes less memory; default the model's",
-        group=TASK,
-        metavar="TYPE",
-        reads=one_of(("u8", "")),
-    )
-    max_prompt_len: int | None = option(
-        None, "tokens of the longest prompt, on an NPU", group=TASK, metavar="N", reads=count
-    )
-    draft_source_model: str = option(
-        "",
-        "accepted; the model answers without a draft model yet",
-        group=TASK,
-        metavar="DIR",
-    )
-    model_distribution_policy: str = option(
-        "",
-        "TENSOR_PARALLEL or PIPELINE_PARALLEL, over several devices",
-        group=TASK,
-        metavar="POLICY",
-        reads=one_of(("TENSOR_PARALLEL", "PIPELINE_PARALLEL", "")),
-    )
-    target_device: str = option(
-        "",
-        "CPU, GPU, ...; default a GPU if there is one",
-        group=TASK,
-        metavar="DEVICE",
-        config_key="{flag}",
-    )
-    plugin_config: str = option(
-        "",
-        "OpenVINO properties, as a JSON object",
-        group=TASK,
-        metavar="JSON",
-        config_key="{flag}",
-    )
+def task_options() -> tuple[Option, ...]:
+    """The options of all installed tasks, and those that plain models have in any case."""
+    return options_of(*(task.options for task in installed_tasks()), DeviceOptions)
 
 
 def _key(metavar: str, help_text: str, reads: Callable[[str], object] = str) -> Any:
@@ -166,7 +64,3 @@ class ModelOptions:
     nireq: int | None = _key(
         "N", "inferences at a time; default 0, as OpenVINO advises", count_or_zero
     )
-
-
-#: Of the options of a task these are of plain models too.
-SHARED: Final[tuple[str, ...]] = ("target_device", "plugin_config")

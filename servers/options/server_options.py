@@ -16,7 +16,7 @@ from calculators.settings.families import settings_of_families
 from calculators.settings.groups import RUNNING
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
-from servers.options.model_options import ModelOptions, TaskChoice, TaskOptions
+from servers.options.model_options import ModelOptions, task_choice, task_options
 
 LOG_FORMATS: Final = ("text", "json")
 
@@ -210,11 +210,9 @@ WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
 
 
 def declared_options() -> tuple[Option, ...]:
-    """All options of the server and of the families of calculators, in the order of the help."""
+    """All options: the server's, the tasks' and the families', in the order of the help."""
     kinds: tuple[type[Any], ...] = (
         ServerOptions,
-        TaskChoice,
-        TaskOptions,
         ModelOptions,
         HttpOptions,
         GrpcOptions,
@@ -224,4 +222,5 @@ def declared_options() -> tuple[Option, ...]:
     )
     last = len(ORDER)
     places = {group: place for place, group in enumerate(ORDER)}
-    return tuple(sorted(options_of(*kinds), key=lambda each: places.get(each.group, last)))
+    options = (task_choice(), *task_options(), *options_of(*kinds))
+    return tuple(sorted(options, key=lambda each: places.get(each.group, last)))

@@ -1,8 +1,8 @@
-"""Under which names besides its own a graph is asked: its LoRA adapters."""
+"""Further names of a graph: those that its tasks serve it under, such as LoRA adapters."""
 
 from __future__ import annotations
 
-from calculators.llm.options.adapter_names import adapter_names
+from calculators.tasks import installed_tasks
 from graph_runtime import GraphError, Registry
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
@@ -23,4 +23,6 @@ def adapter_names_of(entry: GraphEntry, registry: Registry) -> tuple[str, ...]:
 
 def adapter_names_in(source: GraphSource) -> tuple[str, ...]:
     """Of a graph that was read."""
-    return tuple(dict.fromkeys(name for each in source.configs for name in adapter_names(each)))
+    tasks = installed_tasks()
+    found = (name for each in source.configs for task in tasks for name in task.further_names(each))
+    return tuple(dict.fromkeys(found))

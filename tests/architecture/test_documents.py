@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from calculators.child_process.framing import MAX_FRAME
+from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
@@ -19,7 +20,6 @@ from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
-from calculators.llm.prompt.lane import WALL_SECONDS
 from calculators.llm.requests import members, structured_output
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER

@@ -48,12 +48,33 @@ def test_a_server_loads_no_model_library_and_no_grpc_before_it_is_needed() -> No
     assert loaded.isdisjoint({"grpc", "openvino", "openvino_genai", "openvino_tokenizers"})
 
 
+COMMAND_LINE_AND_TASKS = """
+import sys
+import servers.cli.arguments
+from calculators.tasks import failed_tasks, installed_tasks
+assert {"text_generation", "embeddings"} <= {task.name for task in installed_tasks()}
+assert not failed_tasks()
+servers.cli.arguments.make_parser()
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_describing_the_tasks_loads_no_library_and_not_the_runtime() -> None:
+    done = python(COMMAND_LINE_AND_TASKS)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "calculators" in loaded
+    heavy = {"aiohttp", "google", "graph_runtime", "grpc", "msgspec", "numpy", "openvino"}
+    assert loaded.isdisjoint(heavy)
+
+
 def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain_model() -> None:
     llm = ROOT / "calculators" / "llm"
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process")}
-    assert folders == {*rooms, ROOT / "calculators" / "child_process", plain_models}
+    rooms |= {ROOT / "calculators" / name for name in ("child_process", "embeddings")}
+    assert folders == {*rooms, plain_models}
 
 
 def test_nothing_is_pickled() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+from calculators.llm.engine.pipeline_kind import KINDS, PipelineKind, PipelineType
+
+#: Its plugin has no continuous batching, and no beams.
+NPU: Final = "NPU"
+
 PluginValue = str | bool | int | float
-
-#: Of a node, as ``LLMCalculatorOptions`` names them: text, or text and images; one request at a
-#: time, or continuous batching (``_CB``).
-PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB"]
-
 
 #: How tokens are found: one at a time, or proposed and then checked several at a time; by a draft
 #: model, by one that reads layers of the main model (EAGLE-3), or by the prompt.
@@ -97,14 +97,19 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     draft: DraftModel | None = None
 
     @property
-    def sees_images(self) -> bool:
-        """Does it take text and images?"""
-        return self.pipeline_type.startswith("VLM")
+    def kind(self) -> PipelineKind:
+        """What a pipeline of this type can do."""
+        return KINDS[self.pipeline_type]
 
     @property
-    def is_stateful(self) -> bool:
-        """Does it generate one request at a time, instead of batching continuously?"""
-        return not self.pipeline_type.endswith("_CB")
+    def has_beams(self) -> bool:
+        """Can the pipeline, loaded so, search with beams?"""
+        return (
+            self.kind.has_beams
+            and self.device != NPU
+            and self.decoding_mode == "standard"
+            and self.cache_eviction is None
+        )
 
     @property
     def snapkv_window_size(self) -> int:

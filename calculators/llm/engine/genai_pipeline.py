@@ -57,7 +57,7 @@ class GenaiPipeline:
             },
         )
         self._model_path = settings.model_path
-        self._sees_images = settings.pipeline_type == "VLM_CB"
+        self._sees_images = settings.kind.sees_images
         self._grammars: GrammarCache | None = None
         self._handles: dict[int, Any] = {}
         self._settings: dict[int, GenerationSettings] = {}

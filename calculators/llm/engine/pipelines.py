@@ -23,13 +23,10 @@ def open_pipeline(
     Raises:
         Exception: the library's, in its words.
     """
-    match settings.pipeline_type:
-        case "LM":
-            return StatefulPipeline(lambda: TextModel(settings), wake)
-        case "VLM":
-            return StatefulPipeline(lambda: VisionModel(settings), wake)
-        case _:
-            return _open_batching(settings)
+    if settings.kind.batches:
+        return _open_batching(settings)
+    model = VisionModel if settings.kind.sees_images else TextModel
+    return StatefulPipeline(lambda: model(settings), wake)
 
 
 def _open_batching(settings: EngineSettings) -> AdapterScheduler | CacheAdmission | GenaiPipeline:

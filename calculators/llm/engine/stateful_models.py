@@ -14,7 +14,7 @@ import openvino_genai as genai
 
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
-from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.engine_settings import NPU, EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
 from calculators.llm.engine.library_config import (
@@ -151,7 +151,7 @@ class TextModel(StatefulModel):
 
     def check(self, settings: GenerationSettings) -> None:
         _check_logprobs(settings)
-        if self.device == "NPU":
+        if self.device == NPU:
             _check_beams(settings, "an NPU")
 
 
@@ -189,7 +189,7 @@ class VisionModel(StatefulModel):
 def _check_device(device: str) -> None:
     """What the library says of an NPU that is not there leads nowhere."""
     devices = openvino.Core().available_devices
-    if device == "NPU" and not any(name.startswith("NPU") for name in devices):
+    if device == NPU and not any(name.startswith(NPU) for name in devices):
         raise RuntimeError(f"device NPU is not on this machine, which has {', '.join(devices)}")
 
 

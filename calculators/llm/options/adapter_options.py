@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings
+from calculators.llm.engine.engine_settings import NPU, AdapterFile, EngineSettings
 from calculators.llm.model_files.adapter_files import FoundAdapter, find_adapter
 from calculators.llm.model_files.model_layers import Layer, read_layers
 from calculators.llm.model_files.safetensors_header import NotSafetensors, StoredTensor, read_header
@@ -64,9 +64,9 @@ def _check_engine(engine: EngineSettings) -> None:
     """Refuse what adapters cannot be together with, or not for certain."""
     if not Path(engine.model_path).is_dir():
         raise ResourceError("adapters: not with a GGUF model; they need an OpenVINO model")
-    if engine.pipeline_type not in ("LM", "LM_CB"):
+    if not engine.kind.has_adapters:
         raise ResourceError("adapters: not with a model that sees images; they are for text models")
-    if "NPU" in engine.device:
+    if NPU in engine.device:
         raise ResourceError(f"adapters: not on device {engine.device}; use CPU or GPU")
     if engine.enable_prefix_caching:
         # Its blocks are found by their tokens alone.

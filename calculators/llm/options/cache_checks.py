@@ -25,7 +25,7 @@ def check_cache(options: Any, engine: EngineSettings) -> list[str]:
     Raises:
         ResourceError: the engine would not load, or die at a request.
     """
-    if engine.is_stateful:
+    if not engine.kind.batches:
         return []
     block = block_tokens(engine.device)
     for name in ("cache_size", "draft_cache_size"):

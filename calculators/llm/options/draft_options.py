@@ -87,7 +87,7 @@ def draft_warnings(engine: EngineSettings, options: Any) -> list[str]:
 
 
 def _read_draft(engine: EngineSettings, options: Any, directory: Path) -> DraftModel:
-    if engine.pipeline_type == "VLM_CB":
+    if engine.kind.sees_images:
         raise ResourceError(
             f"{_FIELD}: the model in models_path sees images, and such models are served without "
             "a draft model; leave it out"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.llm.engine.engine_settings import PipelineType
+from calculators.llm.engine.engine_settings import NPU
+from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
 from graph_runtime import ResourceError
 
-NPU: Final = "NPU"
 _LONGEST: Final = "MAX_PROMPT_LEN"
 _BY_DEVICE: Final = "DEVICE_PROPERTIES"
 #: openvino-genai's own, of which an NPU's model is made.
@@ -61,7 +61,7 @@ def with_npu_at_top(
     """
     read_max_prompt_length(plugin_config, device)
     of_npu = _of_npu(plugin_config)
-    if device != NPU or pipeline_type != "LM" or not of_npu:
+    if device != NPU or not KINDS[pipeline_type].properties_at_top or not of_npu:
         return plugin_config
     by_device = {name: of for name, of in plugin_config[_BY_DEVICE].items() if name != NPU}
     rest = {name: value for name, value in plugin_config.items() if name != _BY_DEVICE}

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
-from calculators.llm.engine.engine_settings import PipelineType
+from calculators.llm.engine.engine_settings import NPU
+from calculators.llm.engine.pipeline_kind import PipelineType, find_type
 from calculators.llm.model_files.model_files import sees_images
 from graph_runtime import ResourceError
-
-#: By whether the model sees images: without and with continuous batching.
-_TYPES: Final[dict[bool, tuple[PipelineType, PipelineType]]] = {
-    False: ("LM", "LM_CB"),
-    True: ("VLM", "VLM_CB"),
-}
-#: Its plugin has no continuous batching.
-_ALONE: Final = "NPU"
 
 
 def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
@@ -24,13 +16,15 @@ def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
     Raises:
         ResourceError: the model is none for the type that was asked for.
     """
-    alone, batching = _TYPES[sees_images(model)]
+    is_seeing = sees_images(model)
+    alone = find_type(sees_images=is_seeing, batches=False)
+    batching = find_type(sees_images=is_seeing, batches=True)
     if asked == "AUTO":
-        return alone if device == _ALONE else batching
+        return alone if device == NPU else batching
     if asked == alone:
         return alone
     if asked == batching:
-        if device == _ALONE:
+        if device == NPU:
             raise ResourceError(
                 f"pipeline_type: {asked} needs continuous batching, which device NPU does not "
                 f"have; use {alone} or AUTO"
@@ -41,7 +35,7 @@ def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
             f"pipeline_type: OMNI, which hears and speaks, is not served; this model can be "
             f"{batching} or {alone}"
         )
-    kind = "sees images" if sees_images(model) else "only reads text"
+    kind = "sees images" if is_seeing else "only reads text"
     raise ResourceError(
         f"pipeline_type: {asked} does not fit: the model in models_path {kind}; use AUTO, "
         f"{batching} or {alone}"

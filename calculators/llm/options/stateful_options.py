@@ -27,7 +27,7 @@ def check_stateful(options: Any, engine: EngineSettings) -> list[str]:
     Raises:
         ResourceError: an option asks for what only continuous batching has.
     """
-    if not engine.is_stateful:
+    if engine.kind.batches:
         return []
     pipeline_type, plugin_config = engine.pipeline_type, engine.plugin_config
     for field, _ in options.ListFields():

@@ -8,8 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.child_process.question_lane import (
+    RETRY_AFTER,
+    START_SECONDS,
+    WALL_SECONDS,
+    QuestionLane,
+)
 from calculators.child_process.supervisor import LoadError
-from calculators.llm.prompt.lane import RETRY_AFTER, START_SECONDS, WALL_SECONDS, PromptLane
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -22,6 +27,7 @@ from calculators.llm.prompt.messages import (
     Text,
     Tokenize,
     Tokens,
+    from_prompt_decoder,
 )
 from calculators.llm.requests.model_length import TOO_LONG
 from calculators.media.encoded_image import EncodedImage
@@ -51,7 +57,7 @@ class PromptProcess:
     """Renders and tokenizes in supervised children, each at one question at a time.
 
     Long prompts have a process of their own, started when the first comes and ended when none has
-    come for a while: so nobody with a short one waits for them. See `PromptLane` for what happens
+    come for a while: so nobody with a short one waits for them. See `QuestionLane` for what happens
     when a child dies or takes too long.
     """
 
@@ -77,16 +83,19 @@ class PromptProcess:
         self._load = Load(model_path, MEMORY, seconds * FOR_TEMPLATE, max_tokens, sees_images)
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds
-        self._short = PromptLane(
+        self._short = QuestionLane(
             "calculators.llm.prompt.process",
             self._load,
+            decode=from_prompt_decoder.decode,
+            ready=Ready,
             name=f'prompt process of "{name}"',
+            subject="prompt",
             cpu_seconds=seconds,
             wall_seconds=wall_seconds,
             most_waiting=SHORT_WAITING,
         )
-        self._long: PromptLane | None = None
-        self._starting: asyncio.Task[PromptLane] | None = None
+        self._long: QuestionLane[Ready] | None = None
+        self._starting: asyncio.Task[QuestionLane[Ready]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -179,7 +188,7 @@ class PromptProcess:
 
     # The process for long questions ---------------------------------------------------------------
 
-    async def _long_lane(self) -> PromptLane:
+    async def _long_lane(self) -> QuestionLane[Ready]:
         """It, started if it is not there.
 
         Raises:
@@ -208,11 +217,14 @@ class PromptProcess:
                 raise RequestError("the model is shut down", code=Code.UNAVAILABLE) from None
             raise
 
-    async def _start_long(self) -> PromptLane:
-        lane = PromptLane(
+    async def _start_long(self) -> QuestionLane[Ready]:
+        lane = QuestionLane(
             "calculators.llm.prompt.long_process",
             msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * FOR_TEMPLATE),
+            decode=from_prompt_decoder.decode,
+            ready=Ready,
             name=f'process for long prompts of "{self._name}"',
+            subject="prompt",
             cpu_seconds=LONG_SECONDS,
             wall_seconds=self._wall_seconds + LONG_SECONDS,
             most_waiting=LONG_WAITING,
@@ -224,7 +236,7 @@ class PromptProcess:
         self._long = lane
         return lane
 
-    def _started_long(self, starting: asyncio.Task[PromptLane]) -> None:
+    def _started_long(self, starting: asyncio.Task[QuestionLane[Ready]]) -> None:
         self._starting = None
         if not starting.cancelled():
             starting.exception()  # those who wait have been told, if anybody does

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from calculators.requests.http_payload import RequestError
+from calculators.tasks.task import PREFIXES
 from graph_runtime import Code
 
 
@@ -19,9 +20,6 @@ class Endpoint(StrEnum):
     COUNT_TOKENS = "/messages/count_tokens"
     TOKENIZE = "/tokenize"
 
-
-#: OpenVINO Model Server's own prefix first; its clients use /v3, those of OpenAI /v1.
-PREFIXES: Final = ("/v3", "/v3/v1", "/v1")
 
 _BY_PATH: Final = {prefix + endpoint: endpoint for prefix in PREFIXES for endpoint in Endpoint}
 

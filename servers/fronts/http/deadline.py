@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculators.tasks.operation import MAX_TIMEOUT
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
 
 HEADER = "X-Request-Timeout"
 FIELD = "timeout"
-
-# Longer ones are as good as none, and a timer takes no more.
-MAX_SECONDS = 1e6
 
 
 def limit_time(exchange: Exchange, most: float) -> None:
@@ -29,7 +27,7 @@ def limit_time(exchange: Exchange, most: float) -> None:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= MAX_SECONDS:
+    if not 0 < seconds <= MAX_TIMEOUT:
         raise HttpError(400, f"{HEADER} must be a number of seconds above 0")
     exchange.end_after(seconds)
 
@@ -44,6 +42,6 @@ def limit_time_by(exchange: Exchange, body: dict[str, Any]) -> None:
     if seconds is None:
         return
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds <= MAX_SECONDS:
+    if not is_number or not 0 < seconds <= MAX_TIMEOUT:
         raise HttpError(400, f"{FIELD} must be a number of seconds above 0", param=FIELD)
     exchange.end_after(float(seconds))

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from calculators.requests.http_payload import without_values
+from calculators.tasks import ErrorForm
 from graph_runtime import Code
 from servers.contract.failure import failure_of
-from servers.fronts.http.routes import ErrorForm
 
 STATUS: Mapping[Code, int] = MappingProxyType(
     {

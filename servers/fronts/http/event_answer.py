@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from calculators.requests.request_record import note_error, note_reason
+from calculators.tasks import ErrorForm
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_stream import EventStream, SentResponse
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.routes import ErrorForm
 from servers.operations.request_log.reason import reason_for_log
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from calculators.tasks import ErrorForm
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head
-from servers.fronts.http.routes import ErrorForm
 
 if TYPE_CHECKING:
     from servers.fronts.http.exchange import Exchange

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from calculators.requests.http_payload import HttpPayload
 from calculators.requests.request_record import name_model
+from calculators.tasks import ErrorForm
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
@@ -19,11 +20,10 @@ from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.routes import (
-    USUAL_PATHS,
-    ErrorForm,
     error_form,
     may_stream,
     nothing_at,
+    task_paths,
 )
 from servers.fronts.http.settings import HttpSettings
 
@@ -46,12 +46,12 @@ async def answer_graph_request(
         body, value = await read_json(request, settings, exchange.hold)
     except HttpError as error:
         is_for_a_graph = request.body_exists and error.status != 415
-        if path not in USUAL_PATHS and not is_for_a_graph:
+        if path not in task_paths() and not is_for_a_graph:
             raise HttpError(404, nothing_at(path)) from None
         raise
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object")
-    if value.get("model") is None and path not in USUAL_PATHS:
+    if value.get("model") is None and path not in task_paths():
         # No graph is asked, so nobody answers here.
         raise HttpError(404, f"{nothing_at(path)}; a graph of yours is asked by its name as model")
     model = _model_of(value)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from calculators.inference.place import quoted
 from calculators.requests.request_record import current_record, note_reason
+from calculators.tasks import ErrorForm
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.error_text import clean
@@ -31,13 +32,12 @@ from servers.fronts.http.routes import (
     CONTROLS,
     POST,
     RUNS,
-    USUAL_PATHS,
     Endpoint,
-    ErrorForm,
     Route,
     error_form,
     find_route,
     nothing_at,
+    task_paths,
 )
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_rest import describe_model
@@ -142,7 +142,7 @@ class Handler:
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
-            if route.endpoint is Endpoint.GRAPH and path not in USUAL_PATHS:
+            if route.endpoint is Endpoint.GRAPH and path not in task_paths():
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,

@@ -8,13 +8,14 @@ from aiohttp import web
 
 from calculators.inference import InferRequest, InferResponse
 from calculators.requests.request_record import name_model
+from calculators.tasks import ErrorForm
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.generated_events import GeneratedEvents
 from servers.fronts.http.kserve_body import parse_kserve_json, read_kserve_json, read_tensors
-from servers.fronts.http.routes import Endpoint, ErrorForm, Route
+from servers.fronts.http.routes import Endpoint, Route
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.whole_answer import send_whole
 from servers.fronts.kserve_rest import (

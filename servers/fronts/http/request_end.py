@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.routes import USUAL_PATHS, Endpoint, Route
+from servers.fronts.http.routes import Endpoint, Route, task_paths
 from servers.operations.request_log import RequestEnd
 
 _MODEL = "/v2/models/{model}"
@@ -55,7 +55,7 @@ def route_name(path: str, route: Route | None) -> str:
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return path if path in USUAL_PATHS else f"{path[:3]}/{{path}}"
+        return path if path in task_paths() else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

@@ -1,18 +1,16 @@
-"""Which endpoint a path names, by which methods, and in whose words errors are told there."""
+"""Endpoints by path: their methods, and the form of errors there.
+
+The endpoints of graphs are those of the installed tasks; a graph may answer other paths too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from urllib.parse import unquote_to_bytes
 
-
-class ErrorForm(Enum):
-    """The form in which errors are told under a path."""
-
-    OPENAI = auto()
-    KSERVE = auto()
-    ANTHROPIC = auto()
+from calculators.tasks import PREFIXES, ErrorForm, TaskEndpoint, installed_tasks
 
 
 class Endpoint(Enum):
@@ -76,17 +74,6 @@ FIXED = {
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
-#: The ends of paths that language models answer; graphs may answer others.
-USUAL_ENDS = (
-    "/chat/completions",
-    "/completions",
-    "/responses",
-    "/messages",
-    "/messages/count_tokens",
-    "/tokenize",
-)
-#: Each of these paths in full.
-USUAL_PATHS = frozenset(prefix + end for prefix in ("/v3", "/v1", "/v3/v1") for end in USUAL_ENDS)
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -101,10 +88,38 @@ _KSERVE_ACTIONS = {
 _KSERVE_UNSERVED = ("config", "stats")
 _REPOSITORY_PREFIX = "/v2/repository/models/"
 _REPOSITORY_ACTIONS = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
-# Words in a path whose answers may be streams (OpenVINO Model Server reads `stream` only there).
-_STREAMING = ("completions", "responses", "messages")
-_COUNT_TOKENS = "/messages/count_tokens"
-_ANTHROPIC = ("/messages", _COUNT_TOKENS)
+
+
+def task_endpoints() -> tuple[TaskEndpoint, ...]:
+    """The endpoints of all installed tasks."""
+    return tuple(endpoint for task in installed_tasks() for endpoint in task.endpoints)
+
+
+@cache
+def task_paths() -> frozenset[str]:
+    """Each path of each task's endpoint in full; graphs may answer others."""
+    return frozenset(prefix + endpoint.path for prefix in PREFIXES for endpoint in task_endpoints())
+
+
+@cache
+def _streaming_words() -> tuple[str, ...]:
+    """Words in a path whose answers may be streams: OpenVINO Model Server reads ``stream`` only
+    where one of its own stands, anywhere."""
+    return tuple(
+        dict.fromkeys(
+            endpoint.path.rpartition("/")[2] for endpoint in task_endpoints() if endpoint.streams
+        )
+    )
+
+
+@cache
+def _ends(*, form: ErrorForm | None = None, streams: bool | None = None) -> tuple[str, ...]:
+    """The ends of paths of endpoints that are so."""
+    return tuple(
+        endpoint.path
+        for endpoint in task_endpoints()
+        if form in (None, endpoint.error_form) and streams in (None, endpoint.streams)
+    )
 
 
 def find_route(path: str) -> Route | None:
@@ -129,7 +144,7 @@ def find_route(path: str) -> Route | None:
 def nothing_at(path: str) -> str:
     """An error's text about a path at which nothing is served, with what is served near it."""
     if path.startswith(_GRAPH_PREFIXES):
-        ends = ", ".join("/v3" + end for end in (*USUAL_ENDS, "/models"))
+        ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         return f"nothing is served at this path; there are {ends}, and the same under /v1"
     hint = "" if path.startswith("/v2/") else "; GET /openapi.json lists what is"
     return f"nothing is served at this path{hint}"
@@ -137,14 +152,16 @@ def nothing_at(path: str) -> str:
 
 def may_stream(path: str) -> bool:
     """Does ``"stream": true`` mean anything to this path?"""
-    return any(word in path for word in _STREAMING) and not path.endswith(_COUNT_TOKENS)
+    if path.endswith(_ends(streams=False)):
+        return False
+    return any(word in path for word in _streaming_words())
 
 
 def error_form(path: str) -> ErrorForm:
     """Whose clients call this path, as far as errors go."""
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
-    if path.endswith(_ANTHROPIC) and path.startswith(_GRAPH_PREFIXES):
+    if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):
         return ErrorForm.ANTHROPIC
     return ErrorForm.OPENAI
 

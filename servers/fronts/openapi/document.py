@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calculators.requests.schema import Schema
+from calculators.tasks import installed_tasks
+from calculators.tasks.operation import Operation, TaskDescription
 from servers.contract.product import NAME, version
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.openapi.anthropic_operations import anthropic_operations
-from servers.fronts.openapi.chat_schemas import (
-    CHAT_ANSWER_SCHEMAS,
-    MESSAGE_SCHEMAS,
-)
-from servers.fronts.openapi.completion_schemas import (
-    COMPLETION_ANSWER_SCHEMAS,
-    TOKENIZE_SCHEMAS,
-)
 from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers
-from servers.fronts.openapi.generation_schemas import STREAM_OPTIONS, USAGE_SCHEMAS, request_schemas
 from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operations
 from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
-from servers.fronts.openapi.messages_schemas import (
-    MESSAGE_BLOCK_SCHEMAS,
-    MESSAGES_ANSWER_SCHEMAS,
-)
-from servers.fronts.openapi.openai_operations import openai_operations
-from servers.fronts.openapi.operation import Operation
+from servers.fronts.openapi.model_operations import model_operations
+from servers.fronts.openapi.operation import all_errors, operation_object
 from servers.fronts.openapi.parameters import HEADERS, PARAMETERS
-from servers.fronts.openapi.responses_events import RESPONSES_EVENT_SCHEMAS
-from servers.fronts.openapi.responses_schemas import (
-    RESPONSES_ANSWER_SCHEMAS,
-    RESPONSES_INPUT_SCHEMAS,
-)
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
-from servers.fronts.openapi.structured_schemas import STRUCTURED_SCHEMAS
-from servers.fronts.openapi.tool_schemas import TOOL_SCHEMAS
+
+_log = logging.getLogger(__name__)
 
 _ABOUT = """\
 A server of graphs and models. GET answers HEAD too, and OPTIONS tells the methods of a path; \
@@ -56,16 +40,23 @@ def openapi_document(settings: HttpSettings, model: str = "demo") -> bytes:
 def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
     """The document."""
     keys = Keys(settings.access)
+    tasks = list(_descriptions(model))
     operations = [
-        *openai_operations(model),
-        *anthropic_operations(model),
+        *(each for task in tasks for each in task.operations),
+        *model_operations(),
         *graph_operations(),
         *kserve_operations(model),
         *server_operations(),
     ]
-    told = {(each.form, status) for each in operations for status in each.all_errors()}
+    told = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
-        "schemas": _schemas(),
+        "schemas": _merged(
+            ERROR_SCHEMAS,
+            *(task.schemas for task in tasks),
+            GRAPH_SCHEMAS,
+            KSERVE_SCHEMAS,
+            SERVER_SCHEMAS,
+        ),
         "parameters": PARAMETERS,
         "headers": HEADERS,
         "responses": error_answers(settings, told),
@@ -85,36 +76,24 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
     }
 
 
+def _descriptions(model: str) -> Iterator[TaskDescription]:
+    """Of all tasks that can describe themselves: a broken one must not take the server with it."""
+    for task in installed_tasks():
+        try:
+            yield task.describe(model)
+        except Exception:
+            _log.exception("the task %s is not in the OpenAPI document", task.name)
+
+
 def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation in operations:
         for suffix, path in operation.paths.items():
-            described = keys.added_to(operation.described(suffix, path), path, operation.form)
+            described = keys.added_to(
+                operation_object(operation, suffix, path), path, operation.form
+            )
             paths.setdefault(path, {})[operation.method] = described
     return paths
-
-
-def _schemas() -> dict[str, Schema]:
-    return _merged(
-        ERROR_SCHEMAS,
-        STREAM_OPTIONS,
-        STRUCTURED_SCHEMAS,
-        TOOL_SCHEMAS,
-        MESSAGE_SCHEMAS,
-        request_schemas(),
-        CHAT_ANSWER_SCHEMAS,
-        COMPLETION_ANSWER_SCHEMAS,
-        TOKENIZE_SCHEMAS,
-        RESPONSES_INPUT_SCHEMAS,
-        RESPONSES_ANSWER_SCHEMAS,
-        RESPONSES_EVENT_SCHEMAS,
-        MESSAGE_BLOCK_SCHEMAS,
-        MESSAGES_ANSWER_SCHEMAS,
-        USAGE_SCHEMAS,
-        GRAPH_SCHEMAS,
-        KSERVE_SCHEMAS,
-        SERVER_SCHEMAS,
-    )
 
 
 def _merged(*groups: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -16,9 +16,9 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from servers.fronts.http.routes import ErrorForm
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import REQUEST_ID, header_ref
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
 
 _NAMES: Final = {
     ErrorForm.OPENAI: "OpenAIError",

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from calculators.requests.schema import Schema, nullable, record, ref, string
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.openai_operations import OF_A_GRAPH
-from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
-from servers.fronts.openapi.parameters import TIMEOUT
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import EVENTS, JSON, TIMEOUT, Operation, answer, events, media
 
 GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
     "GraphRequest": record(
@@ -35,7 +33,8 @@ def graph_operations() -> list[Operation]:
             summary="Call a graph of your own",
             about="Graphs get every request under `/v3/` and `/v1/` that names them as its model.",
             form=ErrorForm.OPENAI,
-            errors=OF_A_GRAPH | {405},
+            runs_graph=True,
+            errors=frozenset({405}),
             parameters=("Timeout",),
             body={JSON: media(ref("GraphRequest"))},
             answers={

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from calculators.tasks import ErrorForm
 from servers.access import Access
-from servers.fronts.http.routes import ErrorForm
 from servers.fronts.openapi.errors import error_ref
 
 SECURITY_SCHEMES: Final[dict[str, dict[str, str]]] = {

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from calculators.requests.schema import nullable, one_of, ref, string
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import (
+    BINARY,
+    EVENTS,
+    JSON,
+    Operation,
+    answer,
+    events,
+    header_ref,
+    media,
+)
 from servers.fronts.http.errors import STATUS
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.operation import BINARY, EVENTS, JSON, Operation, answer, events, media
-from servers.fronts.openapi.parameters import header_ref
 
 _TAG: Final = "KServe v2"
 _REPOSITORY: Final = "Model repository"

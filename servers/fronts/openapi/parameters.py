@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from calculators.requests.schema import Schema, integer, number, string
+from calculators.requests.schema import Schema, integer, string
+from calculators.tasks.operation import TIMEOUT
 from servers.fronts.http.deadline import HEADER as TIMEOUT_HEADER
-from servers.fronts.http.deadline import MAX_SECONDS
 
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
-#: Of a request, in a header or in its body.
-TIMEOUT: Final = number(
-    "Seconds that the request may take.", exclusiveMinimum=0, maximum=MAX_SECONDS
-)
 _ID_PATTERN: Final = r"^[A-Za-z0-9._-]{1,128}$"
 
 
@@ -72,15 +68,6 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
     },
     "ETag": {"description": "Changes when the content does.", "schema": string()},
 }
-
-
-def header_ref(name: str) -> dict[str, Any]:
-    """A header of an answer by its name in the document."""
-    return {"$ref": f"#/components/headers/{name}"}
-
-
-#: Of every answer but those to what is no HTTP.
-REQUEST_ID: Final = {"X-Request-Id": header_ref("XRequestId")}
 
 
 def parameter_refs(path: str, headers: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -14,10 +14,9 @@ from calculators.requests.schema import (
     ref,
     string,
 )
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import JSON, REQUEST_ID, Operation, answer, header_ref, media
 from servers.contract.servable_states import SHOWN
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.operation import JSON, Operation, answer, media
-from servers.fronts.openapi.parameters import REQUEST_ID, header_ref
 
 _TAG: Final = "Server"
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from calculators.openvino.model import Model
 from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.tasks import task_of_node
 from graph_runtime import ValidatedGraph
 from servers.config.metrics_config import MetricsConfig
 from servers.contract.product import version
@@ -23,8 +24,6 @@ from servers.operations.metrics.ovms_families import OvmsFamilies
 from servers.operations.metrics.transports import TransportCounts
 from servers.operations.request_log import RequestEnd
 
-#: How the calculators are called that generate text (`calculators.llm.resources`).
-_LANGUAGE_MODEL = "LLMCalculator"
 _GOOD = frozenset({200, "OK"})
 #: What a request ends with whose client went, or whose time was over.
 _CANCELLED = frozenset({499, 504, "CANCELLED", "DEADLINE_EXCEEDED"})
@@ -102,7 +101,8 @@ class ServerMetrics:
         runs = GraphRuns(name, plan, self._nodes, self.service_of(name))
         self._runs.add(runs)
         for node in plan.nodes:
-            if node.calculator_type.endswith(_LANGUAGE_MODEL):
+            task = task_of_node(node.calculator_type)
+            if task is not None and task.generates_text:
                 self._generations.begin(name, node.name)
         return runs
 

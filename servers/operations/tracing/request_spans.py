@@ -13,18 +13,12 @@ from typing import Final
 from opentelemetry.trace import SpanContext, SpanKind
 
 from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.tasks import operation_of
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.span_sink import Attributes, SpanSink, Value
 
 # Of a name that a client chose.
 _LONGEST_NAME: Final = 256
-#: By the last part of the endpoint; others are called as they are.
-_OPERATIONS: Final = {
-    "chat/completions": "chat",
-    "responses": "chat",
-    "messages": "chat",
-    "completions": "text_completion",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +140,7 @@ def _add_generation(
 ) -> None:
     """One generation, and its phases as far as they were reached."""
     last = generation.ended or ended
-    operation = _OPERATIONS.get(generation.operation, generation.operation)
+    operation = operation_of(generation.operation)
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "openvino",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from calculators.llm.task_graph import TextGeneration
+from calculators.llm.task_options import TextGenerationOptions
 from calculators.settings.declaration import given, options_of
 from servers.cli.serve_arguments import add_options
-from servers.cli.task_graph import TextGeneration
-from servers.options.model_options import TaskOptions
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
@@ -78,8 +78,8 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
 @pytest.mark.parametrize("kind", ["AUTO", "LM_CB", "LM", "VLM_CB", "VLM"])
 def test_every_type_that_is_served_can_be_given(kind: str) -> None:
     command = argparse.ArgumentParser()
-    add_options(command, options_of(TaskOptions))
-    options = given(TaskOptions, vars(command.parse_args(["--pipeline_type", kind])))
+    add_options(command, options_of(TextGenerationOptions))
+    options = given(TextGenerationOptions, vars(command.parse_args(["--pipeline_type", kind])))
     assert options == {"pipeline_type": kind}
     assert f"pipeline_type: {kind}" in TextGeneration(**options).graph()
 
@@ -127,7 +127,7 @@ def test_wrong_options_of_a_task_are_exit_code_2(site: Path, words: str, message
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("model --task embeddings", "embeddings is not served by this version; served: text_gener"),
+        ("model --task rerank", "rerank is not served by this version; served: text_generation, "),
         ("model --task text_gen", "Did you mean `text_generation`?"),
         ("config.json --task text_generation", "--task is for one model, and config.json is no"),
         ("config.json --max_num_seqs 3", "--max_num_seqs is for one model"),

@@ -11,13 +11,13 @@ import pytest
 
 from bench.gguf_file import Value, write_gguf
 from bench.random_model import TINY, make_model, metadata, vocabulary, weights
-from calculators.llm import register
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
+from calculators.llm.task import TASK
 from graph_runtime import (
     REGISTRY,
     Registry,
@@ -34,7 +34,7 @@ END = 2
 async def serve(directory: Path) -> LlmServable:
     """Load the model of a directory's graph as the server does."""
     registry = Registry(REGISTRY)
-    register(registry)
+    TASK.register(registry)
     plan = validate_graph(load_graph_config(directory / "graph.pbtxt"), registry=registry)
     (node,) = plan.nodes
     options = read_node_options(node, ResourceSettings(directory))

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.tasks import ErrorForm
 from graph_runtime import Code
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.routes import ErrorForm, error_form, may_stream
+from servers.fronts.http.routes import error_form, may_stream
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Behaviour, Emit, FakeDataPlane, raising
 from tests.servers.fronts.http.http_client import Reply, ask, chat_bytes, serving

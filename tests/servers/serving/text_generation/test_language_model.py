@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators import llm
+from calculators.llm.task import TASK
 from calculators.requests.http_payload import NoClient, RequestError
 from graph_runtime import REGISTRY
 from servers.config import find_graph
@@ -27,7 +27,7 @@ Ask = Callable[[Callable[[TextModel], Coroutine[Any, Any, Any]]], Any]
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
     """Runs a scenario with the model."""
-    llm.register(REGISTRY)
+    TASK.register(REGISTRY)
     with asyncio.Runner() as runner:
         graph: LoadedGraph = runner.run(load_graph(find_graph(DEMO), REGISTRY))
         model = TextModel("demo", graph.answer)

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from calculators import llm
+from calculators.llm.task import TASK
 from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.fronts.kserve_grpc.front import start_front
@@ -99,7 +99,7 @@ async def _asked() -> Any:
 
 
 def test_tritonclient_gets_text_whole_and_in_pieces(child_program: None) -> None:
-    llm.register(REGISTRY)
+    TASK.register(REGISTRY)
     said = asyncio.run(asyncio.wait_for(_asked(), PATIENCE))
     answer = said["pieces"]["a"]
     assert answer

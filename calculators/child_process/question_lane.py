@@ -1,15 +1,18 @@
-"""`PromptLane`: one prompt process, with those who wait for it."""
+"""`QuestionLane`: one child that answers questions, with those who wait for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
+from calculators.child_process.framing import Frame
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
-from calculators.llm.prompt.messages import Load, Ready, from_prompt_decoder
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
@@ -26,7 +29,10 @@ class _Lost(Exception):
     """The process ended, and the question was not to blame."""
 
 
-class PromptLane:
+ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
+
+
+class QuestionLane(Generic[ReadyT]):
     """Asks a supervised child one question at a time; clients take turns.
 
     A question that computes for too long, or makes the process crash, is refused, and the next one
@@ -37,19 +43,26 @@ class PromptLane:
     def __init__(
         self,
         module: str,
-        load: Load,
+        load: msgspec.Struct,
         *,
+        decode: Callable[[Frame], Any],
+        ready: type[ReadyT],
         name: str,
+        subject: str,
         cpu_seconds: float,
         wall_seconds: float,
         most_waiting: int,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``module``: the process's main; ``name``: for messages.
+        """``module``: the process's main; ``load``: the first message to it; ``decode``: a frame of
+        its answers to a message; ``ready``: the type of its first one.
 
+        ``name``: of the process, ``subject``: of a question, both for messages.
         ``cpu_seconds``: of processor time, for one question; ``wall_seconds``: after which a
         process that has not used these is replaced; ``most_waiting``: questions that may wait.
         """
         self._name = name
+        self._subject = subject
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
         self._turns = FairTurns(most_waiting=most_waiting)
@@ -62,8 +75,8 @@ class PromptLane:
             name=name,
             module=module,
             load=load,
-            decode=from_prompt_decoder.decode,
-            ready=Ready,
+            decode=decode,
+            ready=ready,
             on_message=self._take,
             on_down=self._down,
             on_back=self._back,
@@ -71,15 +84,16 @@ class PromptLane:
             is_requests_fault=self._judge,
             is_busy=lambda: self._answer is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
+            environment=environment,
         )
 
-    async def start(self) -> Ready:
+    async def start(self) -> ReadyT:
         """Start the process.
 
         Raises:
             LoadError: it cannot load; the text says why.
         """
-        ready: Ready = await self._child.start()
+        ready: ReadyT = await self._child.start()
         self._ready.set()
         return ready
 
@@ -145,7 +159,7 @@ class PromptLane:
                     ) from None
         except TooManyWaiting:
             raise RequestError(
-                "too many prompts wait to be made; try again later",
+                f"too many {self._subject}s wait to be made; try again later",
                 code=Code.RESOURCE_EXHAUSTED,
                 retry_after=RETRY_AFTER,
             ) from None
@@ -196,7 +210,7 @@ class PromptLane:
     def _stop(self, overrun: Overrun) -> None:
         self._overrun = overrun
         self._child.kill(
-            "it took too long for one prompt"
+            f"it took too long for one {self._subject}"
             if overrun is Overrun.CPU
             else f"it has not answered for {self._wall_seconds:.0f} s"
         )
@@ -213,7 +227,7 @@ class PromptLane:
         if self._answer is None or self._answer.done():
             return
         if self._is_at_fault:
-            refusal = RequestError("the prompt takes too long or too much memory")
+            refusal = RequestError(f"the {self._subject} takes too long or too much memory")
             self._answer.set_exception(refusal)
         else:
             self._answer.set_exception(_Lost(reason))

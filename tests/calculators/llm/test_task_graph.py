@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import calculators
+from calculators.llm.task_graph import TextGeneration, holds_model
+from calculators.tasks import TaskError
 from graph_runtime import (
     REGISTRY,
     Registry,
@@ -16,7 +18,6 @@ from graph_runtime import (
     load_graph_config,
     validate_graph,
 )
-from servers.cli.task_graph import TaskError, TextGeneration, holds_model
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import request_stream_of, response_stream_of
 

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from calculators.llm.requests.endpoint import Endpoint
 from calculators.requests.schema import one_of, ref
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.openai_operations import OF_A_GRAPH, prefixed
-from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import EVENTS, JSON, Operation, answer, events, media, prefixed
 
 _TAG: Final = "Anthropic"
 _EVENTS: Final = "An event; the last one is `message_stop`, or an error."
@@ -25,7 +24,7 @@ def anthropic_operations(model: str) -> list[Operation]:
             tag=_TAG,
             summary="Answer a conversation",
             form=ErrorForm.ANTHROPIC,
-            errors=OF_A_GRAPH,
+            runs_graph=True,
             parameters=("Timeout",),
             body={
                 JSON: media(ref("CreateMessageRequest"), a_question={**asked, "max_tokens": 50}),
@@ -47,7 +46,7 @@ def anthropic_operations(model: str) -> list[Operation]:
             tag=_TAG,
             summary="How many tokens would the prompt have?",
             form=ErrorForm.ANTHROPIC,
-            errors=OF_A_GRAPH,
+            runs_graph=True,
             parameters=("Timeout",),
             body={JSON: media(ref("CountTokensRequest"), a_question=asked)},
             answers={200: answer("The count.", {JSON: media(ref("TokenCount"))})},

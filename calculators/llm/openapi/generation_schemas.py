@@ -17,7 +17,7 @@ from calculators.requests.schema import (
     string,
     word,
 )
-from servers.fronts.openapi.parameters import TIMEOUT
+from calculators.tasks.operation import TIMEOUT
 
 _NAMES: Final = {
     Endpoint.CHAT_COMPLETIONS: "CreateChatCompletionRequest",

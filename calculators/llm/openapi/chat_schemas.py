@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+)
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -20,9 +23,6 @@ from calculators.requests.schema import (
     tagged,
     union,
     word,
-)
-from servers.fronts.openapi.generation_schemas import (
-    FINISH_REASON,
 )
 
 _HEAD: Final[dict[str, Schema]] = {

@@ -10,15 +10,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from calculators.llm.engine.engine_settings import NPU
+from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
 from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
-from graph_runtime import GraphConfigError, ResourceError
+from calculators.llm.task_options import TextGenerationOptions
+from calculators.tasks.task import TaskError
+from graph_runtime import ResourceError
 from graph_runtime.errors import did_you_mean
-from servers.options.model_options import TaskOptions
 
-_MAX_NUM_SEQS: Final = TaskOptions().max_num_seqs
+_MAX_NUM_SEQS: Final = TextGenerationOptions().max_num_seqs
 
 #: What tells a directory with a model for text generation, beside what the user says: the first
 #: and one of the others.
@@ -53,12 +56,8 @@ node {
 """
 
 
-class TaskError(GraphConfigError):
-    """An option of a task has a value that it cannot have; the text names it as ``--option``."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextGeneration(TaskOptions):
+class TextGeneration(TextGenerationOptions):
     """The task ``text_generation``: `HttpLLMCalculator` over the model in the graph's directory."""
 
     def graph(self) -> str:
@@ -104,8 +103,8 @@ class TextGeneration(TaskOptions):
     def _is_stateful(self) -> bool:
         """Will one request be generated at a time? Then the scheduler's defaults mean nothing."""
         if self.pipeline_type in ("", "AUTO"):
-            return self.target_device == "NPU"
-        return not self.pipeline_type.endswith("_CB")
+            return self.target_device == NPU
+        return not KINDS[cast(PipelineType, self.pipeline_type)].batches
 
     def _properties(self) -> dict[str, Any]:
         """``plugin_config`` with the properties that have options of their own."""
@@ -113,7 +112,7 @@ class TextGeneration(TaskOptions):
             properties: dict[str, Any] = dict(read_plugin_config(self.plugin_config))
         except ResourceError as error:
             raise TaskError(f"--{error.message}") from None
-        is_on_npu = self.target_device.startswith("NPU")
+        is_on_npu = self.target_device.startswith(NPU)
         if self.max_prompt_len is not None and not is_on_npu:
             raise TaskError("--max_prompt_len: only an NPU has it; it needs --target_device NPU")
         for option, value in (

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.llm.requests.endpoint import PREFIXES, Endpoint
+from calculators.llm.requests.endpoint import Endpoint
 from calculators.requests.schema import one_of, ref
-from servers.fronts.http.errors import STATUS
-from servers.fronts.http.routes import ErrorForm
-from servers.fronts.openapi.operation import EVENTS, JSON, Operation, answer, events, media
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import EVENTS, JSON, Operation, answer, events, media, prefixed
 
 _TAG: Final = "OpenAI"
-#: What a graph may answer with; the authors of graphs choose freely among these.
-OF_A_GRAPH: Final = frozenset(STATUS.values())
 _EVENTS: Final = "An event; an error ends the stream. The last one is `[DONE]`."
-
-
-def prefixed(rest: str) -> dict[str, str]:
-    """The paths of an endpoint under all prefixes; operations under the first have plain ids."""
-    return {
-        "" if prefix == PREFIXES[0] else prefix.replace("/", "").upper(): prefix + rest
-        for prefix in PREFIXES
-    }
 
 
 def openai_operations(model: str) -> list[Operation]:
@@ -65,14 +54,13 @@ def openai_operations(model: str) -> list[Operation]:
             tag=_TAG,
             summary="The token ids of a text",
             form=ErrorForm.OPENAI,
-            errors=OF_A_GRAPH,
+            runs_graph=True,
             parameters=("Timeout",),
             body={
                 JSON: media(ref("TokenizeRequest"), a_text={"model": model, "text": "Hello"}),
             },
             answers={200: answer("The ids.", {JSON: media(ref("TokenizeResponse"))})},
         ),
-        *_models(),
     ]
 
 
@@ -93,7 +81,7 @@ def _generates(
         tag=_TAG,
         summary=summary,
         form=ErrorForm.OPENAI,
-        errors=OF_A_GRAPH,
+        runs_graph=True,
         parameters=("Timeout",),
         body={JSON: media(ref(request), **examples)},
         answers={
@@ -106,27 +94,3 @@ def _generates(
             )
         },
     )
-
-
-def _models() -> list[Operation]:
-    return [
-        Operation(
-            method="get",
-            paths=prefixed("/models"),
-            id="listModels",
-            tag=_TAG,
-            summary="What is served",
-            form=ErrorForm.OPENAI,
-            answers={200: answer("The models.", {JSON: media(ref("ModelList"))})},
-        ),
-        Operation(
-            method="get",
-            paths=prefixed("/models/{model}"),
-            id="retrieveModel",
-            tag=_TAG,
-            summary="One of them",
-            form=ErrorForm.OPENAI,
-            errors=frozenset({404}),
-            answers={200: answer("The model.", {JSON: media(ref("Model"))})},
-        ),
-    ]

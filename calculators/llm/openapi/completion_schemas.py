@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+)
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -16,9 +19,6 @@ from calculators.requests.schema import (
     record,
     ref,
     string,
-)
-from servers.fronts.openapi.generation_schemas import (
-    FINISH_REASON,
 )
 
 _NUMBER: Final = nullable(number())

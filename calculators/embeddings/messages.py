@@ -1,0 +1,84 @@
+"""The protocol between the server and the process of an embedding model; MessagePack.
+
+One question at a time, each with one answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calculators.child_process.messages import LoadFailed, Log, Stop
+
+
+class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+    """The first message: the model and how embeddings are made of its output.
+
+    Attributes:
+        model_path: its directory.
+        memory_limit: bytes that the process may grow by when it has loaded.
+        device: of OpenVINO.
+        properties: of OpenVINO.
+        pooling: "CLS", "LAST" or "MEAN".
+        normalizes: are embeddings made of length 1?
+        max_tokens: of one text, special ones included.
+        truncates: is a longer text cut off? It is refused otherwise.
+    """
+
+    model_path: str
+    memory_limit: int
+    device: str
+    properties: dict[str, Any]
+    pooling: str
+    normalizes: bool
+    max_tokens: int
+    truncates: bool
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """The model is loaded. ``size``: numbers of an embedding; 0 where only a run tells."""
+
+    size: int
+
+
+class Embed(msgspec.Struct, frozen=True, tag="embed", array_like=True):
+    """Embed texts.
+
+    Attributes:
+        first: place of the first of the texts in the request, for errors.
+        is_base64: is an embedding wanted as base64 of its floats?
+        dimensions: how many numbers of each embedding are wanted; None is all.
+    """
+
+    texts: list[str]
+    first: int
+    is_base64: bool
+    dimensions: int | None
+
+
+class Embedded(msgspec.Struct, frozen=True, tag="embedded", array_like=True):
+    """The answer.
+
+    Attributes:
+        embeddings: each as JSON: an array of numbers, or a string of base64.
+        tokens: of all texts, without padding.
+    """
+
+    embeddings: list[bytes]
+    tokens: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+    """The texts cannot be embedded; ``reason`` is for the client, ``code`` a `Code`."""
+
+    reason: str
+    param: str | None = None
+    code: str = "INVALID_ARGUMENT"
+
+
+ToModel = Load | Embed | Stop
+FromModel = Ready | LoadFailed | Log | Embedded | Refused
+
+to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
+from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

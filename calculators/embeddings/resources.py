@@ -1,0 +1,41 @@
+"""`EmbeddingsResourceInitializer`: fills ``EMBEDDINGS_NODE_RESOURCES``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from calculators.embeddings.node_options import read_embeddings_options
+from calculators.embeddings.servable import EmbeddingsServable
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
+
+RESOURCES_TAG: Final = "EMBEDDINGS_NODE_RESOURCES"
+
+_log = logging.getLogger("graphrt.embeddings")
+
+
+class EmbeddingsResourceInitializer:
+    """Loads the model of every node whose calculator's name ends in ``EmbeddingsCalculatorOV``."""
+
+    tag: str = RESOURCES_TAG
+    context_tags: Sequence[str] = ()
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith("EmbeddingsCalculatorOV")
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        return read_embeddings_options(node, settings).warnings
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> EmbeddingsServable:
+        options = await asyncio.to_thread(read_embeddings_options, node, settings)
+        name = settings.model_name or node.config.name
+        for warning in options.warnings:
+            _log.warning("%s: %s", name, warning)
+        servable = EmbeddingsServable(options, name)
+        try:
+            await servable.start()
+        except ResourceError as error:
+            raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
+        return servable

@@ -1,0 +1,140 @@
+"""`EmbeddingsServable`: the resource of an embeddings node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from calculators.child_process.question_lane import QuestionLane
+from calculators.child_process.supervisor import LoadError
+from calculators.embeddings.messages import (
+    Embed,
+    Embedded,
+    Load,
+    Ready,
+    Refused,
+    from_model_decoder,
+)
+from calculators.embeddings.node_options import EmbeddingsOptions
+from calculators.embeddings.request import EmbeddingsRequest
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code, ResourceError
+
+#: Of a request this much goes to the process at a time, so that clients can take turns in between.
+_TEXTS: Final = 32
+_CHARACTERS: Final = 64 * 1024
+#: Processor seconds that one question may take, and seconds after which its process is replaced.
+_CPU_SECONDS: Final = 120.0
+_WALL_SECONDS: Final = 120.0
+#: How much the process may grow beyond what it has after loading, in bytes.
+_MEMORY: Final = 8 * 1024**3
+_MOST_WAITING: Final = 1024
+#: Processor seconds for a character, to tell whose work is little.
+_COST_OF_CHARACTER: Final = 5e-5
+
+
+class EmbeddingsServable:
+    """A model in a supervised process, and its answers as JSON."""
+
+    def __init__(self, options: EmbeddingsOptions, name: str) -> None:
+        """``name``: of the served model, for messages."""
+        self._encode = msgspec.msgpack.Encoder().encode
+        load = Load(
+            str(options.directory),
+            _MEMORY,
+            options.device,
+            dict(options.properties),
+            options.pooling,
+            options.normalizes,
+            options.max_tokens,
+            options.truncates,
+        )
+        self._lane = QuestionLane(
+            "calculators.embeddings.process",
+            load,
+            decode=from_model_decoder.decode,
+            ready=Ready,
+            name=f'embedding process of "{name}"',
+            subject="embedding",
+            cpu_seconds=_CPU_SECONDS,
+            wall_seconds=_WALL_SECONDS,
+            most_waiting=_MOST_WAITING,
+        )
+
+    async def start(self) -> None:
+        """Load the model.
+
+        Raises:
+            ResourceError: it cannot be loaded; nothing is left running.
+        """
+        try:
+            await self._lane.start()
+        except BaseException as error:
+            await self._lane.close()
+            if isinstance(error, LoadError):
+                raise ResourceError(f"the model cannot be loaded: {error}") from None
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """The model's process, while there is one."""
+        return self._lane.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._lane.unavailable_reason
+
+    async def close(self) -> None:
+        await self._lane.close()
+
+    async def answer(self, request: EmbeddingsRequest) -> bytes:
+        """OpenAI's answer to a request, as JSON.
+
+        Raises:
+            RequestError: a text is too long for the model; too many wait; the process is down.
+        """
+        embeddings: list[bytes] = []
+        tokens = 0
+        while len(embeddings) < len(request.texts):
+            part = _next_part(request.texts, len(embeddings))
+            done = await self._ask(
+                Embed(part, len(embeddings), request.is_base64, request.dimensions)
+            )
+            embeddings += done.embeddings
+            tokens += done.tokens
+        data = b",".join(
+            b'{"object":"embedding","index":%d,"embedding":%b}' % (place, embedding)
+            for place, embedding in enumerate(embeddings)
+        )
+        model = msgspec.json.encode(request.model)
+        return (
+            b'{"object":"list","data":[%b],"model":%b,'
+            b'"usage":{"prompt_tokens":%d,"total_tokens":%d}}' % (data, model, tokens, tokens)
+        )
+
+    async def _ask(self, question: Embed) -> Embedded:
+        try:
+            body = self._encode(question)
+        except UnicodeEncodeError:
+            raise RequestError(
+                "the input has a text that is not Unicode (half of a surrogate pair)",
+                param="input",
+            ) from None
+        cost = sum(map(len, question.texts)) * _COST_OF_CHARACTER
+        answer: Embedded | Refused = await self._lane.ask(body, cost)
+        if isinstance(answer, Refused):
+            raise RequestError(answer.reason, param=answer.param, code=Code[answer.code])
+        return answer
+
+
+def _next_part(texts: list[str], first: int) -> list[str]:
+    """The texts from ``first`` on that make one question: one at least."""
+    last = first + 1
+    characters = len(texts[first])
+    while last < len(texts) and last - first < _TEXTS:
+        characters += len(texts[last])
+        if characters > _CHARACTERS:
+            break
+        last += 1
+    return texts[first:last]

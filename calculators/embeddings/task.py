@@ -1,0 +1,54 @@
+"""The task ``embeddings``: what servers need to know of embedding models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from calculators.embeddings.task_options import EmbeddingsOptions
+from calculators.tasks.task import Task, TaskEndpoint
+
+if TYPE_CHECKING:
+    from calculators.tasks.operation import TaskDescription
+    from graph_runtime import Registry
+
+
+def _register(registry: Registry) -> None:
+    from calculators.embeddings.embeddings_calculator_ov import EmbeddingsCalculatorOV
+    from calculators.embeddings.resources import EmbeddingsResourceInitializer
+
+    registry.register_calculator(EmbeddingsCalculatorOV)
+    registry.register_resource_initializer(EmbeddingsResourceInitializer())
+
+
+def _serves(calculator: str) -> bool:
+    return calculator.endswith("EmbeddingsCalculatorOV")
+
+
+def _describe(model: str) -> TaskDescription:
+    from calculators.embeddings.openapi import describe
+
+    return describe(model)
+
+
+def _graph(options: Mapping[str, Any]) -> str:
+    from calculators.embeddings.task_graph import embeddings_graph
+
+    return embeddings_graph(EmbeddingsOptions(**options))
+
+
+def _example(model: str) -> tuple[str, dict[str, Any]]:
+    return "/v3/embeddings", {"model": model, "input": "Hello"}
+
+
+TASK: Final = Task(
+    name="embeddings",
+    endpoints=(TaskEndpoint("/embeddings"),),
+    register=_register,
+    serves=_serves,
+    describe=_describe,
+    graph=_graph,
+    example=_example,
+    docs="calculators/embeddings/README.md",
+    options=EmbeddingsOptions,
+)

@@ -1,0 +1,109 @@
+"""The options of the task ``text_generation``.
+
+Names are OpenVINO Model Server's (``graph_export/graph_cli_parser.cpp``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calculators.settings.declaration import option
+from calculators.settings.groups import TASK
+from calculators.settings.value_types import count, count_or_zero, one_of, switch
+from calculators.tasks.options import DeviceOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextGenerationOptions(DeviceOptions):
+    """The options of the node that serves text generation.
+
+    None and "" leave a choice to the engine, the model's files or the chat template.
+    """
+
+    max_num_seqs: int = option(
+        256,
+        "requests that are generated at a time; default {default}",
+        group=TASK,
+        metavar="N",
+        reads=count,
+    )
+    pipeline_type: str = option(
+        "",
+        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images); default AUTO",
+        group=TASK,
+        metavar="TYPE",
+        reads=one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM"), ("OMNI",)),
+    )
+    enable_prefix_caching: bool = option(
+        True,
+        "keep the beginnings of prompts; default {default}",
+        group=TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
+    max_num_batched_tokens: int | None = option(
+        None,
+        "tokens in one step of the engine; default 256",
+        group=TASK,
+        metavar="N",
+        reads=count,
+    )
+    cache_size: int = option(
+        0,
+        "of the key-value cache; default {default}, which grows as needed",
+        group=TASK,
+        metavar="GB",
+        reads=count_or_zero,
+    )
+    dynamic_split_fuse: bool = option(
+        True,
+        "long prompts in several steps; default {default}",
+        group=TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
+    reasoning_parser: str = option(
+        "",
+        "what finds reasoning; by the chat template when unset",
+        group=TASK,
+        metavar="NAME",
+    )
+    tool_parser: str = option(
+        "",
+        "what finds calls of tools; by the chat template when unset",
+        group=TASK,
+        metavar="NAME",
+    )
+    enable_tool_guided_generation: bool = option(
+        False,
+        "make calls of tools by their schemas",
+        group=TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
+    cache_interval_multiplier: int | None = option(
+        None, "how much cache is taken at a time", group=TASK, metavar="N", reads=count
+    )
+    kv_cache_precision: str = option(
+        "",
+        "u8 takes less memory; default the model's",
+        group=TASK,
+        metavar="TYPE",
+        reads=one_of(("u8", "")),
+    )
+    max_prompt_len: int | None = option(
+        None, "tokens of the longest prompt, on an NPU", group=TASK, metavar="N", reads=count
+    )
+    draft_source_model: str = option(
+        "",
+        "accepted; the model answers without a draft model yet",
+        group=TASK,
+        metavar="DIR",
+    )
+    model_distribution_policy: str = option(
+        "",
+        "TENSOR_PARALLEL or PIPELINE_PARALLEL, over several devices",
+        group=TASK,
+        metavar="POLICY",
+        reads=one_of(("TENSOR_PARALLEL", "PIPELINE_PARALLEL", "")),
+    )

@@ -1,0 +1,43 @@
+"""Tasks: what a server can do with models, each described in a folder of its own.
+
+A family that serves an endpoint describes itself as one `Task` and names it in an entry point of
+the group ``graphrt.tasks``; a package of somebody else does it in the same way. Servers ask
+`installed_tasks` for paths, for the options of ``graphrt serve --task``, and for their OpenAPI
+document, and know no task by name.
+"""
+
+from calculators.tasks.installed import (
+    ENTRY_POINT_GROUP,
+    KNOWN_ELSEWHERE,
+    default_task,
+    failed_tasks,
+    find_task,
+    installed_tasks,
+    operation_of,
+    register,
+    task_of_node,
+)
+from calculators.tasks.task import (
+    PREFIXES,
+    ErrorForm,
+    Task,
+    TaskEndpoint,
+    TaskError,
+)
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "KNOWN_ELSEWHERE",
+    "PREFIXES",
+    "ErrorForm",
+    "Task",
+    "TaskEndpoint",
+    "TaskError",
+    "default_task",
+    "failed_tasks",
+    "find_task",
+    "installed_tasks",
+    "operation_of",
+    "register",
+    "task_of_node",
+]

@@ -1,0 +1,257 @@
+"""Embeddings: real models made by hand, in their real processes, against the numbers in NumPy."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calculators.embeddings.servable import EmbeddingsServable
+from calculators.requests.http_payload import HttpPayload, RequestError
+from graph_runtime import REGISTRY, Code, ResourceError, RunError
+from servers.config import find_graph
+from servers.serving.loaded_graph import LoadedGraph, load_graph
+from tests.calculators.embeddings.tiny_embedder import (
+    MAX_TOKENS,
+    SIZE,
+    expected,
+    graph,
+    make_model,
+    tokens,
+)
+from tests.patience import PATIENCE
+
+TEXTS = ["The cat sat on the mat.", "Dogs", "A third text, which is a little longer than those"]
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
+    """The parsed answer of a graph; raises the calculator's own error."""
+    packets: list[str | bytes] = []
+    payload = HttpPayload(uri, {}, b"", {"model": "tiny", **body})
+    try:
+        await loaded.answer(payload, packets.append)
+    except RunError as error:
+        raise error.errors[0].__cause__ or error from None
+    (packet,) = packets
+    answer: dict[str, Any] = json.loads(packet)
+    return answer
+
+
+def served(directory: Path, scenario: Callable[[LoadedGraph, Ask], Awaitable[None]]) -> None:
+    """Run a scenario with the graph of a directory."""
+
+    async def run() -> None:
+        loaded = await load_graph(find_graph(directory), REGISTRY)
+
+        try:
+            await scenario(loaded, partial(asked, loaded))
+        finally:
+            await loaded.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def vectors(answer: dict[str, Any]) -> Any:
+    assert [each["index"] for each in answer["data"]] == list(range(len(answer["data"])))
+    return np.array([each["embedding"] for each in answer["data"]])
+
+
+@pytest.mark.parametrize("pooling", ["CLS", "LAST", "MEAN"])
+@pytest.mark.parametrize("normalize", ["true", "false"])
+def test_a_graph_of_openvino_model_server_answers_with_the_models_vectors(
+    tmp_path: Path, pooling: str, normalize: str
+) -> None:
+    make_model(tmp_path, graph(pooling=pooling, normalize=normalize))
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        answer = await ask(input=TEXTS)
+        assert (answer["object"], answer["model"]) == ("list", "tiny")
+        assert {each["object"] for each in answer["data"]} == {"embedding"}
+        wanted = [expected(text, pooling, normalize=normalize == "true") for text in TEXTS]
+        np.testing.assert_allclose(vectors(answer), wanted, atol=1e-4)
+        count = sum(len(tokens(text)) for text in TEXTS)
+        assert answer["usage"] == {"prompt_tokens": count, "total_tokens": count}
+        # Alone a text has the same vector as beside longer ones: padding does not count.
+        alone = await ask(input=TEXTS[1])
+        np.testing.assert_allclose(vectors(alone), [wanted[1]], atol=1e-4)
+
+    served(tmp_path, scenario)
+
+
+def test_pooling_is_the_models_own_where_the_graph_does_not_say(tmp_path: Path) -> None:
+    make_model(tmp_path, graph(), pooling="mean_tokens")
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        answer = await ask(input=TEXTS[0])
+        np.testing.assert_allclose(vectors(answer), [expected(TEXTS[0], "MEAN")], atol=1e-4)
+
+    served(tmp_path, scenario)
+
+
+def test_base64_and_dimensions_are_the_same_numbers(tmp_path: Path) -> None:
+    make_model(tmp_path, graph(pooling="MEAN"))
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        plain = vectors(await ask(input=TEXTS, encoding_format="float"))
+        encoded = await ask(input=TEXTS, encoding_format="base64")
+        raw = [base64.b64decode(each["embedding"]) for each in encoded["data"]]
+        np.testing.assert_allclose([np.frombuffer(each, "<f4") for each in raw], plain, atol=1e-6)
+        short = vectors(await ask(input=TEXTS, dimensions=3))
+        wanted = plain[:, :3] / np.linalg.norm(plain[:, :3], axis=1, keepdims=True)
+        np.testing.assert_allclose(short, wanted, atol=1e-5)
+
+    served(tmp_path, scenario)
+
+
+def test_many_texts_are_answered_in_their_order(tmp_path: Path) -> None:
+    make_model(tmp_path, graph(pooling="LAST"))
+    texts = [f"{'word ' * (number % 7)}number {number}" for number in range(100)]
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        answer = await ask(input=texts)
+        np.testing.assert_allclose(
+            vectors(answer), [expected(text, "LAST") for text in texts], atol=1e-4
+        )
+
+    served(tmp_path, scenario)
+
+
+def test_a_text_that_is_too_long_is_refused_or_cut_off(tmp_path: Path) -> None:
+    long = "word " * (2 * MAX_TOKENS)
+    make_model(tmp_path / "strict", graph(pooling="CLS"))
+    make_model(tmp_path / "cutting", graph(pooling="CLS", truncate="true"))
+
+    async def refused(loaded: LoadedGraph, ask: Ask) -> None:
+        with pytest.raises(RequestError, match=f"the model takes {MAX_TOKENS} at most") as caught:
+            await ask(input=["short", long])
+        assert caught.value.param == "input[1]"
+        assert caught.value.code is Code.OUT_OF_RANGE
+
+    async def cut(loaded: LoadedGraph, ask: Ask) -> None:
+        answer = await ask(input=long)
+        assert answer["usage"]["prompt_tokens"] == MAX_TOKENS
+
+    served(tmp_path / "strict", refused)
+    served(tmp_path / "cutting", cut)
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        ({}, "input", "a string or an array of strings"),
+        ({"input": None}, "input", "Missing"),
+        ({"input": []}, "input", "empty array"),
+        ({"input": 5}, "input", "expected a string or an array of strings, got 5"),
+        ({"input": {"text": "a"}}, "input", "got an object"),
+        ({"input": ["a", 7]}, r"input[1]", "token ids"),
+        ({"input": [[1, 2]]}, "input[0]", "token ids"),
+        ({"input": ["a"] * 2049}, "input", "above the maximum 2048"),
+        ({"input": "a" * 200_000}, "input", "200000 characters"),
+        ({"input": ["a" * 100_000] * 20}, "input", "in all"),
+        ({"input": "\ud800"}, "input", "not Unicode"),
+        ({"input": "a", "encoding_format": "int8"}, "encoding_format", '"float", "base64"'),
+        ({"input": "a", "dimensions": 0}, "dimensions", "below the minimum 1"),
+        ({"input": "a", "dimensions": SIZE + 1}, "dimensions", f"{SIZE} dimensions"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(
+    model: EmbeddedModel, body: dict[str, Any], param: str, words: str
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        model.ask(**body)
+    assert caught.value.param == param
+    assert words in str(caught.value)
+    assert len(model.ask(input="still there")["data"]) == 1
+
+
+def test_other_paths_are_told_which_there_is(model: EmbeddedModel) -> None:
+    with pytest.raises(RequestError, match="answers /v3/embeddings") as caught:
+        model.ask(uri="/v3/chat/completions", input="a")
+    assert caught.value.code is Code.NOT_FOUND
+
+
+def test_null_is_as_good_as_absent(model: EmbeddedModel) -> None:
+    answer = model.ask(input="a", encoding_format=None, dimensions=None, user=None)
+    assert len(answer["data"][0]["embedding"]) == SIZE
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    make_model(tmp_path, graph(pooling="CLS"))
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        (servable,) = loaded._resources.resources
+        assert isinstance(servable, EmbeddingsServable)
+        before = await ask(input="a text")
+        assert servable.pid is not None
+        os.kill(servable.pid, signal.SIGKILL)
+        assert await ask(input="a text") == before
+
+    served(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda model: (model / "openvino_tokenizer.xml").unlink(),
+            "has no openvino_tokenizer.xml",
+        ),
+        (lambda model: (model / "openvino_model.bin").unlink(), "has no openvino_model.bin"),
+        (lambda model: (model / "config.json").write_text("{"), "config.json cannot be read"),
+        (lambda model: (model / "openvino_model.xml").write_text("<"), "cannot be loaded"),
+    ],
+)
+def test_a_broken_model_is_refused_with_the_file_at_fault(
+    tmp_path: Path, change: Callable[[Path], object], words: str
+) -> None:
+    change(make_model(tmp_path, graph()))
+    with pytest.raises(ResourceError, match=words):
+        asyncio.run(load_graph(find_graph(tmp_path), REGISTRY))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is no directory'),
+        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is no device'),
+        ("""'{"NUM_STREAMS":"1"}'""", "'[1]'", "must be a JSON object"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    make_model(tmp_path, graph().replace(old, new))
+    with pytest.raises(ResourceError, match=words):
+        asyncio.run(load_graph(find_graph(tmp_path), REGISTRY))
+
+
+class EmbeddedModel:
+    """A graph that is served for several tests."""
+
+    def __init__(self, runner: asyncio.Runner, loaded: LoadedGraph) -> None:
+        self._runner = runner
+        self._loaded = loaded
+
+    def ask(self, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
+        """As `asked`."""
+        answering = asyncio.wait_for(asked(self._loaded, uri, **body), PATIENCE)
+        return self._runner.run(answering)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """With the demo's tokenizer, MEAN."""
+    directory = make_model(tmp_path_factory.mktemp("model"), graph(pooling="MEAN"))
+    with asyncio.Runner() as runner:
+        loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
+        yield EmbeddedModel(runner, loaded)
+        runner.run(loaded.close())

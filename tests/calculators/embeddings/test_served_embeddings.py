@@ -1,0 +1,72 @@
+"""The embeddings endpoint of a real server over HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model
+from tests.servers.cli.process import graphrt
+from tests.servers.cli.serving import Serving, make_site
+
+
+def post(serving: Serving, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    with serving.request("POST", path, body) as response:
+        return response.status, json.loads(response.read())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    make_site(tmp_path)
+    make_model(tmp_path / "tiny", pooling="mean_tokens")
+    return tmp_path
+
+
+def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
+    words = ["--model_name", "tiny", "--model_path", "tiny", "--task", "embeddings"]
+    with Serving(site, *words, "--normalize", "false").wait_until_serving() as serving:
+        log = "".join(serving.log)
+        assert "tiny: no graph.pbtxt in its directory: served as embeddings" in log
+        assert "/v3/embeddings" in log  # the request to try
+        for path in ("/v3/embeddings", "/v1/embeddings", "/v3/v1/embeddings"):
+            status, answer = post(serving, path, {"model": "tiny", "input": "Hello"})
+            assert status == 200, answer
+            vector = answer["data"][0]["embedding"]
+            wanted = expected("Hello", "MEAN", normalize=False)
+            np.testing.assert_allclose(vector, wanted, atol=1e-4)
+        status, answer = post(serving, "/v3/embeddings", {"model": "tiny", "input": [1, 2]})
+        assert status == 400
+        assert answer["error"]["param"] == "input[0]"
+        status, answer = post(serving, "/v3/embeddings", {"model": "other", "input": "a"})
+        assert (status, answer["error"]["code"]) == (404, "model_not_found")
+        with serving.request("GET", "/v3/models") as response:
+            assert [each["id"] for each in json.loads(response.read())["data"]] == ["tiny"]
+        with serving.request("GET", "/openapi.json") as response:
+            assert "/v3/embeddings" in json.loads(response.read())["paths"]
+        maps = Path(f"/proc/{serving.pid}/maps")
+        if maps.exists():  # the model is in its own process
+            assert "libopenvino" not in maps.read_text(encoding="utf-8")
+
+
+def test_a_graph_is_checked_without_loading_it(site: Path) -> None:
+    (site / "tiny" / "graph.pbtxt").write_text(graph(pooling="MEAN"), encoding="utf-8")
+    assert graphrt("validate", "tiny/graph.pbtxt", cwd=site).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--tool_parser hermes3", "--tool_parser is no option of the task embeddings"),
+        ("--pooling MAX", "Known here: CLS, LAST, MEAN"),
+        ("--plugin_config []", "--plugin_config: must be a JSON object"),
+    ],
+)
+def test_wrong_options_are_exit_code_2(site: Path, words: str, message: str) -> None:
+    task = ["--model_name", "tiny", "--model_path", "tiny", "--task", "embeddings"]
+    done = graphrt("serve", *task, *words.split(), cwd=site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
