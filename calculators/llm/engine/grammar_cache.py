@@ -35,8 +35,8 @@ class GrammarCache:
         """``vocabulary_size``: of the logits; exactly, or both would throw away each other's."""
         self._tokenizer = tokenizer
         self._size = vocabulary_size
-        self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
-        self._max_count = MAX_COUNT if max_count is None else max_count
+        self._max_bytes = max_bytes
+        self._max_count = max_count
         self._compiling = CompileProbe(tokenizer, vocabulary_size)
         self._compiled: set[Grammar] = set()
         self._bytes = 0
@@ -57,7 +57,9 @@ class GrammarCache:
 
     def make_room(self) -> bool:
         """Throw all away if they are too many; only in the thread that steps, between steps."""
-        if self._bytes <= self._max_bytes and len(self._compiled) < self._max_count:
+        most_bytes = MAX_BYTES if self._max_bytes is None else self._max_bytes
+        most = MAX_COUNT if self._max_count is None else self._max_count
+        if self._bytes <= most_bytes and len(self._compiled) < most:
             return False
         self._compiled.clear()
         self._bytes = 0
