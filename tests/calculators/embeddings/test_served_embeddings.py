@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -12,6 +12,9 @@ import pytest
 from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
+from tests.servers.fronts.openapi.described import Described
+
+DESCRIBED: Final = Described()
 
 
 def post(serving: Serving, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -38,6 +41,12 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
             vector = answer["data"][0]["embedding"]
             wanted = expected("Hello", "MEAN", normalize=False)
             np.testing.assert_allclose(vector, wanted, atol=1e-4)
+        for path, method, body in DESCRIBED.examples():
+            if path.endswith("/embeddings"):
+                status, answer = post(serving, path, {**body, "model": "tiny"})
+                assert status == 200, answer
+                text = json.dumps(answer).encode()
+                DESCRIBED.check_answer(path, method, status, "application/json", text)
         status, answer = post(serving, "/v3/embeddings", {"model": "tiny", "input": [1, 2]})
         assert status == 400
         assert answer["error"]["param"] == "input[0]"
