@@ -128,7 +128,7 @@ def _directory(models_path: str, graph: Path) -> Path:
 
 
 def _pooling_of(directory: Path) -> tuple[str, tuple[str, ...]]:
-    """As the model's authors say; and a warning where they say nothing that can be done."""
+    """The pooling of the model's own files, with a warning if they name none that is supported."""
     config = _json(directory / "1_Pooling" / "config.json")
     asked = sorted(
         name for name, value in config.items() if name.startswith("pooling_mode_") and value is True

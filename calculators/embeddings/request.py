@@ -22,7 +22,7 @@ DIMENSIONS: Final = Integer(minimum=1, maximum=65536)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingsRequest:
-    """What is to be embedded.
+    """Texts to embed, checked.
 
     Attributes:
         model: as the client called it.

@@ -21,7 +21,7 @@ from calculators.embeddings.request import EmbeddingsRequest
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, ResourceError
 
-#: Of a request this much goes to the process at a time, so that clients can take turns in between.
+#: A request goes to the process in parts of this size, so that clients take turns in between.
 _TEXTS: Final = 32
 _CHARACTERS: Final = 64 * 1024
 #: Processor seconds that one question may take, and seconds after which its process is replaced.

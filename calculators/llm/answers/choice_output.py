@@ -20,7 +20,7 @@ _ID_LENGTH: Final = 9
 
 
 class Parser(Protocol):
-    """What reads the text of a choice; see `calculators.llm.parsers.output_stream.OutputStream`."""
+    """Reader of the text of a choice; see `calculators.llm.parsers.output_stream.OutputStream`."""
 
     def feed(self, text: str) -> list[OutputEvent]: ...
 
@@ -122,7 +122,7 @@ class ChoiceOutput:
         return merged(gained)
 
     def _parsed(self, text: str) -> Sequence[OutputEvent]:
-        """What new text means."""
+        """Return the events that new text makes."""
         if not text:
             return ()
         if self._parser is None:
