@@ -12,6 +12,8 @@ REST_PORT ?= 8000
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 # Processes that tests run in. One more than there are cores, as some tests wait for processes.
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
+# Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --numprocesses
 # Set in CI: all random examples, and coverage, which `test` begins to measure and `rest` reports.

@@ -1,1 +1,1 @@
-"""Benchmarks. Each is a module to run, and writes the table that is committed beside it."""
+"""Benchmarks. Each is a module to run; its results are in the `.md` file beside it."""

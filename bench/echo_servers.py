@@ -3,7 +3,7 @@
     python -m bench.echo_servers grpc-bytes|grpc-messages|http
 
 Prints its port and serves until it is ended. ``grpc-messages`` parses each request and makes its
-answer anew with protobuf; the others never look at the data.
+answer again with protobuf; the others do not look at the data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def serve_grpc(answer: Callable[[bytes], bytes]) -> None:
 
 
 def made_anew(data: bytes) -> bytes:
-    """The ``ModelInferResponse`` with the tensors of a ``ModelInferRequest``."""
+    """A new ``ModelInferResponse`` with the tensors of a ``ModelInferRequest``."""
     request: Any = message_class("inference.ModelInferRequest")()
     request.ParseFromString(data)
     response: Any = message_class("inference.ModelInferResponse")(
@@ -57,7 +57,7 @@ def made_anew(data: bytes) -> bytes:
 
 async def serve_http() -> None:
     async def infer(request: web.BaseRequest) -> web.StreamResponse:
-        # Its own `read` refuses more than a megabyte.
+        # aiohttp's own `read` refuses more than a megabyte.
         body = await request.content.read()
         head = request.headers.get("Inference-Header-Content-Length")
         headers = {} if head is None else {"Inference-Header-Content-Length": head}

@@ -2,7 +2,7 @@
 
     python -m bench.engine_throughput examples/models/demo/graph.pbtxt --concurrency 8
 
-The same requests as `bench.load_generator` makes, with the options of the graph, the model's chat
+Generates the requests of `bench.load_generator` with the options of the graph, the model's chat
 template and the same sampling: ``ContinuousBatchingPipeline.step`` in a loop, and nothing else.
 Prompts are made before the clock starts.
 """
@@ -24,8 +24,7 @@ import openvino_genai as genai
 
 import calculators
 from bench.load_generator import add_load_arguments, publish, workload_of
-from bench.serving_metrics import Outcome, Summary, summarize
-from bench.workload import words
+from bench.serving_metrics import Summary, summarize
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config, scheduler_config
@@ -33,6 +32,8 @@ from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings
+from servers.load.outcome import Outcome
+from servers.load.prompts import words
 from servers.serving.graph_source import GraphSource
 
 
@@ -60,7 +61,7 @@ def model_options(graph: Path) -> NodeOptions:
 
 
 def open_pipeline(settings: EngineSettings) -> Any:
-    """The pipeline as the server opens it."""
+    """Open the pipeline as the server opens it."""
     return genai.ContinuousBatchingPipeline(
         settings.model_path,
         scheduler_config(settings),
@@ -70,7 +71,7 @@ def open_pipeline(settings: EngineSettings) -> Any:
 
 
 def prompt_encoder(maker: PromptBuilder) -> Callable[[str], Any]:
-    """Turns the text of a user's message into the token ids of a prompt."""
+    """Return a function from the text of a user's message to the token ids of its prompt."""
 
     def encode(text: str) -> Any:
         prompt = maker.render(Chat([{"role": "user", "content": text}]))

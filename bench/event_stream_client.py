@@ -1,6 +1,6 @@
-"""A client of streamed chat completions that costs as little as possible while it measures.
+"""Client for streamed chat completions that uses little CPU time while it measures.
 
-Bytes are kept with the time of their arrival, and read only when the measurement is over.
+It stores the bytes with their arrival times, and parses them when the measurement is over.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from time import perf_counter
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from bench.serving_metrics import Outcome
+from servers.load.outcome import Outcome
 
-#: With the end of the line before it: a head may end like it (``max=100``).
+#: With the end of the line before it: the head of an answer may end like it (``max=100``).
 _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 
@@ -37,7 +37,7 @@ class Address:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, one request at a time."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, address: Address) -> None:
         self._head = (
@@ -55,11 +55,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def pieces(self) -> int:
-        """The number of times that data has come for the current request."""
+        """Number of times that data has arrived for the current request."""
         return len(self._pieces)
 
     async def ask(self, body: bytes) -> tuple[float, list[tuple[float, bytes]]]:
-        """Send a request; returns the time of that, and the answer's bytes with their times."""
+        """Send a request; return the time of that, and the answer's bytes with arrival times."""
         assert self._transport is not None
         self._pieces, self._tail = [], b""
         self._done = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._end()
 
     def _is_whole_answer(self) -> bool:
-        """True for an answer that is not streamed, which is an error."""
+        """Return True for an answer that is not streamed, which is an error."""
         if len(self._pieces) > 2 or self._pieces[0][1].startswith(b"HTTP/1.1 200"):
             return False
         data = b"".join(piece for _, piece in self._pieces)
@@ -112,7 +112,7 @@ async def connect(address: Address) -> Connection:
 
 
 def chat_body(model: str, text: str, output_tokens: int) -> bytes:
-    """A greedy request that generates exactly ``output_tokens``."""
+    """Return a greedy request that generates exactly ``output_tokens``."""
     body = {
         "model": model,
         "messages": [{"role": "user", "content": text}],
@@ -126,7 +126,7 @@ def chat_body(model: str, text: str, output_tokens: int) -> bytes:
 
 
 def read_answer(sent: float, pieces: list[tuple[float, bytes]]) -> Outcome:
-    """The outcome of a request, from the bytes of its answer and their times."""
+    """Return the outcome of a request, from the bytes of its answer and their times."""
     outcome = Outcome(sent)
     if not pieces:
         outcome.error = "the connection was closed"
@@ -157,14 +157,14 @@ def _read_event(event: dict[str, Any], time: float, outcome: Outcome) -> None:
     for choice in event.get("choices", ()):
         delta = choice.get("delta", {})
         text = delta.get("content") or delta.get("reasoning_content")
-        # The last event has no text when the last token is half a character.
+        # The last event has no text if the last token is half a character.
         has_tokens = text or (choice.get("finish_reason") and outcome.arrivals)
         if has_tokens and time not in outcome.arrivals[-1:]:
             outcome.arrivals.append(time)
 
 
 def _events(skip: int, pieces: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
-    """The data of each event, with the time at which its last byte came."""
+    """Yield the data of each event, with the arrival time of its last byte."""
     rest = b""
     body = bytearray()
     for time, data in pieces:
@@ -181,7 +181,7 @@ def _events(skip: int, pieces: list[tuple[float, bytes]]) -> Iterator[tuple[floa
 
 
 def _unchunk(data: bytes, body: bytearray) -> bytes:
-    """Add the whole chunks in ``data`` to ``body``; returns the rest."""
+    """Add the complete chunks in ``data`` to ``body``; return the rest."""
     while (end := data.find(b"\r\n")) >= 0:
         length = int(data[:end].partition(b";")[0], 16)
         if len(data) < end + 2 + length + 2:

@@ -23,9 +23,9 @@ _TENSOR_TYPES: Final = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dty
 def write_gguf(
     path: Path, metadata: Mapping[str, Value], tensors: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write ``metadata`` and ``tensors``, in C order, matrices (out, in).
+    """Write ``metadata`` and ``tensors`` (C order; matrices are (out, in)).
 
-    Their types are float32, float16, or uint16 for the results of `bfloat16`.
+    The dtypes are float32, float16, or uint16 for the results of `bfloat16`.
     """
     with path.open("wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", _VERSION, len(tensors), len(metadata)))
@@ -45,7 +45,7 @@ def write_gguf(
 
 
 def bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """The bits of the nearest bfloat16 values (of two, the even one); ``values`` are finite."""
+    """Round to bfloat16, ties to even, and return the bits. ``values`` are finite."""
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 

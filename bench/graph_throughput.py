@@ -2,8 +2,8 @@
 
     python -m bench.graph_throughput [--write FILE] [--mediapipe PYTHON]
 
-Packets go through chains of PassThroughCalculator nodes, with an observer on the last stream that
-counts them. ``--mediapipe`` names a Python that can import mediapipe 0.10.21, and adds its figures
+Packets go through chains of PassThroughCalculator nodes; an observer counts them on the last
+stream. ``--mediapipe`` names a Python that can import mediapipe 0.10.21, and adds its figures
 for the same chains, fed and observed through its Python binding.
 """
 
@@ -52,7 +52,7 @@ def plan_of(text: str) -> ValidatedGraph:
 
 
 class Count:
-    """An observer that counts."""
+    """An observer that counts packets."""
 
     def __init__(self) -> None:
         self.packets = 0
@@ -62,7 +62,7 @@ class Count:
 
 
 def run_sync(nodes: int, packets: int, executor: Callable[[], Executor] | None) -> float:
-    """Seconds to send the packets and wait until they are through."""
+    """Seconds to send all packets and wait until the graph is idle, on the application's thread."""
     graph = CalculatorGraph(text_config=chain(nodes))
     if executor is not None:
         graph.set_executor("", executor())
@@ -81,7 +81,7 @@ def run_sync(nodes: int, packets: int, executor: Callable[[], Executor] | None) 
 
 
 async def run_async(nodes: int, packets: int) -> float:
-    """The same on an event loop."""
+    """Seconds to send all packets and wait until the graph is idle, on an event loop."""
     graph = CalculatorGraph(text_config=chain(nodes))
     count = Count()
     graph.observe_output_stream(f"s{nodes}", count)
@@ -98,7 +98,7 @@ async def run_async(nodes: int, packets: int) -> float:
 
 
 def latency(nodes: int, rounds: int = 300) -> float:
-    """Median seconds from a packet in to the graph being idle again."""
+    """Median seconds from adding a packet to the graph being idle again."""
     graph = CalculatorGraph(text_config=chain(nodes))
     graph.start_run()
     times = []
@@ -112,7 +112,7 @@ def latency(nodes: int, rounds: int = 300) -> float:
 
 
 def whole_life(rounds: int = 2_000) -> float:
-    """Seconds to make, start and close one graph of one node from a plan."""
+    """Seconds to make, start and close a graph of one node from a plan."""
     plan = plan_of(chain(1))
     started = perf_counter()
     for _ in range(rounds):
@@ -123,7 +123,7 @@ def whole_life(rounds: int = 2_000) -> float:
 
 
 async def whole_life_async(rounds: int = 2_000) -> float:
-    """The same on an event loop."""
+    """Seconds to make, start and close a graph of one node from a plan, on an event loop."""
     plan = plan_of(chain(1))
     started = perf_counter()
     for _ in range(rounds):
@@ -134,7 +134,7 @@ async def whole_life_async(rounds: int = 2_000) -> float:
 
 
 def queued(packets: int) -> float:
-    """Seconds per packet to queue packets before a join that waits, and to let them all through."""
+    """Seconds per packet to queue packets before a join that waits, and then to release them."""
     graph = CalculatorGraph(
         text_config="""
         input_stream: "a" input_stream: "b" max_queue_size: -1
@@ -159,7 +159,7 @@ def queued(packets: int) -> float:
 
 
 def among_idle(idle: int, packets: int = 5_000) -> float:
-    """Seconds per packet through one node of a graph that has ``idle`` other nodes."""
+    """Seconds per packet through one node of a graph with ``idle`` other nodes."""
     others = "\n".join(
         f'node {{ calculator: "PassThroughCalculator" input_stream: "other" '
         f'output_stream: "o{i}" }}'
@@ -178,7 +178,7 @@ def among_idle(idle: int, packets: int = 5_000) -> float:
 
 
 def repeated(measure: Callable[[], float]) -> list[float]:
-    """Several measurements, sorted, the collector out of the way."""
+    """Return several measurements, sorted. The garbage collector is off."""
     results = []
     for _ in range(REPEATS):
         gc.collect()
@@ -187,7 +187,7 @@ def repeated(measure: Callable[[], float]) -> list[float]:
 
 
 def spread(values: list[float], scale: float, digits: int = 2) -> str:
-    """Median and range, in other units."""
+    """Return median and range, in other units."""
     low, middle, high = (
         f"{value * scale:,.{digits}f}" for value in (values[0], median(values), values[-1])
     )
@@ -206,7 +206,7 @@ def throughput_rows(name: str, measure: Callable[[int, int], float]) -> list[str
 
 
 def report(mediapipe: str | None) -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     lines = [
         "# Throughput of the graph runtime",
         "",
@@ -259,7 +259,7 @@ def report(mediapipe: str | None) -> str:
 
 
 def main() -> None:
-    """Measure, print, and write if asked to."""
+    """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", metavar="FILE", help="write the tables to a file")
     parser.add_argument("--mediapipe", metavar="PYTHON", help="a Python with mediapipe 0.10.21")

@@ -1,6 +1,6 @@
-"""Writer of a model of Qwen3's architecture as a Hugging Face directory, from a GGUF file's data.
+"""Writer of Qwen3 models as Hugging Face directories, from the data of GGUF files.
 
-Weights have ggml's names, as in `bench.random_model`, and metadata the keys of GGUF.
+Weights have ggml's names, as in `bench.random_model`; metadata has the keys of GGUF.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.gguf_file import Value
 
-#: Hugging Face's names of modules, and ggml's; the first ones are of each layer.
+#: Hugging Face's names of modules, and ggml's; the first group occurs in each layer.
 LAYER_MODULES: Final = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -33,7 +33,7 @@ LAYER_MODULES: Final = {
 MODULES: Final = {"embed_tokens": "token_embd", "norm": "output_norm"}
 
 _SAFETENSORS_TYPES: Final = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16"}
-#: How text is cut before merges, by ggml's name (``tokenizer.ggml.pre``).
+#: Patterns that split text before merges, by ggml's name (``tokenizer.ggml.pre``).
 _PATTERNS: Final = {
     "qwen2": (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
@@ -55,7 +55,7 @@ def ggml_module(name: str) -> str | None:
 
 
 def hugging_face_name(ggml: str) -> str:
-    """Its name there: ``blk.0.attn_q.weight`` is ``model.layers.0.self_attn.q_proj.weight``."""
+    """Inverse of `ggml_module`, for a weight's name; None if unknown."""
     module, _, kind = ggml.rpartition(".")
     if not module.startswith("blk."):
         return f"model.{_key(MODULES, module)}.{kind}"
@@ -95,7 +95,7 @@ def write_hugging_face(
 
 
 def model_config(metadata: Mapping[str, Value], *, biased: bool) -> dict[str, Any]:
-    """config.json of a model whose input and output embeddings are one."""
+    """Return the config.json of a model whose input and output embeddings are tied."""
     tokens = metadata["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list)
     return {
@@ -121,10 +121,10 @@ def model_config(metadata: Mapping[str, Value], *, biased: bool) -> dict[str, An
 
 
 def byte_level_tokenizer(metadata: Mapping[str, Value]) -> dict[str, Any]:
-    """tokenizer.json of a GGUF file's byte-level BPE.
+    """Return the tokenizer.json of a GGUF file's byte-level BPE.
 
     Raises:
-        KeyError: its way of cutting text is not known here.
+        KeyError: the way in which it splits text is not known here.
     """
     tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     assert isinstance(tokens, list)
@@ -165,7 +165,7 @@ def byte_level_tokenizer(metadata: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Write ``tensors`` (float32 or float16, C order) as the safetensors format has them."""
+    """Write ``tensors`` (float32 or float16, C order) in the safetensors format."""
     header: dict[str, Any] = {}
     offset = 0
     for name, array in tensors.items():

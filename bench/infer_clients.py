@@ -1,10 +1,10 @@
-"""Clients of a KServe server in a process of their own: each asks again as soon as it is answered.
+"""Clients of a KServe server, in a process of their own. Each sends its next request when answered.
 
     python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS
 
 Prints one line of JSON: requests per second, and median and 99th percentile of the milliseconds
-from a request to its answer. Each client has its own connection. Requests are made once, answers
-are not read: the clients cost as little as their libraries allow.
+from a request to its answer. Each client has its own connection. Requests are made once and
+answers are not parsed: the clients cost as little as their libraries allow.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def rest_request(model: str, elements: int, host: str) -> bytes:
 
 
 class HttpClient(asyncio.Protocol):
-    """One connection; it reads only the length of an answer."""
+    """A connection that reads only the length of an answer."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -71,7 +71,7 @@ class HttpClient(asyncio.Protocol):
         self._answered: asyncio.Future[int] | None = None
 
     def ask(self, request: bytes) -> asyncio.Future[int]:
-        """The number of bytes of the answer's body."""
+        """Send a request; return the number of bytes of the answer's body."""
         assert self._transport is not None
         self._answered = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -133,10 +133,10 @@ async def rest_client(address: str, request: bytes, stack: AsyncExitStack) -> As
 
 
 async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, float]:
-    """Measure all clients, after one request of each that is not counted.
+    """Measure all clients. One request of each, which is not counted, warms up.
 
     Raises:
-        RuntimeError: an answer has less than ``least`` bytes, or a request failed.
+        RuntimeError: an answer has fewer than ``least`` bytes, or a request failed.
     """
     for ask in clients:
         size = await ask()

@@ -1,4 +1,4 @@
-"""Inference on a graph that passes a tensor through, over gRPC and REST, beside the least server.
+"""KServe inference on a graph that passes a tensor through, beside servers that only echo.
 
     python -m bench.kserve_throughput [--seconds S] [--write FILE]
 
@@ -34,7 +34,7 @@ LARGE: Final = 2_500_000
 CLIENTS: Final = (1, 16, 64)
 REPEATS: Final = 3
 AIM: Final = 0.6
-#: The servers that graphrt is compared with; the first is the limit.
+#: The servers that graphrt is compared with; the first is the upper limit.
 LIMITS: Final = {"grpc": ("grpc-bytes", "grpc-messages"), "rest": ("http",)}
 TITLES: Final = {"grpc": "gRPC: ModelInfer", "rest": "REST: infer, binary tensors"}
 NAMES: Final = {
@@ -57,7 +57,7 @@ node {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running server: its name, where it listens, its process."""
+    """A running server: its name, address and process."""
 
     name: str
     address: str
@@ -66,7 +66,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The medians of one server at one number of clients; times in milliseconds."""
+    """Medians of one server at one number of clients; times in milliseconds."""
 
     name: str
     clients: int
@@ -90,7 +90,7 @@ def echo_server(kind: str) -> Iterator[Target]:
 
 
 def ask(target: Target, protocol: str, clients: int, seconds: float, elements: int) -> Row:
-    """One run of the clients."""
+    """Run the clients once."""
     before = cpu_seconds(target.pid)
     done = subprocess.run(
         [
@@ -109,7 +109,7 @@ def ask(target: Target, protocol: str, clients: int, seconds: float, elements: i
 def measure(
     targets: list[Target], protocol: str, clients: int, seconds: float, elements: int
 ) -> list[Row]:
-    """Measure the targets in turns; returns the medians of each."""
+    """Measure the targets in turns; return the medians of each."""
     runs: dict[str, list[Row]] = {target.name: [] for target in targets}
     for _ in range(REPEATS):
         for target in targets:
@@ -148,7 +148,7 @@ def compare(own: Target, protocol: str, clients: int, seconds: float, elements: 
 
 
 def page(seconds: float) -> str:
-    """Measure everything; returns the tables as Markdown."""
+    """Measure everything; return the tables as Markdown."""
     lines = [
         "# KServe's fronts beside servers that only echo",
         "",

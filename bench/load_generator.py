@@ -2,8 +2,8 @@
 
     python -m bench.load_generator --url http://localhost:8000 --model demo --concurrency 8
 
-Each of ``--concurrency`` clients keeps a connection and asks for one streamed, greedy chat
-completion after the other until all requests are through. Prompts of about 215 tokens and outputs
+Each of ``--concurrency`` clients keeps a connection and sends one streamed, greedy chat
+completion after the other until all requests are answered. Prompts of about 215 tokens and outputs
 of about 200 (log-normal, seeded), no common prefixes, ``ignore_eos``. For servers without
 ``ignore_eos`` the outputs are shorter. A ``--url`` with a path is used as it is; else
 ``/v3/chat/completions`` is added.
@@ -37,7 +37,7 @@ async def run_load(
     warm_up: int,
     reconnect: bool = False,
 ) -> Summary:
-    """Send all requests, never more than ``concurrency`` at once.
+    """Send all requests, at most ``concurrency`` at once.
 
     With ``reconnect`` each request has its own connection, opened before its time counts.
     """
@@ -84,7 +84,7 @@ async def _measure(
 
 
 def run_loop(work: Coroutine[Any, Any, _T]) -> _T:
-    """`asyncio.run`, on uvloop where that is."""
+    """Run a coroutine as `asyncio.run` does, on uvloop where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -94,7 +94,7 @@ def run_loop(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose the requests; the engine's own benchmark takes the same."""
+    """Add the arguments that choose the requests; the engine's own benchmark has the same ones."""
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
@@ -117,7 +117,7 @@ def workload_of(arguments: argparse.Namespace) -> list[Request]:
 
 
 def publish(summary: Summary, cpu_seconds: float, json_path: Path | None) -> None:
-    """Print the measurements, and write them to a file."""
+    """Print the measurements, and write them to a file if requested."""
     print(report(summary))
     if json_path is not None:
         figures = {**summary.to_json(), "cpu_seconds": cpu_seconds}

@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on, in one line and without its name."""
+"""One line about the machine of a benchmark, without its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def describe_machine(*, with_day: bool = True) -> str:
-    """Processor, cores, interpreter and day."""
+    """Describe processor, cores, interpreter and day."""
     day = f", {datetime.now(UTC):%Y-%m-%d}" if with_day else ""
     return (
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, "

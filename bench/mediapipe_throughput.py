@@ -1,4 +1,4 @@
-"""The same chains on MediaPipe 0.10.21, through its Python binding.
+"""The chains of `bench.graph_throughput` on MediaPipe 0.10.21, through its Python binding.
 
 Run by bench/graph_throughput.py with a Python that has the mediapipe package; prints table rows.
 """

@@ -33,9 +33,9 @@ from bench.server_process import ServerProcess
 EVENTS: Final = 1000
 STREAMS, TOKENS = 32, 100
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-#: Requests in one round, of each kind.
+#: Number of requests in a round, by kind.
 ROUND: Final = {"tokens": STREAMS, "infer": 100, "answer": 100, "events": 2}
-#: The unit of a figure: the number of them in one request.
+#: The unit of a figure, and how many of them a request has.
 UNITS: Final = {"tokens": TOKENS, "infer": 1, "answer": 1, "events": EVENTS}
 SHOWN: Final = {
     "tokens": f"the example model, {STREAMS} streams of {TOKENS} tokens at once; per token",
@@ -91,7 +91,7 @@ class Cost:
 
 
 class Client:
-    """One connection that stays."""
+    """A connection that is kept open."""
 
     def __init__(self, server: ServerProcess) -> None:
         host, _, port = server.address.rpartition(":")
@@ -106,7 +106,7 @@ class Client:
         self._socket.sendall(request)
 
     def receive(self) -> bytes:
-        """The body of an answer."""
+        """Read an answer; return its body."""
         answer = b""
         while b"\r\n\r\n" not in answer:
             answer += self._socket.recv(1 << 20)
@@ -126,13 +126,13 @@ class Client:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads in nanoseconds; `bench.processes` knows only hundredths."""
+    """Processor time of all threads in nanoseconds, finer than that of `bench.processes`."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 def request_of(kind: str, model: str) -> bytes:
-    """The bytes of a whole request."""
+    """Return the bytes of a whole request."""
     fields = {"Host": "localhost", "Content-Type": "application/json"}
     path = "/v3/chat/completions"
     if kind == "infer":
@@ -158,7 +158,7 @@ def request_of(kind: str, model: str) -> bytes:
 
 
 class _Collector(BaseHTTPRequestHandler):
-    """Reads requests and ignores them."""
+    """A handler that reads requests and ignores them."""
 
     protocol_version = "HTTP/1.1"
 
@@ -182,7 +182,7 @@ def collector() -> Iterator[str]:
 
 
 def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> dict[str, Cost]:
-    """One set of servers, in turns. ``spans``: the collector's address."""
+    """Measure one set of servers, in turns. ``spans``: the collector's address."""
     ways = {
         _WITHOUT: ("--metrics_enable=false",),
         _METRICS: (),
@@ -199,7 +199,7 @@ def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> 
         clients = {way: [Client(server) for _ in range(count)] for way, server in servers.items()}
         turns = list(servers.items())
         if kind == "tokens":
-            rounds = max(1, rounds // 4)  # these rounds are long
+            rounds = max(1, rounds // 4)  # rounds of this kind take long
         for number in range(rounds + 2):
             for way, server in turns if number % 2 else reversed(turns):
                 before = {part: cpu_ns(pid) for part, pid in server.pids.items()}
@@ -207,7 +207,7 @@ def measure(kind: str, directory: Path, rounds: int, spans: str, *more: str) -> 
                 used = {
                     part: (cpu_ns(pid) - before[part]) / 1e9 for part, pid in server.pids.items()
                 }
-                if number >= 2:  # the first ones warm up
+                if number >= 2:  # warm up
                     costs[way].own.append(used["server"])
                     costs[way].whole.append(sum(used.values()))
         for each in clients.values():
@@ -228,7 +228,7 @@ def run_round(clients: Sequence[Client], request: bytes, count: int) -> None:
 def costs_of(
     kind: str, sets: int, directory: Path, rounds: int, spans: str, *more: str
 ) -> tuple[float, dict[str, float]]:
-    """Microseconds per unit without metrics and traces, and the additions; medians of several sets.
+    """Return microseconds per unit without metrics and traces, and the additions, as medians.
 
     Uses the quietest round of each server: other load of the machine only adds to it.
     """

@@ -20,13 +20,13 @@ from bench.load_generator import run_loop
 from bench.server_process import ServerProcess
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-#: More tokens than will come before the measurement.
+#: More tokens than are generated before the measurement.
 OUTPUT_TOKENS: Final = 1900
 LATER: Final = 2.0
 
 
 class StreamMemory(NamedTuple):
-    """Bytes of the server's process before, with the streams open, and when they are closed."""
+    """Bytes of the server's process: before, with the streams open, and after they are closed."""
 
     streams: int
     before: int
@@ -35,7 +35,7 @@ class StreamMemory(NamedTuple):
 
 
 def measure_open_streams(streams: int) -> StreamMemory:
-    """Serve the example model to so many clients at once.
+    """Serve the example model to ``streams`` clients at once.
 
     Raises:
         RuntimeError: not all streams were open together.
@@ -54,7 +54,7 @@ def measure_open_streams(streams: int) -> StreamMemory:
 
 async def _measure(server: ServerProcess, streams: int) -> StreamMemory:
     address = Address.parse(server.url)
-    # Pays for what the first request of any kind needs.
+    # The first request of each kind allocates what later ones share.
     warm = await connect(address)
     for number in range(20):
         await warm.ask(chat_body(server.model, f"warm up {number}", 8))
@@ -82,7 +82,7 @@ async def _measure(server: ServerProcess, streams: int) -> StreamMemory:
 
 
 def _has_text(connection: Connection) -> bool:
-    """True if text has come: the head of the answer comes with the first text or before it."""
+    """Return True if text has arrived, and not the head of the answer alone."""
     return connection.pieces >= 2
 
 

@@ -29,7 +29,7 @@ from calculators.llm.parsers.registry import (
 
 REPEATS: Final = 5
 CHARACTERS: Final = 4
-#: Tokens of the answers whose tokens are timed.
+#: Length, in tokens, of the answers that are timed.
 TOKENS: Final = 20_000
 #: The aim, in microseconds.
 LIMIT: Final = 10.0
@@ -113,14 +113,14 @@ REASONING_BEGINS: Final = {
 
 
 def chunks(text: str, tokens: int = 0) -> list[str]:
-    """``text`` in tokens, repeated until there are ``tokens`` of them."""
+    """Split ``text`` into tokens, repeated until there are ``tokens`` of them."""
     if tokens:
         text *= tokens * CHARACTERS // len(text) + 1
     return [text[place : place + CHARACTERS] for place in range(0, len(text), CHARACTERS)]
 
 
 def microseconds(parsers: OutputParsers, answer: Sequence[str]) -> list[float]:
-    """Microseconds of CPU time per chunk of each repetition, sorted."""
+    """Return the microseconds of CPU time per chunk of each repetition, sorted."""
     results = []
     for _ in range(REPEATS):
         stream = parsers.start(tools=TOOLS)
@@ -135,7 +135,7 @@ def microseconds(parsers: OutputParsers, answer: Sequence[str]) -> list[float]:
 
 
 class Table:
-    """Rows of figures.
+    """A table of figures.
 
     Attributes:
         worst: the largest median so far.
@@ -173,7 +173,7 @@ def tool_table() -> Table:
 
 
 def _with_object(form: Form, large: str) -> str:
-    """Arguments with a large value that is no string, as the form writes it."""
+    """Return arguments with a large value that is not a string, as the form writes it."""
     for quote in ('"', "'", '<|"|>'):
         if f"{quote}%s{quote}" in form.string:
             if quote == "'":
@@ -204,7 +204,7 @@ def reasoning_table() -> Table:
 
 
 def linearity_table() -> Table:
-    """Time per token at one size and at ten times that: equal if the time is linear."""
+    """Return time per token at one size and at ten times that size: equal if time is linear."""
     sizes = (40_000, 400_000)
     answers: dict[str, Callable[[Form, int], str]] = {
         "a tag opened and never closed, then text": lambda form, size: _fill(form, PLAIN, size),
@@ -234,7 +234,7 @@ def _fill(form: Form, piece: str, size: int) -> str:
 
 
 def report() -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     tools, reasoning, linearity = tool_table(), reasoning_table(), linearity_table()
     worst = max(tools.worst, reasoning.worst, linearity.worst)
     lines = [
@@ -259,7 +259,7 @@ def report() -> str:
 
 
 def main() -> None:
-    """Measure, print, and write if asked to."""
+    """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
     arguments = parser.parse_args()

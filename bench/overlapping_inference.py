@@ -1,11 +1,11 @@
-"""Inferences that overlap on one model, beside OpenVINO's own `AsyncInferQueue`.
+"""Overlapping inferences on one model, beside OpenVINO's own `AsyncInferQueue`.
 
     python -m bench.overlapping_inference [--write FILE]
 
-Two models, of about one and about twenty milliseconds on one core, compiled for throughput; each is
-given the same array again and again: by an `AsyncInferQueue`, by coroutines that call
+Two models, of about one and about twenty milliseconds on one core, are compiled for throughput.
+Each receives the same array again and again: by an `AsyncInferQueue`, by coroutines that call
 `Model.infer`, and by packets of a graph with an `OpenVINOInferenceCalculator`. All have the same
-number of infer requests, each gives every output to Python. They take turns; the median counts.
+number of infer requests and give every output to Python. They take turns; the median counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array = npt.NDArray[np.float32]
 
 REPEATS: Final = 5
 AIM: Final = 0.95
-#: Name, channels of its convolutions, how many of them, inferences of one run.
+#: Name, channels and number of its convolutions, inferences of one run.
 MODELS_MEASURED: Final = (("light", 16, 3, 1500), ("heavy", 48, 8, 120))
 _SIDE: Final = 48
 
@@ -62,7 +62,7 @@ node {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Inferences per second of one model, the medians."""
+    """Inferences per second of one model, as medians."""
 
     name: str
     milliseconds: float
@@ -73,7 +73,7 @@ class Result:
 
 
 def compiled_model(channels: int, layers: int) -> Any:
-    """Convolutions of 3 by 3 over 48 by 48 pixels."""
+    """Compile a chain of 3 by 3 convolutions over 48 by 48 pixels."""
     generator = np.random.default_rng(1)
     data = opset13.parameter([1, channels, _SIDE, _SIDE], np.float32, "in")
     data.output(0).set_names({"in"})
@@ -89,7 +89,7 @@ def compiled_model(channels: int, layers: int) -> Any:
 
 
 class OneModel:
-    """A provider of one model."""
+    """A provider of a single model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -180,7 +180,7 @@ def measure(name: str, channels: int, layers: int, count: int) -> Result:
 
 
 def page(results: list[Result]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# Overlapping inference",
         "",

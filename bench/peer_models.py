@@ -1,7 +1,7 @@
-"""The models of a benchmark in the forms that other servers load: GGUF and Hugging Face's.
+"""Models of a benchmark in the forms that other servers load: GGUF and Hugging Face's.
 
-The peers get the same weights, shapes, tokens and chat template as graphrt. One thing is left out:
-the bias of the attention's output in the example model, for which the peers' Qwen3 has no place.
+The peers get graphrt's weights, shapes, tokens and chat template, except for the bias of the
+attention's output in the example model, for which the peers' Qwen3 has no place.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from bench.gguf_file import Value, bfloat16, write_gguf
 from bench.hugging_face import byte_level_tokenizer, ggml_module, write_hugging_face
 from bench.random_model import LARGE, metadata, weights
 
-#: ggml's numbers of the kinds of tokens and of files.
+#: ggml's numbers for kinds of tokens and of files.
 _NORMAL, _CONTROL, _USER_DEFINED = 1, 3, 4
 _FLOAT16_FILE, _BFLOAT16_FILE = 1, 32
-#: Cuts the words of `bench.workload` as the example's tokenizer does; ggml has not quite the same.
+#: Splits the words of `bench.workload` as the example's tokenizer does; ggml has no exact
+#: equivalent.
 _EXAMPLE_PRE_TOKENIZER: Final = "gpt-2"
 _MODULE: Final = re.compile(r"__module\.([^/]+)/")
 
@@ -35,20 +36,20 @@ GGUF_TYPES: Final = ("bf16", "f16")
 
 @dataclass(frozen=True, slots=True)
 class PeerModel:
-    """One model, on disk. ``gguf``: a file for each of `GGUF_TYPES`."""
+    """A model on disk. ``gguf``: a file for each of `GGUF_TYPES`."""
 
     gguf: Mapping[str, Path]
     hugging_face: Path
 
 
 def random_peer_model(directory: Path) -> PeerModel:
-    """Make the forms of `bench.random_model`'s large model."""
+    """Make all forms of the large model of `bench.random_model`."""
     values = metadata(LARGE)
     return _write(directory, values, dict(weights(LARGE)), byte_level_tokenizer(values))
 
 
 def example_peer_model(directory: Path, model: Path) -> PeerModel:
-    """Make the forms of a model in OpenVINO's form; ``model`` is its directory."""
+    """Make all forms of a model in OpenVINO's form; ``model`` is its directory."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     template = (model / "chat_template.jinja").read_text(encoding="utf-8")
@@ -57,7 +58,7 @@ def example_peer_model(directory: Path, model: Path) -> PeerModel:
 
 
 def openvino_weights(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The weights of an exported model by ggml's names, without the attention's output bias."""
+    """Return an exported model's weights by ggml's names, without the attention's output bias."""
     for node in openvino.Core().read_model(path).get_ops():
         if node.get_type_name() != "Constant" or node.data.size < 2:
             continue
@@ -73,7 +74,7 @@ def openvino_weights(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _users(node: Any) -> Iterator[Any]:
-    """The operations that take a constant, behind conversions of its type."""
+    """Return the operations that use a constant, past conversions of its type."""
     for target in node.output(0).get_target_inputs():
         user = target.get_node()
         if user.get_type_name() == "Convert":
@@ -85,7 +86,7 @@ def _users(node: Any) -> Iterator[Any]:
 def gguf_metadata(
     config: Mapping[str, Any], tokenizer: Mapping[str, Any], chat_template: str
 ) -> dict[str, Value]:
-    """A GGUF file's metadata of a model, from config.json and tokenizer.json."""
+    """Return a model's metadata for GGUF, from config.json and tokenizer.json."""
     added = {each["id"]: each for each in tokenizer["added_tokens"]}
     numbered = {number: token for token, number in tokenizer["model"]["vocab"].items()}
     numbered.update((number, each["content"]) for number, each in added.items())
@@ -124,7 +125,7 @@ def _write(
     arrays: Mapping[str, NDArray[Any]],
     tokenizer: Mapping[str, Any],
 ) -> PeerModel:
-    """Write all forms of a model; matrices of ``arrays`` are float16, vectors float32."""
+    """Write all forms of a model. Matrices in ``arrays`` are float16, vectors float32."""
     hugging_face = directory / "hugging_face"
     write_hugging_face(hugging_face, values, arrays, tokenizer)
     gguf = {name: directory / f"{name}.gguf" for name in GGUF_TYPES}

@@ -1,7 +1,7 @@
 """Other servers of the OpenAI API, to be measured beside `graphrt serve`, and their settings.
 
-Each has its fastest settings: no reuse of prompts (no two of the workload share any), no parsing of
-answers, 64 streams at once, weights of 16 bits.
+Each has its fastest settings: no prefix caching (no two prompts of the workload share a prefix), no
+parsing of answers, 64 streams at once, weights of 16 bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from bench.peer_models import PeerModel
@@ -29,14 +28,14 @@ STREAMS: Final = 64
 #: Tokens of the longest request of `bench.workload`, with some room.
 CONTEXT: Final = 2048
 _MODEL: Final = "model"
-#: Seconds until a server must answer; vLLM compiles its model first.
+#: Seconds within which a server must answer; vLLM compiles its model first.
 _START: Final = 900.0
 _STOP: Final = 30.0
 _GIBIBYTES_OF_CACHE: Final = "4"
 
 
 class Target(Protocol):
-    """A server that answers. ``url``: with the path, where that is not graphrt's."""
+    """A server that answers. ``url`` includes the path where it differs from graphrt's."""
 
     url: str
     model: str
@@ -44,7 +43,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One way to start one server. ``reconnect``: it needs a connection for every request."""
+    """One way to start a server. ``reconnect``: every request needs a new connection."""
 
     server: str
     words: str
@@ -71,7 +70,7 @@ class PeerProcess:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            # Its children are in its process group, and end with it.
+            # Its children are in its process group and end with it.
             start_new_session=True,
         )
         try:
@@ -92,12 +91,7 @@ class PeerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -114,12 +108,12 @@ class PeerProcess:
 
 
 def graphrt(directory: Path) -> list[Setting]:
-    """graphrt as the graph in the directory says."""
+    """Return the settings of graphrt: those of the graph in the directory."""
     return [Setting("graphrt", "as its graph says", partial(ServerProcess, directory))]
 
 
 def llama_cpp(program: Path, model: PeerModel, types: Sequence[str]) -> list[Setting]:
-    """llama-server with all cores and with one less, and with these types of matrices."""
+    """Return the settings of llama-server: all cores or one less, by type of matrices."""
 
     def setting(kind: str, threads: int) -> Setting:
         command = [
@@ -129,7 +123,7 @@ def llama_cpp(program: Path, model: PeerModel, types: Sequence[str]) -> list[Set
             *("--skip-chat-parsing", "--reasoning", "off", "--log-verbosity", "1"),
         ]
         start = partial(PeerProcess, command, {})
-        # It closes the connection after a streamed answer, whose head says that it keeps it.
+        # llama-server closes the connection after a streamed answer whose head says keep-alive.
         return Setting("llama.cpp", f"{kind}, -t {threads}", start, reconnect=True)
 
     cores = len(os.sched_getaffinity(0))
@@ -138,9 +132,9 @@ def llama_cpp(program: Path, model: PeerModel, types: Sequence[str]) -> list[Set
 
 
 def vllm(program: Path, model: PeerModel, scratch: Path) -> list[Setting]:
-    """vLLM with the compute threads that it chooses, and with one on every core.
+    """Return the settings of vLLM: its own choice of compute threads, and one per core.
 
-    Its compiled code is kept in ``scratch`` for the next start.
+    Compiled code is kept in ``scratch`` for the next start.
     """
 
     def setting(words: str, bind: str) -> Setting:

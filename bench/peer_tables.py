@@ -36,7 +36,7 @@ class Way(NamedTuple):
     setting: str
 
 
-#: The engine of graphrt's server, without a server.
+#: The engine of graphrt's server, driven without a server.
 ENGINE: Final = Way("openvino-genai", "no server")
 
 
@@ -45,7 +45,7 @@ class ModelRuns:
     """The measurements with one model.
 
     Attributes:
-        runs: by way and concurrency, one run per repetition.
+        runs: measurements by way and concurrency, one per repetition.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ModelRuns:
         return median(run.throughput for run in self.runs[way][concurrency])
 
     def ratio(self, server: str, concurrency: int, *, of: str = OURS) -> float | None:
-        """Throughput relative to another server's best: the median over the repetitions."""
+        """Return throughput relative to another server's best: the median over the repetitions."""
         ours, theirs = self.best(of, concurrency), self.best(server, concurrency)
         if ours is None or theirs is None:
             return None
@@ -74,7 +74,7 @@ class ModelRuns:
 
 
 def tables(model: ModelRuns) -> list[str]:
-    """All runs of a model, and the ratios."""
+    """Return all runs of a model, and the ratios."""
     lines = [
         f"## {model.name.capitalize()}: {model.words}",
         "",
@@ -91,7 +91,7 @@ def tables(model: ModelRuns) -> list[str]:
 
 
 def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:
-    """The throughput of a server relative to that of each peer."""
+    """Return the throughput of a server relative to that of each peer."""
     lines = ["", words, "", "| concurrency | " + " | ".join(LEAST_RATIOS) + " |"]
     lines.append("|---|" + "---|" * len(LEAST_RATIOS))
     for concurrency in model.concurrencies:
@@ -101,7 +101,7 @@ def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:
 
 
 def aims(model: ModelRuns) -> Iterator[str]:
-    """A row for each peer."""
+    """Return a row for each peer."""
     most = max(model.concurrencies)
     for server, least in LEAST_RATIOS.items():
         ratio = model.ratio(server, most)

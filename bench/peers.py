@@ -1,4 +1,4 @@
-"""graphrt's server beside llama.cpp's and vLLM's (on CPU): the same models and the same load.
+"""graphrt's server beside llama.cpp's and vLLM's, on CPU, with the same models and load.
 
     python -m bench.peers --llama-server PATH --vllm PATH [--write FILE] [--quick]
 
@@ -37,7 +37,7 @@ from calculators.llm.prompt.builder import PromptBuilder
 
 CONCURRENCIES: Final = (1, 8, STREAMS)
 REPETITIONS: Final = 3
-#: Seed of no other load; those have their concurrency as seed.
+#: A seed that no load has; loads have their concurrency as seed.
 WARM_UP_SEED: Final = 1000
 NOTES: Final = (
     "One server at a time, all settings in turns; the clients share the machine with the server. "
@@ -57,7 +57,7 @@ NOTES: Final = (
 def settings_of(
     model: Model, peer_model: PeerModel, scratch: Path, arguments: argparse.Namespace
 ) -> list[Setting]:
-    """All requested ways to serve a model."""
+    """Return all requested ways to serve a model."""
     settings = graphrt(model.directory)
     if arguments.llama_server:
         settings += llama_cpp(arguments.llama_server, peer_model, arguments.llama_types)
@@ -106,7 +106,7 @@ def load(common: Sequence[str], concurrency: int, requests: int, *, seed: int) -
 
 
 def load_engine(model: Model, tokens_per_word: float, concurrency: int) -> Run:
-    """The same load, without a server."""
+    """Run the same load on the engine, without a server."""
     arguments = load_arguments(concurrency, model.requests[concurrency], concurrency)
     run = Run.of(run_engine(model, [*arguments, "--tokens_per_word", f"{tokens_per_word:.4f}"]))
     say(f"{model.name}, {concurrency}: no server: {run.throughput:.0f} tokens/s")
@@ -118,7 +118,7 @@ def way_of(setting: Setting) -> Way:
 
 
 def report(models: Sequence[ModelRuns], peers: Sequence[str], repetitions: int) -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     lines = [
         "# Beside other servers",
         "",
@@ -135,7 +135,7 @@ def report(models: Sequence[ModelRuns], peers: Sequence[str], repetitions: int) 
 
 
 def peer_versions(arguments: argparse.Namespace) -> list[str]:
-    """The peers' own texts of their versions, a line each."""
+    """Return the peers' own descriptions of their versions, a line each."""
     programs = {"llama.cpp": arguments.llama_server, "vLLM": arguments.vllm}
     return [
         f"{name} {_version(program)}" for name, program in programs.items() if program is not None
@@ -152,7 +152,7 @@ def _version(program: Path) -> str:
 
 
 def run(arguments: argparse.Namespace, place: Path) -> str:
-    """Measure everything; the report."""
+    """Measure everything; return the report."""
     peers = peer_versions(arguments)
     models = list(find_models(arguments.models, place / "large", quick=arguments.quick))
     results = [ModelRuns(model.name, model.words, arguments.concurrencies) for model in models]
@@ -180,7 +180,7 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
 
 
 def main() -> None:
-    """Measure, print, and write if asked to."""
+    """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--llama-server", metavar="PATH", type=Path)
     parser.add_argument(

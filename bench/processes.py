@@ -1,4 +1,4 @@
-"""Processes as Linux accounts for them in ``/proc``: CPU time, memory, children."""
+"""Linux processes as ``/proc`` accounts for them: CPU time, memory, children."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PROC: Final = Path("/proc")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads of a process so far, in seconds."""
+    """Return the user and system time of all threads of a process so far, in seconds."""
     # The third field follows the name, which is in parentheses and may contain anything.
     fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -22,7 +22,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def children(pid: int) -> dict[int, list[str]]:
-    """The arguments of a process's children, by process id."""
+    """Return the arguments of a process's children, by process id."""
     ids = (_PROC / str(pid) / "task" / str(pid) / "children").read_text(encoding="ascii")
     return {int(child): _arguments(int(child)) for child in ids.split()}
 

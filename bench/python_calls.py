@@ -1,4 +1,4 @@
-"""Python calls that the server's own process makes for a request, by kind of request.
+"""Python calls that the server's own process makes per request, by kind of request.
 
     python -m bench.python_calls [--requests 50] [--functions 15]
 
@@ -134,7 +134,7 @@ async def _infers(counted: CountedServer, requests: int) -> Calls:
 
 
 def measure(requests: int) -> dict[str, Calls]:
-    """The calls of each kind of request."""
+    """Count the calls of each kind of request."""
     found: dict[str, Calls] = {}
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "calls.json")

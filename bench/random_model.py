@@ -1,9 +1,9 @@
-"""Maker of a model with random weights as a GGUF file: measuring a server needs no sense.
+"""Maker of a GGUF model with random weights, for measuring servers: the answers need no meaning.
 
     python -m bench.random_model DIRECTORY
 
-writes ``model.gguf`` and ``graph.pbtxt``: of Qwen3's architecture, 98 M parameters in float16, with
-a byte-level vocabulary of its own.
+writes ``model.gguf`` and ``graph.pbtxt``. The architecture is Qwen3's, with 98 M parameters in
+float16 and a byte-level vocabulary of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NORMAL, _CONTROL = 1, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSize:
-    """The dimensions of a model; ``vocabulary`` in tokens, at least 259."""
+    """Dimensions of a model; ``vocabulary`` in tokens, at least 259."""
 
     hidden: int = 768
     feed_forward: int = 2304
@@ -44,7 +44,7 @@ class ModelSize:
     context: int = 4096
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of all weights, in ggml's names."""
+        """Return the shapes of all weights by ggml's names."""
         yield "token_embd.weight", (self.vocabulary, self.hidden)
         for layer in range(self.layers):
             for name, shape in (
@@ -74,18 +74,18 @@ TINY: Final = ModelSize(
 
 
 def make_model(directory: Path, size: ModelSize = LARGE) -> Path:
-    """Write the model and its graph; returns the path of the GGUF file."""
+    """Write the model and its graph; return the path of the GGUF file."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "model.gguf"
     write_gguf(path, metadata(size), dict(weights(size)))
-    # The example's graph, and so its options.
+    # The options are those of the example's graph.
     graph = DEMO_GRAPH.read_text(encoding="utf-8").replace('"./"', '"./model.gguf"')
     (directory / "graph.pbtxt").write_text(graph, encoding="utf-8")
     return path
 
 
 def weights(size: ModelSize) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Random weights, the same in every run."""
+    """Return random weights, the same in every run."""
     random = np.random.default_rng(0)
     for name, shape in size.shapes():
         if len(shape) == 1:
@@ -145,7 +145,7 @@ def _pairs() -> Iterator[tuple[str, str]]:
 
 
 def _byte_letters() -> list[str]:
-    """The printable letter that byte-level BPE (GPT-2) writes for each byte."""
+    """Return the printable letter that byte-level BPE (GPT-2) writes for each byte."""
     shown = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = itertools.count(0x100)
     return [chr(byte if byte in shown else next(others)) for byte in range(0x100)]

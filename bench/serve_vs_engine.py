@@ -35,12 +35,12 @@ from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
-#: Many short repetitions: the speed of a shared machine changes from minute to minute.
+#: Many short repetitions, because the speed of a shared machine changes from minute to minute.
 REPETITIONS: Final = {"small": 9, "large": 3}
 #: Repetitions after which the server is restarted.
 REPETITIONS_PER_SERVER: Final = 3
 STREAMS: Final = 1000
-#: Requests at each concurrency: for some seconds, and for two rounds of every client.
+#: Requests at each concurrency: enough for some seconds, and for two rounds of every client.
 REQUESTS: Final = {
     "small": {1: 20, 8: 80, 32: 160, 64: 256},
     "large": {1: 6, 8: 24, 32: 64, 64: 128},
@@ -49,7 +49,7 @@ QUICK_REQUESTS: Final = {
     "small": {1: 10, 8: 32, 32: 64, 64: 128},
     "large": {1: 3, 8: 8, 32: 32, 64: 64},
 }
-#: Number of requests of two tokens per turn, one after the other, for the time to the first.
+#: Number of two-token requests per turn, one after the other, that measure the time to first token.
 FIRST_TOKENS, FIRST_TOKEN_TURNS = 20, 3
 PACKAGES: Final = ("graphrt", "openvino", "openvino-genai", "aiohttp", "uvloop")
 
@@ -75,7 +75,7 @@ def find_models(names: Sequence[str], directory: Path, *, quick: bool) -> Iterat
 
 
 def compare(model: Model, repetitions: int) -> Comparison:
-    """All measurements of one model."""
+    """Make all measurements of one model."""
     options = model_options(model.directory / "graph.pbtxt")
     maker = PromptBuilder(str(options.model_path))
     common = ["--tokens_per_word", f"{tokens_per_word(maker):.4f}"]
@@ -99,7 +99,7 @@ def compare(model: Model, repetitions: int) -> Comparison:
 
 
 def load_arguments(concurrency: int, requests: int, seed: int) -> list[str]:
-    """The arguments of the load generator, and of the engine without a server."""
+    """Return the arguments of the load generator, and of the engine without a server."""
     return [
         *("--concurrency", str(concurrency), "--requests", str(requests)),
         *("--seed", str(seed)),
@@ -109,7 +109,7 @@ def load_arguments(concurrency: int, requests: int, seed: int) -> list[str]:
 def measure_pair(
     model: Model, server: ServerProcess, load: Sequence[str], *, is_engine_first: bool
 ) -> Pair:
-    """Measure engine and server, in changing order, so that a slower machine favours neither."""
+    """Measure engine and server in alternating order, so that a slowing machine favours neither."""
     if is_engine_first:
         engine = measure_engine(model, load)
         both = engine, measure_server(server, load)
@@ -122,7 +122,7 @@ def measure_pair(
 
 
 def run_engine(model: Model, load: Sequence[str]) -> dict[str, Any]:
-    """The figures of the engine without a server."""
+    """Measure the engine without a server."""
     graph = str(model.directory / "graph.pbtxt")
     return run_part("bench.engine_throughput", graph, *load, environment=ENVIRONMENT)
 
@@ -142,7 +142,7 @@ def measure_server(server: ServerProcess, load: Sequence[str]) -> Measurement:
 def run_part(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Run a benchmark in a process of its own; returns its figures. Variables already set stay."""
+    """Run a benchmark in a process of its own; return its figures. Variables that are set stay."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments, "--json", file.name],
@@ -158,7 +158,7 @@ def run_part(
 
 
 def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     lines = [
         "# The server against its engine",
         "",
@@ -188,7 +188,7 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> st
 
 
 def versions() -> str:
-    """The versions of the software that runs here, in a line."""
+    """Return the versions of the software in one line."""
     return ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
 
 
@@ -204,7 +204,7 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write if asked to."""
+    """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
     parser.add_argument("--quick", action="store_true", help="fewer requests, one repetition")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-#: The aim per model: the least ratio to the engine's throughput.
+#: The aim per model: the lowest ratio to the engine's throughput.
 LEAST_RATIO: Final = {"small": 0.9, "large": 0.95}
-#: Milliseconds more to the first token, at concurrency 1, of the large model.
+#: The aim in milliseconds added to the first token, at concurrency 1, for the large model.
 MOST_DELAY: Final = 3.0
-#: Microseconds of CPU per token outside the engine, of the small model.
+#: The aim in microseconds of CPU per token outside the engine, for the small model.
 MOST_CPU: Final = 25.0
 
 
@@ -55,19 +55,19 @@ def throughput_ratio(pair: Pair) -> float:
 
 
 def delay(pair: Pair) -> float:
-    """Milliseconds that the server adds to the median time to the first token."""
+    """Return the milliseconds that the server adds to the median time to the first token."""
     engine, server = pair
     return server.ttft["median"] - engine.ttft["median"]
 
 
 def cpu_outside(pair: Pair) -> float:
-    """CPU per token of all processes of the server, less what the engine takes alone."""
+    """Return the CPU per token of all processes of the server, less what the engine takes alone."""
     engine, server = pair
     return sum(server.cpu[part] for part in ("server", "prompts", "engine")) - engine.cpu["engine"]
 
 
 def tables(comparison: Comparison) -> list[str]:
-    """Two tables: the clients' measurements, and the costs."""
+    """Return two tables: the clients' measurements, and the costs."""
     turns = min(map(len, comparison.pairs.values()))
     lines = [
         f"## {comparison.name.capitalize()}: {comparison.words}",
@@ -113,7 +113,7 @@ def tables(comparison: Comparison) -> list[str]:
 
 
 def aims(comparison: Comparison) -> Iterator[str]:
-    """A row for each aim of this model."""
+    """Return a row for each aim of this model."""
     least = LEAST_RATIO[comparison.name]
     ratios = [median(map(throughput_ratio, pairs)) for pairs in comparison.pairs.values()]
     shown = ", ".join(

@@ -1,4 +1,4 @@
-"""A `graphrt serve` to be measured, and the CPU time and memory of its processes."""
+"""A `graphrt serve` process to measure, with the CPU time and memory of its parts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from bench.processes import children, cpu_seconds, resident_bytes
 
 _ADDRESS: Final = re.compile(r"graphrt serves (http://\S+)")
 _GRPC_ADDRESS: Final = re.compile(r"graphrt serves grpc://(\S+)")
-#: Part of the server that a process is, by its module.
+#: Part of the server by the module that its process runs.
 PARTS: Final = {
     "calculators.llm.engine.process": "engine",
     "calculators.llm.prompt.process": "prompts",
@@ -27,7 +26,7 @@ class ServerProcess:
 
     Attributes:
         url: the server's URL.
-        address: the same as host and port; ``grpc_address`` is that of gRPC, "" without it.
+        address: host and port of HTTP; ``grpc_address``: those of gRPC, "" without it.
         model: the name of the graph.
         pids: process ids of the parts ``server``, ``engine``, ``prompts``.
     """
@@ -65,7 +64,7 @@ class ServerProcess:
             ended = self._process.poll() is not None
             self._log.seek(0)
             said = self._log.read()
-            # With a request to try it ends what it says when all is loaded.
+            # A request to try out ends the text that the server prints when everything is loaded.
             address = _ADDRESS.search(said)
             if address and "try:" in said:
                 return said
@@ -75,22 +74,17 @@ class ServerProcess:
             time.sleep(0.05)
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU time by part, so far."""
+        """Return the seconds of CPU time so far, by part."""
         return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
 
     def resident(self) -> int:
-        """Memory of the server's own process in bytes."""
+        """Return the memory of the server's own process in bytes."""
         return resident_bytes(self.pids["server"])
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

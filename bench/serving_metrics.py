@@ -1,4 +1,4 @@
-"""The report of a serving benchmark, with the definitions and the layout of vLLM's.
+"""Report of a serving benchmark, with the definitions and the layout of vLLM's.
 
 TTFT: from sending a request to its first token. TPOT: the rest of its time by the rest of its
 tokens. ITL: the time between two arrivals of tokens. E2EL: the whole request.
@@ -6,43 +6,19 @@ tokens. ITL: the time between two arrivals of tokens. E2EL: the whole request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import pairwise
-from statistics import fmean
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from servers.load.figures import Spread, spread
+from servers.load.outcome import Outcome
 
 _WIDTH = 50
 
 
-@dataclass(slots=True)
-class Outcome:
-    """One request as its client saw it; times in seconds of one clock.
-
-    Attributes:
-        arrivals: times at which tokens came; tokens that came together are one arrival.
-        error: "" if it succeeded.
-    """
-
-    sent: float
-    arrivals: list[float] = field(default_factory=list)
-    input_tokens: int = 0
-    output_tokens: int = 0
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Mean and percentiles in milliseconds."""
-
-    mean: float
-    median: float
-    p99: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One run. ``duration`` in seconds."""
+    """The figures of a run. ``duration`` in seconds."""
 
     concurrency: int
     successful: int
@@ -62,8 +38,8 @@ class Summary:
 
 
 def summarize(outcomes: Sequence[Outcome], *, concurrency: int, duration: float) -> Summary:
-    """The figures of a run; only requests that succeeded count."""
-    good = [each for each in outcomes if not each.error and each.arrivals]
+    """Summarize a run; only requests that succeeded count."""
+    good = [each for each in outcomes if each.is_good]
     output_tokens = sum(each.output_tokens for each in good)
     return Summary(
         concurrency=concurrency,
@@ -73,43 +49,16 @@ def summarize(outcomes: Sequence[Outcome], *, concurrency: int, duration: float)
         input_tokens=sum(each.input_tokens for each in good),
         output_tokens=output_tokens,
         throughput=output_tokens / duration if duration else 0.0,
-        ttft=spread([each.arrivals[0] - each.sent for each in good]),
-        tpot=spread(
-            [
-                (each.arrivals[-1] - each.arrivals[0]) / (each.output_tokens - 1)
-                for each in good
-                if each.output_tokens > 1
-            ]
-        ),
-        itl=spread([gap for each in good for gap in gaps(each.arrivals)]),
-        e2el=spread([each.arrivals[-1] - each.sent for each in good]),
+        ttft=spread([each.ttft for each in good]),
+        tpot=spread([each.tpot for each in good if each.tpot is not None]),
+        itl=spread([gap for each in good for gap in each.gaps]),
+        e2el=spread([each.e2el for each in good]),
         errors=tuple({each.error: None for each in outcomes if each.error})[:5],
     )
 
 
-def gaps(times: Sequence[float]) -> Iterator[float]:
-    return (after - before for before, after in pairwise(times))
-
-
-def spread(seconds: Sequence[float]) -> Spread:
-    if not seconds:
-        return Spread(0.0, 0.0, 0.0)
-    ordered = sorted(seconds)
-    return Spread(
-        fmean(ordered) * 1e3, percentile(ordered, 50) * 1e3, percentile(ordered, 99) * 1e3
-    )
-
-
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """A percentile of sorted values, interpolated between the two nearest."""
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
 def report(summary: Summary) -> str:
-    """The table that vLLM's benchmark prints."""
+    """Return the table that vLLM's benchmark prints."""
     lines = [
         " Serving Benchmark Result ".center(_WIDTH, "="),
         _row("Successful requests:", str(summary.successful)),

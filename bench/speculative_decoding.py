@@ -1,8 +1,8 @@
-"""Proposed tokens against one token at a time: the same greedy requests, one after the other.
+"""Speculative decoding against one token at a time: the same greedy requests, one after the other.
 
     python -m bench.speculative_decoding [--write FILE] [--repetitions N]
 
-``plain`` is the example model; ``draft model`` and ``prompt look-up`` are it with the options of
+``plain`` is the example model; ``draft model`` and ``prompt look-up`` add the options of
 ``examples/graphs/speculative`` and ``prompt_lookup``. The engine is driven as its process does it,
 without a server. An accepted token is one that was proposed and is in the answer.
 """
@@ -46,7 +46,7 @@ TEXTS: Final = {
 
 
 class Measured(NamedTuple):
-    """Sums over all requests of a kind; ``passes`` leaves out the prompts' own."""
+    """Sums over all requests of a kind; ``passes`` excludes those of the prompts."""
 
     tokens: int
     seconds: float
@@ -69,7 +69,7 @@ def measure(engine: GenaiPipeline, settings: EngineSettings, prompts: Sequence[b
 
 
 def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
-    """Measure all ways with all texts; the results are by text and way."""
+    """Compare all ways with all texts; return the results by text and way."""
     settings = {way: model_options(graph).engine for way, graph in GRAPHS.items()}
     engines = {way: GenaiPipeline(each) for way, each in settings.items()}
     encode = prompt_encoder(PromptBuilder(settings["plain"].model_path))
@@ -78,7 +78,8 @@ def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
         text: {way: [] for way in GRAPHS} for text in TEXTS
     }
     for _ in range(repetitions + 1):
-        # In turns, so that a machine that slows down favours no way; the first turn warms up.
+        # The ways take turns, so that a machine that slows down favours none; the first turn warms
+        # up.
         for text, asked in prompts.items():
             for way, engine in engines.items():
                 results[text][way].append(measure(engine, settings[way], asked))
@@ -87,7 +88,7 @@ def compare(repetitions: int) -> dict[str, dict[str, list[Measured]]]:
 
 
 def report(results: dict[str, dict[str, list[Measured]]], repetitions: int, note: str) -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     lines = [
         "# Proposed tokens",
         "",

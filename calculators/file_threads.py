@@ -59,7 +59,7 @@ async def in_file_thread(
             raise FilesNotAnsweringError(f"{what} still do not answer: {_ADVICE}")
         if len(turns.hanging) >= _MOST_HANGING:
             raise FilesNotAnsweringError(
-                f"{what} are not read: those of {len(turns.hanging)} others do not answer"
+                f"{what} are not read: the files of {len(turns.hanging)} others do not answer"
             )
         begun = _Begun(partial(work, *args, **kwargs))
         waiting = asyncio.wrap_future(begun.future)

@@ -58,7 +58,7 @@ from graph_runtime.errors import (
     UnavailableError,
     ValidationError,
 )
-from graph_runtime.graph import CalculatorGraph, GraphInputStreamAddMode
+from graph_runtime.graph import CalculatorGraph
 from graph_runtime.language.graph_config import (
     graph_to_binary,
     graph_to_text,
@@ -85,6 +85,7 @@ from graph_runtime.plan.resources import (
 )
 from graph_runtime.plan.subgraph import SubgraphContext
 from graph_runtime.plan.validated_graph import validate_graph
+from graph_runtime.prepared_graph import GraphInputStreamAddMode
 from graph_runtime.timestamp import Timestamp
 
 __all__ = [

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import functools
-import os
-import threading
-from collections.abc import Callable, Mapping
-from enum import Enum
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
 from graph_runtime import timestamp as ts
-from graph_runtime.authoring.context import NO_PACKET, Counter, OutputSidePacket
-from graph_runtime.authoring.executor import Executor
-from graph_runtime.authoring.service import GraphService
+from graph_runtime.authoring.context import NO_PACKET, OutputSidePacket
 from graph_runtime.engine.assembly import make_run
-from graph_runtime.engine.constant_outputs import ConstantOutputs
 from graph_runtime.engine.invariants import check_invariants
-from graph_runtime.engine.poller import OutputStreamPoller
 from graph_runtime.engine.run import Run
 from graph_runtime.engine.silence import Silence
 from graph_runtime.errors import (
     Code,
-    GraphConfigError,
     GraphError,
     NotFoundError,
     StateError,
@@ -30,35 +22,16 @@ from graph_runtime.errors import (
     UnavailableError,
     did_you_mean,
 )
-from graph_runtime.language.graph_config import (
-    graph_to_binary,
-    graph_to_text,
-    load_graph_config,
-    parse_graph_text,
-)
-from graph_runtime.observe.run_totals import RunTotals
 from graph_runtime.observe.statistics import GraphStatistics, take_statistics
-from graph_runtime.observe.tracing import CallObserver
 from graph_runtime.packet import Packet, packet_at
-from graph_runtime.plan.executor_plan import is_reserved_executor_name
-from graph_runtime.plan.plan import ValidatedGraph
-from graph_runtime.plan.registry import Registry
-from graph_runtime.plan.validated_graph import validate_graph
-from graph_runtime.streams.output_stream import StreamObserver
+from graph_runtime.prepared_graph import GraphInputStreamAddMode, PreparedGraph, camel_case
 
 T = TypeVar("T")
 
 SidePackets = Mapping[str, Any]
 
 
-class GraphInputStreamAddMode(Enum):
-    """Behaviour of ``add_packet_to_input_stream`` while the graph is throttled."""
-
-    WAIT_TILL_NOT_FULL = "WAIT_TILL_NOT_FULL"
-    ADD_IF_NOT_FULL = "ADD_IF_NOT_FULL"
-
-
-class CalculatorGraph:
+class CalculatorGraph(PreparedGraph):
     """A graph that can run, once or several times.
 
     ::
@@ -82,189 +55,11 @@ class CalculatorGraph:
     `graph_runtime.errors`.
     """
 
-    def __init__(
-        self,
-        graph_config: Any = None,
-        *,
-        text_config: str | None = None,
-        graph_path: str | os.PathLike[str] | None = None,
-        binary_graph_path: str | os.PathLike[str] | None = None,
-        validated_graph: ValidatedGraph | None = None,
-        registry: Registry | None = None,
-        executors: Mapping[str, Executor] | None = None,
-        services: Mapping[GraphService[Any], Any] | None = None,
-    ) -> None:
-        """Make a graph from exactly one of: a config message or text, text, a file, or a plan.
-
-        ``graph_path`` and ``binary_graph_path`` (MediaPipe's name) are paths of a text or binary
-        file. Subgraph files beside it are not loaded: register them. A graph from a plan
-        (`validate_graph`) is cheap: make many. ``executors`` supplies the executors that the graph
-        names without a type, and may replace others. ``services`` also reach subgraph functions.
-
-        Raises:
-            GraphSyntaxError: the text does not parse.
-            ValidationError: the graph cannot run.
-        """
-        given = [
-            value
-            for value in (
-                graph_config,
-                text_config,
-                graph_path,
-                binary_graph_path,
-                validated_graph,
-            )
-            if value is not None
-        ]
-        if len(given) != 1:
-            raise GraphConfigError(
-                "CalculatorGraph needs exactly one of graph_config, text_config, graph_path, "
-                f"binary_graph_path and validated_graph, not {len(given)} of them"
-            )
-        config = given[0]
-        self._services: dict[str, Any] = {
-            service.key: value for service, value in (services or {}).items()
-        }
-        if isinstance(config, ValidatedGraph):
-            self._plan = config
-        else:
-            path = graph_path if graph_path is not None else binary_graph_path
-            if path is not None:
-                config = load_graph_config(path)
-            elif isinstance(config, str):
-                config = parse_graph_text(config)
-            self._plan = validate_graph(
-                config, registry=registry, executors=executors or {}, services=self._services
-            )
-        self._registry = registry
-        self._lock = threading.Lock()
-        self._run: Run | None = None
-        self._was_run = False
-        self._silence: Silence | None = None
-        self._observers: list[StreamObserver] = []
-        self._pollers: list[tuple[str, OutputStreamPoller]] = []
-        self._executors: dict[str, Executor] = dict(executors or {})
-        self._add_mode = GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
-        self._error_callback: Callable[[GraphError], object] | None = None
-        self._stream_limits: dict[str, int] = {}
-        self._allows_default_services = True
-        self._constants: dict[int, ConstantOutputs] = {}
-        self._side_outputs: dict[str, OutputSidePacket] = {}
-        self._counters: dict[str, Counter] = {}
-        self._checks_invariants = False
-        self._tracer: CallObserver | None = None
-        self._totals: RunTotals | None = None
-
-    # Before the run -------------------------------------------------------------------------------
-
-    @property
-    def plan(self) -> ValidatedGraph:
-        """The frozen plan; other graphs can be made from it."""
-        return self._plan
-
-    @property
-    def text_config(self) -> str:
-        """The canonical config (subgraphs expanded, nodes sorted) as text."""
-        return graph_to_text(self._plan.config)
-
-    @property
-    def binary_config(self) -> bytes:
-        """The canonical config, serialized."""
-        return graph_to_binary(self._plan.config)
-
-    @property
-    def max_queue_size(self) -> int:
-        """The limit of every input queue; -1 is none."""
-        return self._plan.max_queue_size
-
-    @property
-    def graph_input_stream_add_mode(self) -> GraphInputStreamAddMode:
-        return self._add_mode
-
-    @graph_input_stream_add_mode.setter
-    def graph_input_stream_add_mode(self, mode: GraphInputStreamAddMode) -> None:
-        self._add_mode = mode
-
-    def observe_output_stream(
-        self,
-        stream_name: str,
-        callback: Callable[[str, Packet], object],
-        observe_timestamp_bounds: bool = False,
-    ) -> None:
-        """Call ``callback(stream_name, packet)`` for each packet of any stream of the graph.
-
-        With ``observe_timestamp_bounds``, an empty packet reports how far the stream is settled. An
-        exception from the callback fails the run, and the observer is not called again.
-
-        Raises:
-            NotFoundError: no such stream.
-            StateError: the graph is running.
-        """
-        self._check_stream(stream_name)
-        self._check_not_running("observe_output_stream")
-        self._observers.append(StreamObserver(stream_name, callback, observe_timestamp_bounds))
-
-    def add_output_stream_poller(
-        self, stream_name: str, observe_timestamp_bounds: bool = False
-    ) -> OutputStreamPoller:
-        """Make a poller, which reads the packets of a stream on request.
-
-        Raises:
-            NotFoundError: no such stream.
-            StateError: the graph is running.
-        """
-        self._check_stream(stream_name)
-        self._check_not_running("add_output_stream_poller")
-        poller = OutputStreamPoller(stream_name, observe_timestamp_bounds)
-        self._pollers.append((stream_name, poller))
-        return poller
-
-    def set_executor(self, name: str, executor: Executor) -> None:
-        """Run the nodes of the executor ``name`` ("" is the default one) in ``executor``.
-
-        Raises:
-            GraphError: given before (ALREADY_EXISTS); a reserved name; the graph is running.
-        """
-        self._check_not_running("set_executor")
-        if is_reserved_executor_name(name):
-            raise GraphConfigError(f'"{name}" is a reserved executor name.')
-        if name in self._executors:
-            raise GraphError(
-                f'SetExecutor must be called only once for the executor "{name}"',
-                code=Code.ALREADY_EXISTS,
-            )
-        self._executors[name] = executor
-
-    def set_service_object(self, service: GraphService[T], value: T) -> None:
-        """Provide a service to the nodes that ask for it."""
-        self._check_not_running("set_service_object")
-        self._services[service.key] = value
-
-    def disallow_service_default_initialization(self) -> None:
-        """Require every service to be provided, even if it could make a default."""
-        self._allows_default_services = False
-
-    def set_error_callback(self, callback: Callable[[GraphError], object]) -> None:
-        """Call ``callback(error)`` once for each recorded error, from the failing thread.
-
-        It must not call the graph. Raises StateError while the graph is running.
-        """
-        self._check_not_running("set_error_callback")
-        self._error_callback = callback
-
-    def set_input_stream_max_queue_size(self, stream_name: str, size: int) -> None:
-        """Limit the queues behind one graph input, from the next run on; -1 is no limit."""
-        self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
-        self._stream_limits[stream_name] = size
-
-    def trace(self, tracer: CallObserver) -> None:
-        """Record the next runs. A `Tracer` writes them for Perfetto, by ``tracer.save(path)``."""
-        self._check_not_running("trace")
-        self._tracer = tracer
-
-    def count_into(self, totals: RunTotals) -> None:
-        """Add the calls and counters of later runs to ``totals``, made for the same plan."""
-        self._totals = totals
+    # The last run, for the calls that come after it.
+    _was_run = False
+    _silence: Silence | None = None
+    _side_outputs: Mapping[str, OutputSidePacket] = {}
+    _checks_invariants = False
 
     def check_invariants(self) -> None:
         """Check the engine's invariants after every step from now on. For tests; slow."""
@@ -299,27 +94,11 @@ class CalculatorGraph:
                 raise StateError(
                     "start_run: a run is already going on; call close() or wait_until_done() first"
                 )
-            run = make_run(
-                self._plan,
-                lock=self._lock,
-                is_async=is_async,
-                executors=self._executors,
-                registry=self._registry,
-                side_packets=side_packets,
-                headers=headers,
-                services=self._services,
-                allows_default_services=self._allows_default_services,
-                observers=self._observers,
-                pollers=self._pollers,
-                stream_limits=self._stream_limits,
-                constants=self._constants,
-                counters=self._counters,
-                on_error=self._error_callback,
-            )
+            run = make_run(self._setup, self._lock, side_packets, headers, is_async=is_async)
             self._side_outputs = run.side_outputs
             self._run = run
             if self._totals is not None:
-                self._totals.begin(run, self._counters)
+                self._totals.begin(run, self._setup.counters)
             run.driver.tracer = self._tracer
             if self._tracer is not None:
                 self._tracer.start(run)
@@ -450,7 +229,7 @@ class CalculatorGraph:
         if run is None or run.driver.is_abandoned:
             self._check_was_started("wait_until_done")
             return
-        run.wait("wait_until_done", lambda: run.is_over)
+        run.wait("wait_until_done", run.is_over)
         run.finish()
         self._end(run)
 
@@ -460,7 +239,7 @@ class CalculatorGraph:
         if run is None or run.driver.is_abandoned:
             self._check_was_started("wait_until_done_async")
             return
-        await run.wait_async("wait_until_done_async", lambda: run.is_over)
+        await run.wait_async("wait_until_done_async", run.is_over)
         await run.finish_async()
         self._end(run)
 
@@ -469,9 +248,9 @@ class CalculatorGraph:
         with self._lock:
             if self._run is not run:
                 return
-            self._constants = run.constant_outputs()
+            self._setup.constants = run.constant_outputs()
             if self._totals is not None:
-                self._totals.end(run, self._counters)
+                self._totals.end(run, self._setup.counters)
             self._silence = run.silence
             run.release_cycles()
             self._run = None
@@ -488,7 +267,7 @@ class CalculatorGraph:
         run = self._running("wait_for_observed_output")
         run.wait(
             "wait_for_observed_output",
-            lambda: run.driver.has_observed or run.is_over,
+            lambda: run.driver.has_observed or run.is_over(),
             ask_each_call=True,
         )
         self._take_observed(run)
@@ -497,7 +276,7 @@ class CalculatorGraph:
         """`wait_for_observed_output` for event loops."""
         run = self._running("wait_for_observed_output_async")
         await run.wait_async(
-            "wait_for_observed_output_async", lambda: run.driver.has_observed or run.is_over
+            "wait_for_observed_output_async", lambda: run.driver.has_observed or run.is_over()
         )
         self._take_observed(run)
 
@@ -609,7 +388,7 @@ class CalculatorGraph:
     def statistics(self) -> GraphStatistics:
         """A frozen snapshot: state, queues, bounds, calls, times, what each node waits for."""
         with self._lock:
-            return take_statistics(self._plan, self._run, self._counters)
+            return take_statistics(self._plan, self._run, self._setup.counters)
 
     def silence(self, stream: str) -> str:
         """Explain why the last run sent nothing on a stream.
@@ -636,8 +415,8 @@ class CalculatorGraph:
         run = self._run
         if run is None:
             raise StateError(
-                f"CalculatorGraph::{_camel(call)}() is called before StartRun(): {call}() needs a "
-                f"run; call start_run() first"
+                f"CalculatorGraph::{camel_case(call)}() is called before StartRun(): {call}() "
+                f"needs a run; call start_run() first"
             )
         if run.driver.is_abandoned:
             raise run.abandoned_error(call)
@@ -646,29 +425,3 @@ class CalculatorGraph:
     def _check_was_started(self, call: str) -> None:
         if not self._was_run and self._run is None:
             raise StateError(f"{call}() needs a run; call start_run() first")
-
-    def _check_not_running(self, call: str) -> None:
-        if self._run is not None:
-            raise StateError(f"{call}() can only be called while no run is going on")
-
-    def _check_stream(self, name: str) -> None:
-        if name not in self._plan.producers:
-            raise NotFoundError(
-                f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'
-                f"{did_you_mean(name, self._plan.producers)}"
-            )
-
-    def _find_graph_input(self, name: str, call: str) -> int:
-        places = self._plan.input_places
-        place = places.get(name)
-        if place is None:
-            raise NotFoundError(
-                f'{_camel(call)} called on input stream "{name}" which is not a graph input '
-                f"stream.{did_you_mean(name, places)} Graph input streams: "
-                f"{', '.join(places) or 'none'}"
-            )
-        return place
-
-
-def _camel(call: str) -> str:
-    return "".join(word.capitalize() for word in call.removesuffix("_async").split("_"))

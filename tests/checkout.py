@@ -1,4 +1,4 @@
-"""Where the checkout's files are, for tests that read them."""
+"""Paths of the checkout, for tests that read its files."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-#: Conformance cases that may lie beside the checkout; tests skip what is not there.
+#: Conformance cases that may lie beside the checkout; tests skip if they are missing.
 SHARED_CASES: Final = ROOT.parent / "shared" / "cases"

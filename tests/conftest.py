@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Options, fixtures and plug-ins of every test."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     # In a worker pytest-cov 7.1 measures twice: once as if there were no workers, and once for
-    # them, which begins here. The first is never reported, takes half of the time, and goes on in
-    # tests marked no_cover.
+    # them, which begins here. The first measurement is never reported, takes half of the time, and
+    # continues in tests marked no_cover.
     plugin = session.config.pluginmanager.getplugin("_cov")
     controller = getattr(plugin, "cov_controller", None)
     if hasattr(session.config, "workerinput") and controller is not None:
@@ -59,7 +59,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # What random inputs happen to reach is no coverage, and measuring it takes longer than they do.
+    # Code that random inputs happen to reach is not coverage, and measuring it takes longer than
+    # the tests do.
     for item in items:
         if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
             item.add_marker(pytest.mark.no_cover)

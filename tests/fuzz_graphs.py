@@ -1,6 +1,6 @@
-"""The checks of random graphs for as long as wanted: ``python -m tests.fuzz_graphs --seconds N``.
+"""Checks of random graphs for a given time: ``python -m tests.fuzz_graphs --seconds N``.
 
-Each round has another seed, so every run of this command sees other graphs. A failing example is
+Each round has another seed, so every run of this command checks other graphs. A failing example is
 shrunk and printed; ``--seed`` of that round finds it again.
 """
 
@@ -20,7 +20,7 @@ from tests.graph_runtime import test_random_graphs as checks
 ROUND = settings(
     max_examples=100, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
-#: Seconds without a finished round after which the process says where it hangs, and ends.
+#: Seconds without a finished round after which the process prints where it hangs, and ends.
 PATIENCE = 900
 
 

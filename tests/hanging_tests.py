@@ -1,10 +1,12 @@
-"""Tests that hang fail, and the run goes on to its list of failures.
+"""Time limits of tests: a test that hangs fails, and the run ends with its list of failures.
 
 pytest-timeout's alarm guards a test as a whole, with pytest's own work on its result: an alarm in
 there ends the run with an internal error. So it is set for each phase of a test, and nothing else.
 The plug-in's own alarm, for the call alone, is set within the one for the call, and is the same.
-An alarm needs the interpreter; where an extension never gives it back, a thread ends the process,
-and prints what has failed so far.
+An alarm is a call in the main thread; where that never comes, a thread ends the process and prints
+what has failed so far. Where an extension even keeps the interpreter's lock, the thread is silent,
+and faulthandler, which needs no lock, ends the process. A worker that ends is replaced, and the run
+goes on.
 """
 
 from __future__ import annotations
@@ -20,18 +22,28 @@ from typing import Any, Final
 import pytest
 import pytest_timeout
 
-#: So much later than the alarm: it did not help.
+#: Seconds after the alarm at which it has not helped.
 _GRACE_SECONDS: Final = 120.0
+#: Seconds without a turn of the thread: longer than on any machine that is only busy.
+_SILENCE_SECONDS: Final = 720.0
 _LOOK_SECONDS: Final = 5.0
 
 
 class HangingTests:
     """A plug-in for pytest, which has ``timeout_func_only`` set."""
 
-    def __init__(self, config: pytest.Config, grace_seconds: float = _GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        grace_seconds: float = _GRACE_SECONDS,
+        silence_seconds: float = _SILENCE_SECONDS,
+    ) -> None:
         self._config = config
         self._grace_seconds = grace_seconds
+        self._silence_seconds = silence_seconds
         self._ends_at: float | None = None
+        # Not the one that tests write to, which is captured.
+        self._stderr = os.dup(2)
         threading.Thread(target=self._watch, name="hanging tests", daemon=True).start()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -63,6 +75,8 @@ class HangingTests:
 
     def _watch(self) -> None:
         while True:
+            # One timer every few seconds: pytest's own would be a thread for every test.
+            faulthandler.dump_traceback_later(self._silence_seconds, exit=True, file=self._stderr)
             time.sleep(min(_LOOK_SECONDS, self._grace_seconds))
             ends_at = self._ends_at
             if ends_at is not None and time.monotonic() > ends_at:
@@ -74,7 +88,7 @@ class HangingTests:
             capture.suspend_global_capture(in_=True)
         print("a test hangs, and cannot be ended; the run ends", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=sys.__stderr__ or 2)
-        # A worker has none: whoever started it says which test it was at.
+        # A worker has no list of failures: the process that started it reports which test it ran.
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None:
             reporter.summary_errors()

@@ -9,7 +9,7 @@ from typing import Final
 from tests.checkout import ROOT
 
 DOCS: Final = ROOT / "docs"
-#: Every page that speaks about the whole project.
+#: All pages about the whole project.
 PAGES: Final = (
     *(path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"),
     *sorted(DOCS.rglob("*.md")),
@@ -19,17 +19,17 @@ _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 
 
 def text_of(page: str | Path) -> str:
-    """The text of a page, by its path from the checkout's root."""
+    """Return the text of a page, by its path from the checkout's root."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
 def blocks(page: str | Path) -> list[tuple[str, str]]:
-    """The language ("" for none) and the text of each code block of a page."""
+    """Return the language ("" for none) and the text of each code block of a page."""
     return _BLOCK.findall(text_of(page))
 
 
 def block(page: str | Path, language: str, containing: str) -> str:
-    """The only code block of a page in a language that contains a text.
+    """Return the only code block of a page in a language that contains a text.
 
     Raises:
         AssertionError: there is none, or several.
@@ -40,6 +40,6 @@ def block(page: str | Path, language: str, containing: str) -> str:
 
 
 def commands(page: str | Path, containing: str) -> list[str]:
-    """The commands, each behind a ``$``, of a page's console block that contains a text."""
+    """Return the commands, each after a ``$``, of a page's console block that contains a text."""
     lines = block(page, "console", containing).splitlines()
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]

@@ -1,10 +1,10 @@
-"""How long tests wait before they say that something hangs."""
+"""The time after which tests report a hang."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Seconds. Nothing takes so long, even on a machine that has twenty times as much to do as it can,
-#: so this tells a test that hangs from one that is slow. Less than pytest's own limit per test, so
-#: that a test says itself what it has waited for.
+#: Seconds. Nothing takes this long, even on a machine with twenty times more work than it can do,
+#: so it distinguishes a hanging test from a slow one. Shorter than pytest's limit per test, so that
+#: the test itself reports what it waited for.
 PATIENCE: Final = 240.0

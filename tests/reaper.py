@@ -1,9 +1,9 @@
-"""Ends what a test process has started once that process has ended, however it did.
+"""Reaper: ends the processes that a test process has started once it has ended, however it did.
 
-A test that fails ends its servers itself. One that is killed, with ``kill -9`` or as a worker that
-crashes, cannot: so each test process marks its environment, which all that it starts inherits, and
-starts one process more without the mark. That one waits until the test process is gone, and ends
-what has the mark.
+A test that fails ends its servers itself. A test process that is killed, with ``kill -9`` or as a
+worker that crashes, cannot. So each test process marks its environment, which all its children
+inherit, and starts one more process without the mark. That process waits until the test process has
+ended, and kills every process with the mark.
 
     python -m tests.reaper MARK < a pipe that closes when the test process ends
 """
@@ -22,19 +22,19 @@ from tests.checkout import ROOT
 
 _VARIABLE: Final = "GRAPHRT_TESTS_STARTED_BY"
 _PROC: Final = Path("/proc")
-#: What is told to end is gone by then.
+#: Seconds after which a process that was asked to end has ended.
 _SECONDS: Final = 10.0
 
 
 class Reaper:
-    """Of this process, until it ends. Does nothing where there is no ``/proc``."""
+    """The reaper of this process. Does nothing where there is no ``/proc``."""
 
     def __init__(self) -> None:
         self._mark = f"{os.getpid()}.{time.time_ns()}"
         self._process: subprocess.Popen[bytes] | None = None
         if not _PROC.is_dir():
             return
-        # A session of its own: Ctrl-C is for the tests.
+        # A session of its own, because Ctrl-C is for the tests.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.reaper", self._mark],
             cwd=ROOT,
@@ -47,11 +47,11 @@ class Reaper:
         os.environ[_VARIABLE] = self._mark
 
     def end_all(self) -> list[str]:
-        """End what is left now; the command lines."""
+        """End the remaining processes now; return their command lines."""
         return end_marked(self._mark)
 
     def close(self) -> None:
-        """Let the process go, which ends what is left first."""
+        """End the reaper, which first ends the remaining processes."""
         if self._process is not None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -60,7 +60,7 @@ class Reaper:
 
 
 def end_marked(mark: str) -> list[str]:
-    """Kill every process that was started with the mark, and what these start; command lines."""
+    """Kill every process with the mark, and their children; return the command lines."""
     ended: dict[int, str] = {}
     deadline = time.monotonic() + _SECONDS
     while (found := _marked(mark)) and time.monotonic() < deadline:
@@ -75,7 +75,7 @@ def end_marked(mark: str) -> list[str]:
 
 
 def _marked(mark: str) -> dict[int, str]:
-    """The processes with the mark: ids and command lines. A zombie has neither."""
+    """Return ids and command lines of processes with the mark. Zombies have neither."""
     entry = f"{_VARIABLE}={mark}".encode()
     found: dict[int, str] = {}
     for folder in _PROC.iterdir():

@@ -1,4 +1,4 @@
-"""A run with tests that hang ends with its list of failures."""
+"""Runs with tests that hang end with their list of failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONFTEST = """
 from tests.hanging_tests import HangingTests
 
 def pytest_configure(config):
-    config.pluginmanager.register(HangingTests(config, grace_seconds=0.5))
+    config.pluginmanager.register(HangingTests(config, grace_seconds=0.5, silence_seconds=10))
 """
 _HANGING = """
 import threading, pytest
@@ -40,6 +40,15 @@ def test_that_hears_no_alarm():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     import threading
     threading.Event().wait()
+"""
+#: A call through `PyDLL` keeps the lock.
+_KEEPING = """
+def test_that_keeps_the_lock():
+    import signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    import ctypes
+    ctypes.PyDLL(None).sleep(100_000)
+def test_that_is_well(): pass
 """
 
 
@@ -71,7 +80,7 @@ def test_each_phase_of_a_test_may_hang(tmp_path: Path) -> None:
     assert "1 failed, 2 passed, 2 errors" in summary
 
 
-def test_what_hears_no_alarm_ends_the_run_with_what_has_failed(tmp_path: Path) -> None:
+def test_a_test_that_blocks_the_alarm_ends_the_run_with_the_failures_so_far(tmp_path: Path) -> None:
     done = run_tests(tmp_path, _DEAF, "-k", "fails or alarm")
     assert done.returncode == 1
     summary = done.stdout.partition("short test summary")[2]
@@ -80,10 +89,19 @@ def test_what_hears_no_alarm_ends_the_run_with_what_has_failed(tmp_path: Path) -
     assert "in test_that_hears_no_alarm" in done.stderr
 
 
-def test_a_worker_that_hears_no_alarm_is_replaced(tmp_path: Path) -> None:
+def test_a_worker_that_blocks_the_alarm_is_replaced(tmp_path: Path) -> None:
     done = run_tests(tmp_path, _DEAF + _HANGING, "-n", "1", "-k", "fails or alarm or well")
     assert done.returncode == 1
     summary = done.stdout.partition("short test summary")[2]
     assert "FAILED test_it.py::test_that_fails" in summary
     assert "FAILED test_it.py::test_that_hears_no_alarm" in summary
     assert "2 failed, 1 passed" in summary
+
+
+def test_a_worker_whose_interpreter_is_never_given_back_is_replaced(tmp_path: Path) -> None:
+    done = run_tests(tmp_path, _KEEPING, "-n", "1")
+    assert done.returncode == 1
+    summary = done.stdout.partition("short test summary")[2]
+    assert "FAILED test_it.py::test_that_keeps_the_lock" in summary
+    assert "1 failed, 1 passed" in summary
+    assert "in test_that_keeps_the_lock" in done.stderr

@@ -1,4 +1,4 @@
-"""What a test process has started ends with it, even when it is killed."""
+"""Processes that a test process has started end with it, even when it is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.cli.process import environment
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 _SLEEP = "import time; time.sleep(1000)"
-#: Starts a process that starts another one, says who they are, and waits or ends.
+#: Starts a process that starts another one, prints their ids, and waits or ends.
 _STARTING = f"""
 import subprocess, sys, time
 from tests.reaper import Reaper
@@ -37,7 +37,7 @@ if sys.argv[1] == "looks":
 
 
 def start(way: str) -> tuple[subprocess.Popen[str], list[int]]:
-    """A process that has a reaper, and the ids of what it has started."""
+    """Start a process that has a reaper; return it and the ids of its children."""
     process = subprocess.Popen(
         [sys.executable, "-c", _STARTING, way],
         cwd=ROOT,
@@ -56,7 +56,7 @@ def assert_gone(pids: list[int]) -> None:
         time.sleep(0.02)
 
 
-def test_they_end_with_a_test_process_that_is_killed() -> None:
+def test_children_end_with_a_test_process_that_is_killed() -> None:
     process, started = start("waits")
     with process:
         assert len(started) == 2
@@ -65,14 +65,14 @@ def test_they_end_with_a_test_process_that_is_killed() -> None:
     assert_gone(started)
 
 
-def test_they_end_with_a_test_process_that_ends() -> None:
+def test_children_end_with_a_test_process_that_ends() -> None:
     process, started = start("ends")
     with process:
         assert process.wait(PATIENCE) == 0
     assert_gone(started)
 
 
-def test_what_is_left_is_told(tmp_path: Path) -> None:
+def test_remaining_processes_are_reported(tmp_path: Path) -> None:
     process, started = start("looks")
     with process:
         assert process.stdout is not None

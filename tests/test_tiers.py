@@ -1,4 +1,4 @@
-"""A test's tier follows from what it uses, and the quick ones stay quick."""
+"""Tiers of tests follow from what the tests use, and quick tests stay quick."""
 
 from __future__ import annotations
 
@@ -39,16 +39,23 @@ def test_with_a_server(server): pass
 def test_with_both(engine, server): pass
 def test_with_neither(tmp_path): pass
 """
-#: Of an engine, and imported by nobody who has no need of it.
+#: An engine's module that other rooms do not import.
 _ENGINE = """
 from calculators.llm.engine import core
 
 def test_of_an_engine(): pass
 """
+_CLIENT = """
+import pytest
+
+openai = pytest.importorskip("openai")
+
+def test_of_a_client(): pass
+"""
 
 
 def run(folder: Path, tier: str, **modules: str) -> tuple[set[str], str]:
-    """Run modules of tests; the names of those that passed, and what was printed."""
+    """Run modules of tests; return the names of those that passed, and the output."""
     (folder / "conftest.py").write_text(_CONFTEST)
     for name, text in modules.items():
         (folder / f"test_{name}.py").write_text(text)
@@ -75,27 +82,27 @@ def run(folder: Path, tier: str, **modules: str) -> tuple[set[str], str]:
             "test",
             {"test_of_logic", "test_with_neither", "test_with_an_engine", "test_of_an_engine"},
         ),
-        ("rest", {"test_with_a_server", "test_with_both"}),
+        ("rest", {"test_with_a_server", "test_with_both", "test_of_a_client"}),
         (
             "full",
             {
                 *("test_of_logic", "test_with_neither", "test_with_an_engine"),
-                *("test_of_an_engine", "test_with_a_server", "test_with_both"),
+                *("test_of_an_engine", "test_with_a_server", "test_with_both", "test_of_a_client"),
             },
         ),
     ],
 )
-def test_a_command_runs_its_tier_and_those_before(
+def test_a_command_runs_its_tier_and_the_earlier_ones(
     tmp_path: Path, tier: str, expected: set[str]
 ) -> None:
-    modules = {"logic": _LOGIC, "fixtures": _FIXTURES, "engine": _ENGINE}
+    modules = {"logic": _LOGIC, "fixtures": _FIXTURES, "engine": _ENGINE, "client": _CLIENT}
     assert run(tmp_path, tier, **modules)[0] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        # Through something that the rules do not know.
+        # By means that the rules do not know.
         ("import os\ndef test_it(): os.system('true')", "starts a process (os.system)"),
         (
             "import importlib\ndef test_it(): importlib.import_module('openvino_genai')",
@@ -115,7 +122,7 @@ def test_a_command_runs_its_tier_and_those_before(
     ],
     ids=["process", "library", "fixture", "collection"],
 )
-def test_a_quick_test_that_is_not_fails(tmp_path: Path, text: str, message: str) -> None:
+def test_a_quick_test_that_starts_an_engine_fails(tmp_path: Path, text: str, message: str) -> None:
     passed, output = run(tmp_path, "quick", odd=text, logic=_LOGIC)
     assert "test_it" not in passed
     assert f"a test of the tier `quick` {message}" in output
@@ -140,3 +147,20 @@ def test_a_quick_test_that_is_not_fails(tmp_path: Path, text: str, message: str)
 )
 def test_a_file_has_the_tier_of_what_it_imports(file: str, tier: Tier) -> None:
     assert tier_of_file(ROOT / "tests" / file) is tier
+
+
+def test_shared_fixtures_load_no_model_library_for_quick_tests() -> None:
+    # Collects the whole tier in one process, and runs one test with its guard.
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tier", "quick"),
+            *("-k", "test_pass_through_settles_all_outputs_at_each_timestamp"),
+        ],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

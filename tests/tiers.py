@@ -1,4 +1,4 @@
-"""Tiers of tests: which command runs a test follows from what the test uses.
+"""Tiers of tests: the command that runs a test follows from what the test uses.
 
 ``quick`` are tests of pure logic. ``test`` are those that run engines, models or fronts in or
 below the process of the tests. ``full`` are those that start programs: servers, clients, examples,
@@ -8,7 +8,8 @@ rest`` runs what ``--tier test`` leaves out; without it everything runs.
 The tier of a test is the highest of
 
 - that of its directory (`DIRECTORIES`);
-- that of what its module imports, by itself or through other modules of ``tests`` (`IMPORTS`);
+- that of what its module imports, with ``pytest.importorskip`` too, by itself or through other
+  modules of ``tests`` (`IMPORTS`);
 - that of its fixtures: a fixture that starts an engine requests ``in_process_engine``, and one that
   starts a program ``child_program``.
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,7 @@ DIRECTORIES: Final = {
     "typing": Tier.FULL,
     "upstream": Tier.FULL,
 }
-#: Modules, each with all below it.
+#: Modules, each with everything below it.
 IMPORTS: Final = {
     "aiohttp": Tier.TEST,
     "calculators.child_process": Tier.TEST,
@@ -75,7 +76,7 @@ IMPORTS: Final = {
     "tests.process": Tier.FULL,
     "tritonclient": Tier.FULL,
 }
-#: Fixtures that others request to say what they start.
+#: Fixtures that others request to declare what they start.
 FIXTURES: Final = {"in_process_engine": Tier.TEST, "child_program": Tier.FULL}
 
 _TESTS: Final = ROOT / "tests"
@@ -86,7 +87,7 @@ _STARTS: Final = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn"
 
 @functools.cache
 def tier_of_file(file: Path) -> Tier:
-    """The tier of a file of tests, by where it is and what it imports."""
+    """Return the tier of a test file, by its path and its imports."""
     tiers = [Tier.QUICK, *map(_tier_of_import, _imported_by(file))]
     if file.is_relative_to(_TESTS):
         tiers.append(DIRECTORIES.get(file.relative_to(_TESTS).parts[0], Tier.QUICK))
@@ -94,7 +95,7 @@ def tier_of_file(file: Path) -> Tier:
 
 
 def tier_of(item: pytest.Item) -> Tier:
-    """The tier of a test, by its file and its fixtures."""
+    """Return the tier of a test, by its file and its fixtures."""
     fixtures: list[str] = getattr(item, "fixturenames", [])
     return max(
         [tier_of_file(item.path), *(FIXTURES[name] for name in fixtures if name in FIXTURES)]
@@ -108,7 +109,7 @@ def _tier_of_import(name: str) -> Tier:
 
 
 def _imported_by(file: Path) -> frozenset[str]:
-    """The modules that a file imports, by itself or through other files of ``tests``."""
+    """Return the modules that a file imports, by itself or through other files of ``tests``."""
     seen: set[str] = set()
     files, read = [file], {file}
     while files:
@@ -123,27 +124,40 @@ def _imported_by(file: Path) -> frozenset[str]:
 
 @functools.cache
 def _imports(file: Path) -> frozenset[str]:
-    """The modules and the members of modules that a file names in import statements."""
+    """Return the modules, and members of modules, that a file imports or asks pytest for."""
     found: set[str] = set()
-    for node in _executed(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    for statement in _executed(ast.parse(file.read_bytes()).body):
+        if isinstance(statement, ast.Import):
+            found.update(alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
+            found.update(f"{statement.module}.{alias.name}" for alias in statement.names)
+        elif isinstance(statement, ast.Assign | ast.Expr):
+            match statement.value:
+                case ast.Call(ast.Attribute(attr="importorskip"), [ast.Constant(str(name))]):
+                    found.add(name)
+                case _:
+                    pass
     return frozenset(found)
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, without what is for type checkers only."""
-    yield node
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        return
-    for below in ast.iter_child_nodes(node):
-        yield from _executed(below)
+def _executed(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements and all within them, without what is for type checkers only.
+
+    Expressions hold no imports, and are most of a tree.
+    """
+    for statement in statements:
+        yield statement
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            continue
+        for block in ("body", "orelse", "finalbody"):
+            yield from _executed(getattr(statement, block, ()))
+        for block in ("handlers", "cases"):
+            for branch in getattr(statement, block, ()):
+                yield from _executed(branch.body)
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module of ``tests``, or of the module that has a member of this name."""
+    """Return the file of a module of ``tests``, or of the module that has a member of this name."""
     parts = name.split(".")
     if parts[0] != "tests":
         return None
@@ -159,7 +173,7 @@ def _file_of(name: str) -> Path | None:
 
 
 class Tiers:
-    """Marks tests with their tiers, leaves out those that are not wanted, guards the quick ones."""
+    """Marks tests with their tiers, deselects unwanted ones, and guards the quick ones."""
 
     def __init__(self, config: pytest.Config) -> None:
         for tier in Tier:
@@ -168,10 +182,14 @@ class Tiers:
         self._is_quick_only = False
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave a file out whose tests cannot be wanted, without importing it."""
+        """Ignore a path whose tests cannot be wanted, without importing it."""
+        directory = DIRECTORIES.get(collection_path.name, Tier.QUICK)
+        if collection_path.parent == _TESTS and directory > max(self._wanted):
+            # The conftest.py of such a directory is not imported either.
+            return True
         if not _is_test_file(collection_path):
             return None
-        # Fixtures may lift the tests of a file, and never lower them.
+        # Fixtures may raise the tier of a file's tests, but never lower it.
         return True if tier_of_file(collection_path) > max(self._wanted) else None
 
     @pytest.hookimpl(tryfirst=True)
@@ -205,7 +223,8 @@ class Tiers:
             return (yield)
         with _guard:
             result = yield
-        if self._is_quick_only and not _MODEL_LIBRARIES.isdisjoint(sys.modules):
+        # A look-up of each: the set would go through all modules.
+        if self._is_quick_only and any(name in sys.modules for name in _MODEL_LIBRARIES):
             _guard.seen.append("finds a model library loaded: a module of tests imports it")
         if _guard.seen:
             pytest.fail(
@@ -232,7 +251,7 @@ def _is_test_file(path: Path) -> bool:
 
 
 class _Guard:
-    """Notes what starts a process or loads a model library while it is entered."""
+    """Records what starts a process or loads a model library while the context is entered."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -13,7 +13,7 @@ from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity, 
 #: Every n-th turn of a client goes to its oldest work, so that no work waits forever.
 _OLDEST_EVERY: Final = 8
 #: Number of connections whose costs are remembered.
-_REMEMBERED: Final = 1024
+REMEMBERED: Final = 1024
 #: The weight of the last cost in a connection's mean.
 _NEWEST: Final = 0.5
 
@@ -149,7 +149,7 @@ class FairTurns:
             self._costs[client] = cost
         else:
             self._costs[client] = before + _NEWEST * (cost - before)
-        if len(self._costs) > _REMEMBERED:
+        if len(self._costs) > REMEMBERED:
             self._costs.popitem(last=False)
 
 

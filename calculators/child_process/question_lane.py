@@ -1,4 +1,4 @@
-"""`QuestionLane`: one child that answers questions, with those who wait for it."""
+"""`QuestionLane`: one child that answers questions, and the queue of questions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
-#: When a client may try again what failed by no fault of its own, in seconds.
+#: Seconds after which a client may retry a request that failed through no fault of its own.
 RETRY_AFTER: Final = 1.0
-#: A process that has been at one question for so long, and has computed little, is stopped, starved
-#: or hangs; in seconds.
+#: Seconds after which a process that has computed little for one question counts as hung: it is
+#: stopped, gets no processor time, or waits for something.
 WALL_SECONDS: Final = 20.0
-#: So long a question waits for a process that is being started.
+#: Seconds that a question waits for a process that is being started.
 START_SECONDS: Final = 60.0
 
 
@@ -36,8 +36,8 @@ class QuestionLane(Generic[ReadyT]):
     """Asks a supervised child one question at a time; clients take turns.
 
     A question that computes for too long, or makes the process crash, is refused, and the next one
-    gets a new process at once. One that is lost with a process that somebody else ended, or that
-    hung, is asked once more.
+    gets a new process at once. A question that is lost because the process hung or was killed from
+    outside is asked once more.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class QuestionLane(Generic[ReadyT]):
         most_waiting: int,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``module``: the process's main; ``load``: the first message to it; ``decode``: a frame of
-        its answers to a message; ``ready``: the type of its first one.
+        """``module``: the process's main module; ``load``: the first message to it; ``decode``:
+        decodes a frame of an answer; ``ready``: the type of its first message.
 
-        ``name``: of the process, ``subject``: of a question, both for messages.
-        ``cpu_seconds``: of processor time, for one question; ``wall_seconds``: after which a
-        process that has not used these is replaced; ``most_waiting``: questions that may wait.
+        ``name``, ``subject``: names of the process and of a question, for messages.
+        ``cpu_seconds``: processor time for one question; ``wall_seconds``: time after which a
+        process that has not used it is replaced; ``most_waiting``: limit of waiting questions.
         """
         self._name = name
         self._subject = subject
@@ -108,13 +108,13 @@ class QuestionLane(Generic[ReadyT]):
 
     @property
     def is_idle(self) -> bool:
-        """Is nothing asked, and does nobody wait?"""
+        """True if no question is being answered or waits."""
         return self._answer is None and not len(self._turns)
 
     async def close(self) -> None:
-        """End the process; whoever waits gets an error."""
+        """End the process; questions that wait fail."""
         closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so that nobody begins
+        await asyncio.sleep(0)  # it is closed, so no question begins
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(self._unavailable())
         self._ready.set()
@@ -201,7 +201,7 @@ class QuestionLane(Generic[ReadyT]):
         reason = self._child.unavailable_reason or f"the {self._name} is starting"
         return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
 
-    # What the child's supervisor tells ------------------------------------------------------------
+    # Called by the supervisor ---------------------------------------------------------------------
 
     def _take(self, message: Any) -> None:
         if self._answer is not None and not self._answer.done():
@@ -216,7 +216,7 @@ class QuestionLane(Generic[ReadyT]):
         )
 
     def _judge(self) -> bool:
-        """Is what it was at to blame for its end?"""
+        """Return whether the current question caused the end of the process."""
         is_asked = self._answer is not None and not self._answer.done()
         self._is_at_fault = is_asked and (
             self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)

@@ -110,7 +110,7 @@ class FlowLimiterCalculator(Calculator):
         )
 
     def _land(self, cc: CalculatorContext) -> None:
-        """Remove the packets that have finished, or are lost, from those in flight."""
+        """Remove finished and lost packets from the packets in flight."""
         in_flight = self._in_flight
         finished = cc.inputs["FINISHED"].packet.time
         if finished == cc.time:

@@ -7,7 +7,7 @@ from graph_runtime import timestamp as ts
 
 
 class ImmediateMuxCalculator(Calculator):
-    """Passes packets on as they arrive, and drops those that come too late.
+    """Passes packets on as they arrive, and drops packets that come too late.
 
     Made for ImmediateInputStreamHandler, which the node must name. What is dropped then depends on
     the order of arrival; MuxCalculator is the one without surprises.

@@ -34,7 +34,7 @@ class SwitchMuxCalculator(Calculator):
     Input side packets:
         SELECT (int), ENABLE (bool), optional: the first channel.
         C0__TAG:i and so on.
-    Output side packets: TAG:i: those of the first channel.
+    Output side packets: TAG:i: the side packets of the first channel.
     Options (mediapipe.SwitchContainerOptions):
         select, enable: the first channel; side packets win over them, default 0.
 

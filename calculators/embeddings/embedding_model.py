@@ -118,7 +118,7 @@ class EmbeddingModel:
                 return first
 
     def _finished(self, vectors: Floats, dimensions: int | None) -> Floats:
-        """Cut to the first dimensions, and of length 1 where that is wanted."""
+        """Keep the first dimensions, and scale to length 1 if requested."""
         vectors = vectors[:, :dimensions]
         if self._load.normalizes:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -133,7 +133,7 @@ def _json(vector: Floats, *, is_base64: bool) -> bytes:
 
 
 def _batches(texts: list[Ids]) -> list[list[int]]:
-    """Places of the texts that are computed together: of like length, and not too many tokens."""
+    """Group indices of texts of similar length into batches with a bounded number of tokens."""
     batches: list[list[int]] = []
     for place in sorted(range(len(texts)), key=lambda each: len(texts[each])):
         # The longest of a batch is its last, and all are padded to that.
@@ -168,7 +168,7 @@ def _input_name(port: Any) -> str:
 
 
 def _special_suffix(tokenizer: Any) -> int:
-    """How many tokens the tokenizer puts behind each text."""
+    """Return the number of tokens that the tokenizer appends to each text."""
 
     def ids(text: str) -> list[int]:
         encoded = tokenizer.encode(text, add_special_tokens=True)

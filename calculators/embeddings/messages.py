@@ -13,17 +13,17 @@ from calculators.child_process.messages import LoadFailed, Log, Stop
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message: the model and how embeddings are made of its output.
+    """The first message: the model, and the way from its output to embeddings.
 
     Attributes:
         model_path: its directory.
         memory_limit: bytes that the process may grow by when it has loaded.
-        device: of OpenVINO.
-        properties: of OpenVINO.
+        device: OpenVINO's name of the device.
+        properties: OpenVINO's properties.
         pooling: "CLS", "LAST" or "MEAN".
-        normalizes: are embeddings made of length 1?
-        max_tokens: of one text, special ones included.
-        truncates: is a longer text cut off? It is refused otherwise.
+        normalizes: scale embeddings to length 1.
+        max_tokens: the most tokens of one text, special ones included.
+        truncates: cut longer texts off; otherwise they are refused.
     """
 
     model_path: str
@@ -37,7 +37,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The model is loaded. ``size``: numbers of an embedding; 0 where only a run tells."""
+    """The model is loaded. ``size``: numbers of an embedding; 0 if unknown before a run."""
 
     size: int
 
@@ -46,9 +46,9 @@ class Embed(msgspec.Struct, frozen=True, tag="embed", array_like=True):
     """Embed texts.
 
     Attributes:
-        first: place of the first of the texts in the request, for errors.
-        is_base64: is an embedding wanted as base64 of its floats?
-        dimensions: how many numbers of each embedding are wanted; None is all.
+        first: the index of the first text in the request, for errors.
+        is_base64: return embeddings as base64 of their floats.
+        dimensions: the numbers to return of each embedding; None: all.
     """
 
     texts: list[str]
@@ -62,7 +62,7 @@ class Embedded(msgspec.Struct, frozen=True, tag="embedded", array_like=True):
 
     Attributes:
         embeddings: each as JSON: an array of numbers, or a string of base64.
-        tokens: of all texts, without padding.
+        tokens: the number of tokens of all texts, without padding.
     """
 
     embeddings: list[bytes]

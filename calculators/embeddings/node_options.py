@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from calculators.device_name import device_problem
 from calculators.plugin_config import read_json_properties
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
+from calculators.tasks.options import find_model_options, naming_node
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 OPTIONS_TYPE: Final = "mediapipe.EmbeddingsCalculatorOVOptions"
@@ -49,12 +50,12 @@ class EmbeddingsOptions:
     """The options of one node.
 
     Attributes:
-        directory: of the model, absolute.
-        device: of OpenVINO.
-        properties: of OpenVINO.
+        directory: the model's directory, absolute.
+        device: OpenVINO's name of the device.
+        properties: OpenVINO's properties.
         pooling: "CLS", "LAST" or "MEAN".
-        max_tokens: of one text, special ones included.
-        warnings: in words.
+        max_tokens: the most tokens of one text, special ones included.
+        warnings: texts for the log.
     """
 
     directory: Path
@@ -73,19 +74,11 @@ def read_embeddings_options(node: NodePlan, settings: ResourceSettings) -> Embed
     Raises:
         ResourceError: with the node's name, the field, what is wrong, and what would be right.
     """
-    try:
-        return _read(node, settings)
-    except ResourceError as error:
-        raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
+    with naming_node(node):
+        return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(node: NodePlan, settings: ResourceSettings) -> EmbeddingsOptions:
-    if not has_options(node.config, OPTIONS_TYPE):
-        raise ResourceError(
-            "it has no options; it needs at least node_options: { "
-            f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ models_path: "./" }} }}'
-        )
-    options = find_options(node.config, OPTIONS_TYPE)
+def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
     directory = _directory(options.models_path, settings.directory)
     device = options.target_device or "CPU"
     if problem := device_problem(device):
@@ -151,7 +144,7 @@ def _length(config: Mapping[str, Any]) -> int:
 
 
 def _json(file: Path) -> Mapping[str, Any]:
-    """A JSON object in a file; empty where there is none."""
+    """Read a JSON object from a file; {} if there is no file."""
     try:
         value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
     except FileNotFoundError:

@@ -22,6 +22,7 @@ from calculators.requests.schema import (
     request,
     string,
 )
+from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
     TIMEOUT,
@@ -31,7 +32,6 @@ from calculators.tasks.operation import (
     media,
     prefixed,
 )
-from calculators.tasks.task import ErrorForm
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 

@@ -21,6 +21,6 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
 
 
 if __name__ == "__main__":
-    # Without the library's destructors: they take their time.
+    # Skips the library's destructors, which are slow.
     descriptor, parent = map(int, sys.argv[1:])
     os._exit(run(descriptor, parent, to_model_decoder.decode, Load, load, Refused))

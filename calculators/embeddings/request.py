@@ -25,10 +25,10 @@ class EmbeddingsRequest:
     """Texts to embed, checked.
 
     Attributes:
-        model: as the client called it.
+        model: the name that the client used.
         texts: at least one, in the order of the answer.
-        is_base64: are embeddings wanted as base64 of little-endian 32-bit floats?
-        dimensions: how many numbers of each are wanted; None is all.
+        is_base64: return embeddings as base64 of little-endian 32-bit floats.
+        dimensions: the numbers to return of each embedding; None: all.
     """
 
     model: str

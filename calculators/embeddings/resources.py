@@ -9,7 +9,8 @@ from typing import Final
 
 from calculators.embeddings.node_options import read_embeddings_options
 from calculators.embeddings.servable import EmbeddingsServable
-from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from calculators.tasks.options import naming_node
+from graph_runtime import NodePlan, ResourceSettings
 
 RESOURCES_TAG: Final = "EMBEDDINGS_NODE_RESOURCES"
 
@@ -34,8 +35,6 @@ class EmbeddingsResourceInitializer:
         for warning in options.warnings:
             _log.warning("%s: %s", name, warning)
         servable = EmbeddingsServable(options, name)
-        try:
+        with naming_node(node):
             await servable.start()
-        except ResourceError as error:
-            raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
         return servable

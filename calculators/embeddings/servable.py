@@ -27,10 +27,10 @@ _CHARACTERS: Final = 64 * 1024
 #: Processor seconds that one question may take, and seconds after which its process is replaced.
 _CPU_SECONDS: Final = 120.0
 _WALL_SECONDS: Final = 120.0
-#: How much the process may grow beyond what it has after loading, in bytes.
+#: Bytes by which the process may grow after loading.
 _MEMORY: Final = 8 * 1024**3
 _MOST_WAITING: Final = 1024
-#: Processor seconds for a character, to tell whose work is little.
+#: Estimated processor seconds per character, for the order of clients.
 _COST_OF_CHARACTER: Final = 5e-5
 
 
@@ -38,7 +38,7 @@ class EmbeddingsServable:
     """A model in a supervised process, and its answers as JSON."""
 
     def __init__(self, options: EmbeddingsOptions, name: str) -> None:
-        """``name``: of the served model, for messages."""
+        """``name``: the served model's name, for messages."""
         self._encode = msgspec.msgpack.Encoder().encode
         load = Load(
             str(options.directory),
@@ -129,7 +129,7 @@ class EmbeddingsServable:
 
 
 def _next_part(texts: list[str], first: int) -> list[str]:
-    """The texts from ``first`` on that make one question: one at least."""
+    """Return the texts from ``first`` on for one question: at least one."""
     last = first + 1
     characters = len(texts[first])
     while last < len(texts) and last - first < _TEXTS:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.embeddings.task_options import EmbeddingsOptions
-from calculators.tasks.task import Task, TaskEndpoint
+from calculators.tasks.endpoint import TaskEndpoint
+from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
     from calculators.tasks.operation import TaskDescription
@@ -31,10 +32,10 @@ def _describe(model: str) -> TaskDescription:
     return describe(model)
 
 
-def _graph(options: Mapping[str, Any]) -> str:
+def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
     from calculators.embeddings.task_graph import embeddings_graph
 
-    return embeddings_graph(EmbeddingsOptions(**options))
+    return embeddings_graph(EmbeddingsOptions(**options), model.models_path)
 
 
 def _example(model: str) -> tuple[str, dict[str, Any]]:

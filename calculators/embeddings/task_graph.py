@@ -32,8 +32,8 @@ node {
 """
 
 
-def embeddings_graph(options: EmbeddingsOptions) -> str:
-    """The graph as text, to be served from the model's directory.
+def embeddings_graph(options: EmbeddingsOptions, models_path: str = "./") -> str:
+    """The graph as text; ``models_path`` is relative to the directory that it is served from.
 
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
@@ -43,7 +43,7 @@ def embeddings_graph(options: EmbeddingsOptions) -> str:
     except ResourceError as error:
         raise TaskError(f"--{error.message}") from None
     lines = {
-        "models_path": '"./"',
+        "models_path": json.dumps(models_path, ensure_ascii=False),
         "normalize_embeddings": json.dumps(options.normalize),
         "truncate": json.dumps(options.truncate),
     }

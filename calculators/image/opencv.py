@@ -22,7 +22,7 @@ def opencv() -> Any:
             "this needs OpenCV, which is not installed: pip install 'graphrt[images]'",
             code=Code.FAILED_PRECONDITION,
         ) from error
-    # Its own threads would compete with those of the inference for the same cores.
+    # Its own threads would compete with the inference for the same cores.
     cv2.setNumThreads(1)
     # Errors of a client's image are reported to the client.
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)

@@ -22,8 +22,8 @@ def weighted(
         detections: mediapipe.Detection messages, the best first; they are changed.
         boxes: (n, 4): xmin, ymin, xmax, ymax, in fractions of the image.
         scores: (n,).
-        kind: of overlap, see `overlaps`.
-        threshold: how much boxes overlap that become one.
+        kind: the measure of overlap, see `overlaps`.
+        threshold: the overlap above which boxes become one.
 
     Source: MediaPipe ``calculators/util/non_max_suppression_calculator.cc``.
     """

@@ -9,7 +9,7 @@ from calculators.inference.place import shown_shape
 from calculators.requests.http_payload import RequestError
 
 MAX_DIMENSIONS = 32
-"""As many as every numpy has."""
+"""The maximum of every version of numpy."""
 
 MAX_ELEMENTS = 2**31 - 1
 """More than any message can carry; only a shape with a zero in it could say so much."""

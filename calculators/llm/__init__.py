@@ -1,4 +1,4 @@
 """Language models: `HttpLLMCalculator`, its engine process, prompts, requests and responses.
 
-`calculators.llm.task` is what the rest of the house knows of it.
+Servers know `calculators.llm.task` only.
 """

@@ -1,4 +1,4 @@
-"""`HttpLLMCalculator`: OpenAI's chat and completion endpoints over an engine."""
+"""`HttpLLMCalculator`: the endpoints of language models over an engine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from typing import Any, NamedTuple
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.response import Verbose
-from calculators.llm.api.anthropic.messages_request import (
-    count_tokens_response,
-    parse_count_tokens_request,
-)
-from calculators.llm.api.endpoints import GENERATING, GeneratingEndpoint
-from calculators.llm.api.openai.tokenize_request import parse_tokenize_request, tokenize_response
+from calculators.llm.endpoints import Counting, Generating, LlmEndpoint, endpoint_of
 from calculators.llm.engine.engine import Part
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.completion_request import CompletionRequest
-from calculators.llm.requests.endpoint import Endpoint, endpoint_of
 from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.requests.model_length import fit_to_model
 from calculators.llm.servable import LlmServable
@@ -41,12 +35,12 @@ from graph_runtime import (
 
 
 class HttpLLMCalculator(Calculator):
-    """Answers a chat or completion request; a stream goes round the loop once per piece.
+    """Answers one request; a streamed answer takes one turn of the loop per piece.
 
-    The first call parses the request, makes the prompt and gives it to the engine. A unary answer
-    is one packet. A stream is one packet of events for what is new at each turn of the loop, and a
-    ``LOOPBACK`` packet as long as more is to come, with the same timestamp: the time in
-    microseconds at which the turn before ended, 0 in the first. No thread waits for a token.
+    The first call parses the request, makes the prompt and submits it to the engine. A unary answer
+    is one packet. A stream is a packet of new events at each turn of the loop, and a ``LOOPBACK``
+    packet with the same timestamp while more is to come. The timestamp is the time in microseconds
+    at which the turn before ended, 0 in the first turn. No thread waits for a token.
 
     ::
 
@@ -100,19 +94,24 @@ class HttpLLMCalculator(Calculator):
     async def process(self, cc: CalculatorContext) -> None:
         if not cc.is_empty(self.request):
             payload = cc.take(self.request)
-            # Child processes take turns by client; this task may be anybody's.
+            # Child processes take turns by client, whom they find by the task's record.
             set_current_record(payload.record)
             self._client = payload.client
             endpoint = endpoint_of(payload.uri)
             if payload.parsed_json is None:
                 raise RequestError("the body must be JSON, with Content-Type: application/json")
-            if endpoint not in GENERATING:
-                cc.emit(self.response, await self._count(endpoint, payload.parsed_json))
+            handling = endpoint.handling()
+            if isinstance(handling, Counting):
+                servable = self._servable
+                request = endpoint.parse(
+                    payload.parsed_json, servable.limits.request, servable.defaults
+                )
+                cc.emit(self.response, await handling.answer(servable, request))
                 return
             record: GenerationRecord | None = None
             if payload.record is not None:
-                record = payload.record.begin_generation(cc.node_name, endpoint.value[1:])
-            starting = self._start(GENERATING[endpoint], payload, record)
+                record = payload.record.begin_generation(cc.node_name, endpoint.path[1:])
+            starting = self._start(endpoint, handling, payload, record)
             del payload
             is_stream, self._answer = await starting
             if not is_stream:
@@ -123,7 +122,7 @@ class HttpLLMCalculator(Calculator):
         if answer is None:
             return
         if not self._client.is_writable:
-            # What a slow reader has not taken is not made into more text.
+            # Text for a slow reader is made only when the reader has taken the last piece.
             await self._client.writable()
         events = await answer.events()
         if events:
@@ -139,42 +138,23 @@ class HttpLLMCalculator(Calculator):
     def _end_turn(self) -> None:
         self._time = max(time.time_ns() // 1000, self._time + 1)
 
-    async def _count(self, endpoint: Endpoint, body: object) -> str:
-        """Answer what only wants tokens, or their number."""
-        servable = self._servable
-        limits = servable.limits.request
-        if endpoint is Endpoint.COUNT_TOKENS:
-            asked = parse_count_tokens_request(body, limits)
-            prompt = await servable.chat_prompt(
-                asked.messages, asked.images, asked.tools, asked.template.all_values
-            )
-            return count_tokens_response(prompt.token_count)
-        request = parse_tokenize_request(body, limits)
-        tokens = await servable.prompts.tokenize(
-            request.texts,
-            add_special_tokens=request.add_special_tokens,
-            max_length=request.max_length,
-            pads=request.pad_to_max_length,
-            padding_side=request.padding_side,
-        )
-        return tokenize_response(tokens)
-
     async def _start(
         self,
-        endpoint: GeneratingEndpoint,
+        endpoint: LlmEndpoint,
+        handling: Generating[Any],
         payload: HttpPayload,
         record: GenerationRecord | None,
     ) -> tuple[bool, Answer]:
-        """Parse, template, tokenize, schedule; the first value: is it a stream?"""
+        """Parse, render, tokenize and submit a request; the first value: is it a stream?"""
         servable = self._servable
         limits = servable.limits.request
         client = payload.client
-        request = endpoint.parse(payload.parsed_json, limits, servable.defaults)
+        request: GenerationRequest = endpoint.parse(payload.parsed_json, limits, servable.defaults)
         del payload
         servable.check_room()
-        prompts = await self._prompts(request, endpoint.prompt_field)
+        prompts = await self._prompts(request, handling.prompt_field)
         verbose = Verbose(prompts[0].text) if servable.settings.verbose_response else None
-        writer = endpoint.writer(request, servable.fingerprint, verbose)
+        writer = handling.writer(request, servable.fingerprint, verbose)
         parts: list[Part] = []
         outputs: list[ChoiceOutput] = []
         prompt_tokens = 0
@@ -198,7 +178,7 @@ class HttpLLMCalculator(Calculator):
                 if keeps_texts:
                     verbose = verbose or Verbose(prompt.text)
                     written.append(verbose)
-                # What is shown beside the answer is of the first choice.
+                # Prompt and raw text beside the answer are of the first choice.
                 outputs.append(
                     servable.output(
                         request,
@@ -240,11 +220,11 @@ class HttpLLMCalculator(Calculator):
                     request.messages, request.images, request.tools, request.template.all_values
                 )
             except RequestError as error:
-                # A template fails over what is no JSON schema: that says more than the template.
+                # A template fails with what is no JSON schema, whose own error says more.
                 if error.code is Code.INVALID_ARGUMENT and request.tools.items:
                     await servable.with_grammar(request.settings, request, "")
                 if type(request) is not ChatRequest:
-                    # The messages of the template are not one by one those of the client.
+                    # The template's messages do not correspond one by one to the client's.
                     error.param = field
                 raise
             return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
@@ -269,7 +249,11 @@ class HttpLLMCalculator(Calculator):
 
 
 def _check_pixels(parts: Sequence[Part]) -> None:
-    """Each part takes its images to the engine."""
+    """Limit the pixels of all parts, each of which sends its images to the engine.
+
+    Raises:
+        RequestError: there are too many.
+    """
     pixels = sum(image.width * image.height for part in parts for image in part.images)
     if pixels > MAX_REQUEST_PIXELS:
         raise RequestError(
@@ -280,7 +264,7 @@ def _check_pixels(parts: Sequence[Part]) -> None:
 
 
 class _Prompt(NamedTuple):
-    """A prompt, and the member of the request that it came from."""
+    """A prompt, and the member of the request with it."""
 
     input_ids: bytes
     text: str

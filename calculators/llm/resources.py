@@ -1,4 +1,4 @@
-"""`LlmResourceInitializer`: fills ``LLM_NODE_RESOURCES``."""
+"""`LlmResourceInitializer`: makes the side packet ``LLM_NODE_RESOURCES``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.media.media_rules import MediaRules
+from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"
@@ -21,7 +22,7 @@ CONTEXTS_TAG = "LLM_NODE_EXECUTION_CONTEXTS"
 class LlmResourceInitializer:
     """Loads the model of every node whose calculator's name ends in ``LLMCalculator``.
 
-    The contexts of newer graphs are supplied empty: a run of ours has its own state.
+    The contexts that newer graphs have stay empty: each run of a graph has its own state.
     """
 
     tag: str = RESOURCES_TAG
@@ -34,23 +35,22 @@ class LlmResourceInitializer:
         options = read_node_options(node, settings)
         draft = options.engine.draft
         devices = {"device": options.engine.device, "draft_device": draft.device if draft else ""}
-        for field, device in devices.items():
-            if device and (problem := device_problem(device)):
-                raise ResourceError(f'node "{node.config.name}": {field}: {problem}')
+        with naming_node(node):
+            for field, device in devices.items():
+                if device and (problem := device_problem(device)):
+                    raise ResourceError(f"{field}: {problem}")
         return options.warnings
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
-        # In a thread: with adapters it reads the whole model file.
+        # In a thread: checks of adapters read the whole model file.
         options = await asyncio.to_thread(read_node_options, node, settings)
-        try:
+        with naming_node(node):
             servable = await load_servable(
                 options,
                 name=settings.model_name or node.config.name,
                 settings=settings.of(LlmSettings),
                 media=settings.of(MediaRules),
             )
-        except ResourceError as error:
-            raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
         metrics = settings.metrics.of_node(node.config.name)
         servable.on_close = watch_engine(metrics, servable.engine)
         return servable

@@ -1,4 +1,4 @@
-"""`LlmServable`: the resource of one LLM node: engine, prompts, and what its options say."""
+"""`LlmServable`: the resource of one LLM node: engine, prompts, parsers and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.trimmed_stream import TrimmedStream
+from calculators.llm.parsers.output_stream import TrimmedStream
 from calculators.llm.prompt.messages import Prompt
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.generation_request import GenerationRequest
@@ -33,7 +33,7 @@ from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
-from calculators.media.encoded_image import EncodedImage, ImageReference
+from calculators.media.image import EncodedImage, ImageReference
 from calculators.media.reader import ImageReader
 from calculators.media.tags import with_tags
 from calculators.requests.http_payload import RequestError
@@ -43,7 +43,7 @@ _NO_PARSERS: Final = OutputParsers(None, None)
 
 
 class Prompts(Protocol):
-    """What makes prompts; see `PromptProcess`."""
+    """The interface of `PromptProcess`."""
 
     @property
     def unavailable_reason(self) -> str: ...
@@ -67,15 +67,15 @@ class Prompts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingLimits:
-    """What the node and the server allow.
+    """The limits of the node and the server.
 
     Attributes:
-        request: of one request.
+        request: the limits of one request.
         queue: requests in the engine, running and waiting; more are refused with 429.
-        batch_without_split: tokens of a prompt where prompts may not be split
+        batch_without_split: tokens of a prompt if prompts may not be split
             (``dynamic_split_fuse: false``), else None.
-        prompt: tokens that the device takes (``MAX_PROMPT_LEN``); None is no limit.
-        cache: tokens that the key-value cache holds; None where it grows.
+        prompt: tokens of the device's longest prompt (``MAX_PROMPT_LEN``); None is no limit.
+        cache: tokens of the key-value cache; None if the cache grows.
     """
 
     request: RequestLimits
@@ -85,8 +85,48 @@ class ServingLimits:
     cache: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProcesses:
+    """The child processes of one node, seen from the server."""
+
+    engine: Engine
+    prompts: Prompts
+    grammars: Grammars
+
+    async def close(self) -> None:
+        """End all of them."""
+        await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """The facts of a loaded model that requests and answers depend on.
+
+    Attributes:
+        tokens: the vocabulary.
+        defaults: settings of requests that leave them out, from the model's files.
+        parsers: the parsers of tool calls and reasoning.
+        guides_tools: does the grammar of a request with tools follow the tools' schemas?
+        adapters: names of adapters, which requests give as their model.
+        fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
+    """
+
+    tokens: TokenTable
+    defaults: ModelDefaults
+    parsers: OutputParsers = _NO_PARSERS
+    guides_tools: bool = False
+    adapters: Sequence[str] = ()
+    fingerprint: str | None = None
+
+
 class _VisibleTokens(NamedTuple):
-    """What is shown of the tokens, and in which of them reasoning may begin or end (None: any)."""
+    """The visible text of tokens.
+
+    Attributes:
+        hidden: ids of tokens without text.
+        pieces: the bytes of each token by id.
+        turning: ids of tokens in which reasoning may begin or end; None: any.
+    """
 
     hidden: frozenset[int]
     pieces: Sequence[bytes]
@@ -94,44 +134,40 @@ class _VisibleTokens(NamedTuple):
 
 
 class LlmServable:
-    """Everything that answers the requests of one LLM node. See `NodeResource`."""
+    """Everything that requests to one LLM node need. See `NodeResource`."""
 
     def __init__(
         self,
-        *,
-        engine: Engine,
-        prompts: Prompts,
-        tokens: TokenTable,
-        defaults: ModelDefaults,
+        processes: ModelProcesses,
+        profile: ModelProfile,
         limits: ServingLimits,
-        grammars: Grammars,
-        parsers: OutputParsers | None = None,
-        guides_tools: bool = False,
-        adapters: Sequence[str] = (),
-        fingerprint: str | None = None,
-        settings: LlmSettings | None = None,
+        *,
+        settings: LlmSettings,
         images: ImageReader | None = None,
     ) -> None:
-        """``images``: gets those of requests; None where the model reads text only."""
-        self.engine = engine
-        self.prompts = prompts
-        self.tokens = tokens
-        self.defaults = defaults
+        """Make the resource of a model that is loaded.
+
+        Args:
+            settings: the operator's, of all language models.
+            images: reads the images of requests; None where the model takes text only.
+        """
+        self._processes = processes
+        self.engine = processes.engine
+        self.prompts = processes.prompts
+        self.tokens = profile.tokens
+        self.defaults = profile.defaults
         self.limits = limits
-        #: OpenAI's ``system_fingerprint``: engine and model as they are now.
-        self.fingerprint = fingerprint
-        self.grammars = grammars
-        self.guides_tools = guides_tools
-        self._adapters = frozenset(adapters)
-        self.parsers = parsers or _NO_PARSERS
+        self.fingerprint = profile.fingerprint
+        self.guides_tools = profile.guides_tools
+        self._adapters = frozenset(profile.adapters)
+        self.parsers = profile.parsers
         self._turning = self._find_turning()
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
-        #: What the operator set for all language models.
-        self.settings = settings or LlmSettings()
+        self.settings = settings
         self._images = images
-        #: Called before it is closed.
+        #: Called by `close`, before anything is closed.
         self.on_close: Callable[[], None] = lambda: None
-        #: By the special tokens that are shown, None is all.
+        #: By the texts of the special tokens that are shown; None: all are.
         self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
     @property
@@ -140,7 +176,7 @@ class LlmServable:
 
     async def close(self) -> None:
         self.on_close()
-        await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
+        await self._processes.close()
 
     def check_room(self) -> None:
         """Refuse a request when too many are waiting.
@@ -157,7 +193,7 @@ class LlmServable:
 
     @property
     def sees_images(self) -> bool:
-        """Does the engine take text and images, and chats only?"""
+        """Does the model read images? Then the engine answers only chats."""
         return self._images is not None
 
     async def chat_prompt(
@@ -167,10 +203,10 @@ class LlmServable:
         tools: Tools,
         template_kwargs: dict[str, Any],
     ) -> Prompt:
-        """The prompt that a chat becomes, with its images.
+        """Make the prompt of a chat, with its images.
 
         Raises:
-            RequestError: an image cannot be had or read; the template refuses it.
+            RequestError: an image cannot be fetched or read, or the template refuses the chat.
         """
         encoded: list[EncodedImage] = []
         if images:
@@ -180,10 +216,12 @@ class LlmServable:
         return await self.prompts.chat(messages, tools.items or None, template_kwargs, encoded)
 
     def check_prompt(self, input_ids: bytes, *, param: str) -> int:
-        """The number of tokens of a prompt that the engine can take.
+        """Check that the engine can take a prompt, and return its number of tokens.
+
+        ``input_ids``: 64-bit integers in the machine's byte order.
 
         Raises:
-            RequestError: an empty prompt, or one longer than engine or device take.
+            RequestError: the prompt is empty, or too long for engine, device or cache.
         """
         count = len(input_ids) // np.dtype(np.int64).itemsize
         if count == 0:
@@ -206,10 +244,10 @@ class LlmServable:
         return count
 
     def token_ids(self, ids: tuple[int, ...], *, param: str) -> bytes:
-        """Ids that a client gave, for the engine.
+        """Return a client's token ids for the engine, as 64-bit integers.
 
         Raises:
-            RequestError: one is no token of the model; the engine would not notice.
+            RequestError: an id is not in the vocabulary, which the engine does not check.
         """
         array = np.array(ids, dtype=np.int64)
         size = len(self.tokens.pieces)
@@ -231,9 +269,9 @@ class LlmServable:
         has_form: bool,
         verbose: Verbose | None,
     ) -> ChoiceOutput:
-        """What makes one choice of a prompt from its tokens.
+        """Make the output of one choice.
 
-        ``has_form``: it follows a grammar. ``verbose`` is told the raw text.
+        ``has_form``: does it follow a grammar? ``verbose`` receives the raw text.
         """
         shown: frozenset[str] = frozenset()
         parser: Parser | None = None
@@ -266,7 +304,7 @@ class LlmServable:
         )
 
     def with_adapter(self, settings: GenerationSettings, model: str) -> GenerationSettings:
-        """The settings for a request to ``model``: an adapter's name, or any other."""
+        """Return the settings of a request to ``model``, with the adapter of that name, if any."""
         if model not in self._adapters:
             return settings
         return msgspec.structs.replace(settings, adapter=model)
@@ -274,10 +312,10 @@ class LlmServable:
     async def with_grammar(
         self, settings: GenerationSettings, request: GenerationRequest, prompt: str
     ) -> GenerationSettings:
-        """The settings with the grammar that the answer has to follow, if there is one.
+        """Return the settings with the grammar that the answer must follow, if there is one.
 
         Raises:
-            RequestError: it cannot be honoured.
+            RequestError: the grammar cannot be made or combined with the settings.
         """
         is_chat = isinstance(request, ChatRequest)
         tools = request.tools if isinstance(request, ChatRequest) else Tools()
@@ -294,12 +332,14 @@ class LlmServable:
             return settings
         param = "tools" if request.structured is None else request.structured.param
         refuse_settings(settings, param)
-        return msgspec.structs.replace(settings, grammar=await self.grammars.check(form, param))
+        return msgspec.structs.replace(
+            settings, grammar=await self._processes.grammars.check(form, param)
+        )
 
     def _visible(
         self, *, skip_special_tokens: bool, shown: frozenset[str] = frozenset()
     ) -> _VisibleTokens:
-        """``shown``: special tokens that are not skipped."""
+        """Return the table for these tokens. ``shown``: texts of special tokens not to skip."""
         key = shown if skip_special_tokens else None
         table = self._tables.get(key)
         if table is None:
@@ -310,7 +350,7 @@ class LlmServable:
         return table
 
     def _find_turning(self) -> frozenset[int] | None:
-        """The tokens in which reasoning may begin or end, all shown; None where that is unknown."""
+        """Return the tokens in which reasoning may begin or end; None if that is unknown."""
         reasoning = self.parsers.reasoning
         if reasoning is None or not self.tokens.is_exact:
             return None
@@ -318,7 +358,7 @@ class LlmServable:
         return turning_tokens(tags, self.tokens.pieces)
 
     def _text_stream(self, visible: _VisibleTokens) -> TextStream:
-        """What makes the text of one sequence."""
+        """Make the decoder of one sequence."""
         if self.tokens.is_exact:
             return TableText(visible.pieces, strips_space=self.tokens.strips_space)
         return DecodedText(partial(self._decode, visible.hidden))

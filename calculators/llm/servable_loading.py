@@ -1,4 +1,4 @@
-"""Loading a model: from the options of an LLM node to the resource that answers its requests."""
+"""Loading of a model: makes the `LlmServable` of a node from its options."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files.gguf import read_gguf_length
-from calculators.llm.options.cache_precision import precision_hint
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
+from calculators.llm.options.plugin_config import precision_hint
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.parsers.registry import (
+    NO_PARSER,
+    UnknownParser,
+    reasoning_parser,
+    tool_parser,
+)
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.requests.model_defaults import read_generation_defaults
 from calculators.llm.requests.model_length import read_model_length
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.servable import LlmServable, ServingLimits
+from calculators.llm.servable import LlmServable, ModelProcesses, ModelProfile, ServingLimits
 from calculators.media.limits import MAX_IMAGES
 from calculators.media.media_rules import NO_MEDIA, MediaRules
 from calculators.media.reader import ImageReader
@@ -39,7 +44,7 @@ async def load_servable(
 ) -> LlmServable:
     """Start the processes of a node and load its model.
 
-    ``settings``: of all language models; ``media``: from where images may come.
+    ``settings``: for all language models. ``media``: the allowed sources of images.
 
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
@@ -73,11 +78,20 @@ async def load_servable(
         log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
     log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)
     return LlmServable(
-        engine=engine,
-        prompts=prompts,
-        tokens=prompts_ready.tokens,
-        defaults=defaults,
-        limits=ServingLimits(
+        ModelProcesses(
+            engine=engine,
+            prompts=prompts,
+            grammars=GrammarChecker(str(options.model_path), name=name),
+        ),
+        ModelProfile(
+            tokens=prompts_ready.tokens,
+            defaults=defaults,
+            parsers=parsers,
+            guides_tools=options.enable_tool_guided_generation,
+            adapters=[adapter.name for adapter in options.engine.adapters],
+            fingerprint=_fingerprint(ready, options),
+        ),
+        ServingLimits(
             request=RequestLimits(
                 max_tokens_limit=options.max_tokens_limit,
                 best_of_limit=options.best_of_limit,
@@ -94,36 +108,31 @@ async def load_servable(
             prompt=options.max_prompt_tokens,
             cache=ready.cache_tokens or None,
         ),
-        grammars=GrammarChecker(str(options.model_path), name=name),
-        parsers=parsers,
-        guides_tools=options.enable_tool_guided_generation,
-        adapters=[adapter.name for adapter in options.engine.adapters],
-        fingerprint=_fingerprint(ready, options),
         settings=settings,
         images=ImageReader(media) if sees_images else None,
     )
 
 
 def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputParsers:
-    """Those of the options; what they leave open is as the chat template looks like.
+    """Return the parsers that the options name, else those that the chat template suggests.
 
     Raises:
-        ResourceError: a package that offers one is broken.
+        ResourceError: the package that offers one is broken.
     """
-    tool = options.tool_parser or prompts.tool_parser or "none"
-    reasoning = options.reasoning_parser or prompts.reasoning_parser or "none"
+    tool = options.tool_parser or prompts.tool_parser or NO_PARSER
+    reasoning = options.reasoning_parser or prompts.reasoning_parser or NO_PARSER
     log.info("%s: tool parser %s, reasoning parser %s", name, tool, reasoning)
     try:
         return OutputParsers(
-            None if tool == "none" else tool_parser(tool),
-            None if reasoning == "none" else reasoning_parser(reasoning),
+            None if tool == NO_PARSER else tool_parser(tool),
+            None if reasoning == NO_PARSER else reasoning_parser(reasoning),
         )
     except UnknownParser as error:
         raise ResourceError(str(error)) from None
 
 
 def _fingerprint(ready: Ready, options: NodeOptions) -> str:
-    """The same as long as the same seed may be expected to give the same answer."""
+    """Return a text that changes when the same seed may give another answer."""
     weights = options.model_path
     if weights.is_dir():
         weights = weights / f"{options.engine.kind.weights}.bin"

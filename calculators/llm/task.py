@@ -1,4 +1,4 @@
-"""The task ``text_generation``: what servers need to know of language models."""
+"""The task ``text_generation``: describes language models to servers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
+from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.tasks.task import ErrorForm, Task, TaskEndpoint
+from calculators.tasks.endpoint import PREFIXES
+from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
-    from calculators.tasks.operation import TaskDescription
     from graph_runtime import Registry
-
-_CHAT: Final = "chat"
 
 
 def _register(registry: Registry) -> None:
@@ -28,48 +28,41 @@ def _serves(calculator: str) -> bool:
     return calculator.endswith("LLMCalculator")
 
 
-def _describe(model: str) -> TaskDescription:
-    from calculators.llm.openapi import describe
-
-    return describe(model)
-
-
-def _graph(options: Mapping[str, Any]) -> str:
+def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
     from calculators.llm.task_graph import TextGeneration
 
-    return TextGeneration(**options).graph()
+    return TextGeneration(**options).graph(model)
 
 
-def _recognizes(directory: Path) -> bool:
+def _recognizes(path: Path) -> bool:
     from calculators.llm.task_graph import holds_model
 
-    return holds_model(directory)
+    return holds_model(path)
 
 
 def _example(model: str) -> tuple[str, dict[str, Any]]:
     body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
-    return "/v3/chat/completions", body
+    return PREFIXES[0] + CHAT_COMPLETIONS.path, body
 
 
 def _adapters(config: Any) -> Iterable[str]:
-    from calculators.llm.options.adapter_names import adapter_names
+    """Yield the name of each LoRA adapter of each node, as the options have it."""
+    from graph_runtime import GraphError, find_options, has_options
 
-    return adapter_names(config)
+    for node in config.node:
+        try:
+            if has_options(node, OPTIONS_TYPE):
+                yield from (each.name for each in find_options(node, OPTIONS_TYPE).adapters)
+        except GraphError:  # reported when the graph is loaded
+            continue
 
 
 TASK: Final = Task(
     name="text_generation",
-    endpoints=(
-        TaskEndpoint("/chat/completions", streams=True, operation=_CHAT),
-        TaskEndpoint("/completions", streams=True, operation="text_completion"),
-        TaskEndpoint("/responses", streams=True, operation=_CHAT),
-        TaskEndpoint("/messages", streams=True, error_form=ErrorForm.ANTHROPIC, operation=_CHAT),
-        TaskEndpoint("/messages/count_tokens", error_form=ErrorForm.ANTHROPIC),
-        TaskEndpoint("/tokenize"),
-    ),
+    endpoints=ENDPOINTS,
     register=_register,
     serves=_serves,
-    describe=_describe,
+    describe=describe,
     graph=_graph,
     example=_example,
     docs="docs/llm_options.md",

@@ -1,4 +1,4 @@
-"""The graph of a task, for a model's directory that holds no graph.pbtxt.
+"""The graph of ``--task text_generation``, for a model without graph.pbtxt.
 
 Names, defaults and the graph's form are OpenVINO Model Server's (``graph_export/graph_export.cpp``,
 ``graph_export/graph_cli_parser.cpp``). Nothing is written to the directory.
@@ -7,26 +7,32 @@ Names, defaults and the graph's form are OpenVINO Model Server's (``graph_export
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from calculators.cpu_features import has_slow_bfloat16
 from calculators.llm.engine.engine_settings import NPU
 from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
+from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
 from calculators.llm.options.plugin_config import read_plugin_config
-from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
+from calculators.llm.parsers.registry import (
+    parser_problem,
+    reasoning_parser_names,
+    tool_parser_names,
+)
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.tasks.task import TaskError
+from calculators.tasks.task import ModelToServe, TaskError
 from graph_runtime import ResourceError
-from graph_runtime.errors import did_you_mean
 
 _MAX_NUM_SEQS: Final = TextGenerationOptions().max_num_seqs
 
-#: What tells a directory with a model for text generation, beside what the user says: the first
-#: and one of the others.
+#: A directory with a model for text generation has the first file and one of the others.
 _CONFIG_FILE: Final = "config.json"
 _MODEL_FILES: Final = ("openvino_model.xml", "openvino_language_model.xml")
+
+_GGUF: Final = ".gguf"
+_PRECISION: Final = "INFERENCE_PRECISION_HINT"
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -60,27 +66,37 @@ node {
 class TextGeneration(TextGenerationOptions):
     """The task ``text_generation``: `HttpLLMCalculator` over the model in the graph's directory."""
 
-    def graph(self) -> str:
-        """The graph as text, to be served from the model's directory.
+    def graph(self, model: ModelToServe | None = None) -> str:
+        """Return the text of the graph.
+
+        Args:
+            model: the model to serve; None: one in the graph's directory, with unknown files.
 
         Raises:
-            TaskError: a parser that is not known, or properties that cannot be.
+            TaskError: a parser is unknown, or properties are wrong.
         """
-        _check_parser("reasoning_parser", self.reasoning_parser, reasoning_parser_names())
-        _check_parser("tool_parser", self.tool_parser, tool_parser_names())
+        for option, name, known in (
+            ("reasoning_parser", self.reasoning_parser, reasoning_parser_names()),
+            ("tool_parser", self.tool_parser, tool_parser_names()),
+        ):
+            if problem := parser_problem(name, known):
+                raise TaskError(f"--{option}: {problem}")
         options: dict[str, str] = {}
         if not self._is_stateful or self.max_num_seqs != _MAX_NUM_SEQS:
             options["max_num_seqs"] = str(self.max_num_seqs)
         if self.target_device:
             options["device"] = _quoted("target_device", self.target_device)
-        options["models_path"] = '"./"'
+        models_path = "./" if model is None else model.models_path
+        options["models_path"] = _quoted("model_path", models_path)
         properties = self._properties()
+        if model is not None and self._computes_on_cpu and has_slow_bfloat16():
+            properties.setdefault(_PRECISION, "f32")
         if properties:
             options["plugin_config"] = _quoted("plugin_config", json.dumps(properties))
         if not self._is_stateful:
             options["enable_prefix_caching"] = _word(self.enable_prefix_caching)
         if not self._is_stateful or self.cache_size:
-            options["cache_size"] = str(self.cache_size)
+            options["cache_size"] = str(self._cache_size(model))
         if self.pipeline_type:
             options["pipeline_type"] = self.pipeline_type
         if self.max_num_batched_tokens is not None:
@@ -101,13 +117,26 @@ class TextGeneration(TextGenerationOptions):
 
     @property
     def _is_stateful(self) -> bool:
-        """Will one request be generated at a time? Then the scheduler's defaults mean nothing."""
+        """Is one request generated at a time? Then the defaults of the scheduler do not apply."""
         if self.pipeline_type in ("", "AUTO"):
             return self.target_device == NPU
         return not KINDS[cast(PipelineType, self.pipeline_type)].batches
 
+    @property
+    def _computes_on_cpu(self) -> bool:
+        return self.target_device in ("", "CPU")
+
+    def _cache_size(self, model: ModelToServe | None) -> int:
+        """The option, or a size in GB for the model: only a fixed cache keeps prefixes."""
+        if self.cache_size is not None:
+            return self.cache_size
+        if model is None or not self.enable_prefix_caching or not self._computes_on_cpu:
+            return 0
+        shape = read_cache_shape(model.path)
+        return 0 if shape is None else cache_size_for(shape, model.memory)
+
     def _properties(self) -> dict[str, Any]:
-        """``plugin_config`` with the properties that have options of their own."""
+        """Return ``plugin_config`` with the properties that have options of their own."""
         try:
             properties: dict[str, Any] = dict(read_plugin_config(self.plugin_config))
         except ResourceError as error:
@@ -131,18 +160,14 @@ class TextGeneration(TextGenerationOptions):
         return properties
 
 
-def holds_model(directory: Path) -> bool:
-    """Does a directory hold a model that `TextGeneration` can be served from?"""
+def holds_model(path: Path) -> bool:
+    """Can `TextGeneration` be served from a directory or a file?"""
+    if path.is_file():
+        return path.suffix == _GGUF
+    directory = path
     return (directory / _CONFIG_FILE).is_file() and any(
         (directory / name).is_file() for name in _MODEL_FILES
     )
-
-
-def _check_parser(option: str, name: str, known: Sequence[str]) -> None:
-    names = (*known, "none")
-    if name and name not in names:
-        near = did_you_mean(name, names)
-        raise TaskError(f'--{option}: "{name}" is not known.{near} Known are: {", ".join(names)}')
 
 
 def _word(value: bool) -> str:
@@ -150,7 +175,7 @@ def _word(value: bool) -> str:
 
 
 def _quoted(option: str, text: str) -> str:
-    """A string of the text format, which has all escapes of JSON but half surrogate pairs."""
+    """Quote a string for the text format: its escapes are JSON's, without lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -36,7 +36,7 @@ class TextGenerationOptions(DeviceOptions):
     )
     enable_prefix_caching: bool = option(
         True,
-        "keep the beginnings of prompts; default {default}",
+        "keep computed prompts for later ones with the same beginning; default {default}",
         group=TASK,
         metavar="BOOL",
         reads=switch,
@@ -48,41 +48,46 @@ class TextGenerationOptions(DeviceOptions):
         metavar="N",
         reads=count,
     )
-    cache_size: int = option(
-        0,
-        "of the key-value cache; default {default}, which grows as needed",
+    cache_size: int | None = option(
+        None,
+        "size of the key-value cache, reserved at the start and filled in use; 0 grows as needed, "
+        "and keeps few prompts; default by the model and the memory of the machine",
         group=TASK,
         metavar="GB",
         reads=count_or_zero,
     )
     dynamic_split_fuse: bool = option(
         True,
-        "long prompts in several steps; default {default}",
+        "read long prompts in several steps; default {default}",
         group=TASK,
         metavar="BOOL",
         reads=switch,
     )
     reasoning_parser: str = option(
         "",
-        "what finds reasoning; by the chat template when unset",
+        "parser of reasoning; default by the chat template",
         group=TASK,
         metavar="NAME",
     )
     tool_parser: str = option(
         "",
-        "what finds calls of tools; by the chat template when unset",
+        "parser of tool calls; default by the chat template",
         group=TASK,
         metavar="NAME",
     )
     enable_tool_guided_generation: bool = option(
         False,
-        "make calls of tools by their schemas",
+        "make calls follow the schemas of tools",
         group=TASK,
         metavar="BOOL",
         reads=switch,
     )
     cache_interval_multiplier: int | None = option(
-        None, "how much cache is taken at a time", group=TASK, metavar="N", reads=count
+        None,
+        "blocks of the cache between two copies of a recurrent state",
+        group=TASK,
+        metavar="N",
+        reads=count,
     )
     kv_cache_precision: str = option(
         "",
@@ -92,7 +97,7 @@ class TextGenerationOptions(DeviceOptions):
         reads=one_of(("u8", "")),
     )
     max_prompt_len: int | None = option(
-        None, "tokens of the longest prompt, on an NPU", group=TASK, metavar="N", reads=count
+        None, "tokens of the longest prompt on an NPU", group=TASK, metavar="N", reads=count
     )
     draft_source_model: str = option(
         "",

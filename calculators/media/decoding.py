@@ -11,8 +11,7 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from calculators.media.data_uri import decoded
-from calculators.media.encoded_image import EncodedImage, image_error
-from calculators.media.image import Image
+from calculators.media.image import EncodedImage, Image, image_error
 from calculators.media.limits import (
     MAX_IMAGE_BYTES,
     MAX_PIXELS,

@@ -1,8 +1,27 @@
-"""`Image`: a decoded picture."""
+"""An image of a request: before it is fetched, before it is decoded, and decoded."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+
+from calculators.requests.http_payload import RequestError
+
+
+class ImageReference(NamedTuple):
+    """The source of an image, ``url``, and the request's member that names it."""
+
+    url: str
+    param: str
+
+
+class EncodedImage(msgspec.Struct, frozen=True, array_like=True):
+    """The bytes of an image file, maybe as Base64; ``param``: the request's member, for errors."""
+
+    param: str
+    data: bytes
+    is_base64: bool = False
 
 
 class Image(msgspec.Struct, frozen=True, array_like=True):
@@ -11,3 +30,8 @@ class Image(msgspec.Struct, frozen=True, array_like=True):
     height: int
     width: int
     pixels: bytes
+
+
+def image_error(param: str, reason: str) -> RequestError:
+    """The error for an image that cannot be fetched or read. ``reason`` names no internal path."""
+    return RequestError(f"{param}: {reason}", param=param)

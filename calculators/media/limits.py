@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Images in a request, those of earlier messages included.
+#: Images in a request, images of earlier messages included.
 MAX_IMAGES: Final = 16
 #: Size of one image file, in bytes; OpenVINO Model Server's limit for downloads.
 MAX_IMAGE_BYTES: Final = 20_000_000

@@ -12,7 +12,7 @@ from calculators.settings.declaration import option
 from calculators.settings.groups import MEDIA
 from calculators.settings.value_types import words
 
-#: As the only entry of ``--allowed_media_domains``: every host.
+#: The only entry of ``--allowed_media_domains`` if every host is allowed.
 EVERY_HOST: Final = "all"
 
 _HOST: Final = re.compile(r"[\w.:%-]+")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from calculators.requests.http_payload import RequestError
 
-#: Tags that no text may contain: those of images, and of videos, which are not served.
+#: Tags that no text may contain: tags of images, and of videos, which are not served.
 _MARK: Final = "<ov_genai_"
 _TAG: Final = re.compile(r"<ov_genai_image_([0-9]{1,6})>")
 #: Members of ``config.json`` that hold the id of a token which stands for an image or a sound.

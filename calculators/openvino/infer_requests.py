@@ -96,7 +96,7 @@ class InferRequests:
         ]
 
     def output_tensors(self) -> list[Any]:
-        """New memory for the outputs; those of unknown size grow when they are written."""
+        """Allocate memory for the outputs. Outputs of unknown size grow when they are written."""
         return [self._openvino.Tensor(*each) for each in self._outputs]
 
     def arrays(self, tensors: Sequence[Any]) -> list[Array]:

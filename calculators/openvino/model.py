@@ -18,7 +18,7 @@ class Model:
     """A compiled model, the content of the side packet ``SESSION``. Graphs may share one.
 
     Attributes:
-        name, version: those of the request for it.
+        name, version: as in the request for the model.
         inputs, outputs: the specs of its tensors, in the model's order.
         nireq: number of inferences that may run at the same time.
         streams: number that OpenVINO computes at the same time; 0 if the device does not say.

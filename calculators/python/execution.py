@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from calculators.python.instance import Outputs, Turn
 from calculators.python.python_node import PythonNode, Worker
-from calculators.python.turn import Outputs, Turn
 
 
 class Execution:

@@ -18,8 +18,8 @@ from calculators.python.handler_file import (
     load_module,
 )
 from calculators.python.handler_settings import HandlerSettings
+from calculators.python.instance import Turn
 from calculators.python.outputs import OutputForm
-from calculators.python.turn import Turn
 from calculators.requests.http_payload import RequestError
 
 T = TypeVar("T")

@@ -1,12 +1,26 @@
-"""`Instance`: a loaded handler, in a thread or a process."""
+"""`Instance`: a loaded handler, in a thread or a process; `Turn`: the result of one call."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
-from calculators.python.turn import Turn
+#: (stream's name, value) of each packet.
+Outputs: TypeAlias = Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The outputs of one call of a handler.
+
+    Attributes:
+        is_generating: there is a generator that has not ended.
+    """
+
+    outputs: Outputs
+    is_generating: bool = False
 
 
 class Instance(Protocol):

@@ -11,8 +11,8 @@ from calculators.child_process.framing import MAX_FRAME, Frame, Piece
 from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_settings import HandlerSettings
+from calculators.python.instance import Turn
 from calculators.python.parcel import Head, UnsupportedPayloadError, joined, message_of, unpacked
-from calculators.python.turn import Turn
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from calculators.python.handler_error import HandlerError
+from calculators.python.instance import Outputs
 from calculators.python.pyovms import Tensor
-from calculators.python.turn import Outputs
 from graph_runtime.errors import did_you_mean
 
 

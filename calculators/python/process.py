@@ -20,6 +20,7 @@ from calculators.python.handler import Handler
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_file import HandlerFileError, first_line
 from calculators.python.handler_settings import HandlerSettings
+from calculators.python.instance import Turn
 from calculators.python.messages import (
     End,
     Ended,
@@ -34,7 +35,6 @@ from calculators.python.messages import (
     plain,
 )
 from calculators.python.parcel import Head, UnsupportedPayloadError, packed, unpacked
-from calculators.python.turn import Turn
 from calculators.requests.http_payload import RequestError
 
 log = logging.getLogger("graphrt.python")
@@ -143,7 +143,7 @@ class ServerLog(logging.Handler):
 def main() -> None:
     descriptor, parent = map(int, sys.argv[1:3])
     connection = ParentConnection(descriptor)
-    # What a handler prints is for people.
+    # The output of handlers is for people.
     os.dup2(2, 1)
     with contextlib.suppress(ParentGone):
         die_with_parent(parent)

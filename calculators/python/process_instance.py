@@ -11,6 +11,7 @@ from typing import Any, Final
 from calculators.child_process.framing import Piece
 from calculators.child_process.supervisor import Supervisor
 from calculators.python.handler_settings import HandlerSettings
+from calculators.python.instance import Turn
 from calculators.python.messages import (
     End,
     Execute,
@@ -22,7 +23,6 @@ from calculators.python.messages import (
     frame_of,
 )
 from calculators.python.parcel import Head, UnsupportedPayloadError, packed
-from calculators.python.turn import Turn
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 

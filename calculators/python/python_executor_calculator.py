@@ -6,9 +6,9 @@ from typing import Any
 
 from calculators.python.execution import Execution
 from calculators.python.inputs import input_of
+from calculators.python.instance import Outputs
 from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
-from calculators.python.turn import Outputs
 from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import (
     Calculator,

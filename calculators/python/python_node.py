@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from calculators.python.instance import Instance
-from calculators.python.turn import Turn
+from calculators.python.instance import Instance, Turn
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from calculators.python.handler import Handler
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.handler_thread import HandlerThread
-from calculators.python.turn import Turn
+from calculators.python.instance import Turn
 
 log = logging.getLogger("graphrt.python")
 

@@ -97,7 +97,7 @@ class HttpPayload:
     Attributes:
         uri: path and query as sent, ``/v3/chat/completions``.
         headers: names in lower case.
-        body: as sent.
+        body: the body as sent.
         parsed_json: the parsed body, or None when it is not JSON.
         client: reports when the peer goes, and when it is slow.
         record: the request's record, to be filled in by calculators; by default the current one.

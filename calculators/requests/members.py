@@ -21,7 +21,7 @@ from graph_runtime.errors import did_you_mean
 #: OpenAI's word for programs.
 UNKNOWN: Final = "unknown_parameter"
 _SHOWN: Final = 64
-#: So much alike are words that differ by a slip, by `difflib`'s measure.
+#: The similarity of misspelt words, by `difflib`'s measure.
 _ALIKE: Final = 0.85
 
 
@@ -38,11 +38,11 @@ class Member:
     """One member of a body.
 
     Attributes:
-        read: checks a value that is not null, and returns what the parser is given: None is as
-            good as absent. Takes the value and its path; raises `RequestError`.
-        reader: of an honoured one, for its schema.
+        read: checks a value that is not null, and returns the value for the parser; None means
+            absent. Takes the value and its path; raises `RequestError`.
+        reader: the reader of an honoured member, for its schema.
         about: the description in the OpenAPI document.
-        keywords: of its schema, that the reader does not know: what the parser refuses later.
+        keywords: further keywords of its schema, for checks that the parser makes later.
         is_required: the parser refuses bodies without it.
     """
 
@@ -61,7 +61,7 @@ class Member:
         return described if self.is_required or allows_null else nullable(described)
 
 
-#: By name.
+#: Members by name.
 Members: TypeAlias = Mapping[str, Member]
 
 

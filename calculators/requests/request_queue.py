@@ -1,4 +1,4 @@
-"""`RequestQueue`: how many requests may be in hand, for every queue that a server bounds."""
+"""`RequestQueue`: the limit of requests in progress, for every queue of a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calculators.settings.value_types import count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestQueue:
-    """The base of settings with a bound on requests."""
+    """The base class of settings with a limit of requests."""
 
     request_limit: int = option(
         2048,
@@ -24,5 +24,5 @@ class RequestQueue:
     )
 
 
-#: Requests of one graph in flight, unless the operator says otherwise.
+#: The default limit of requests of one graph in flight.
 REQUEST_LIMIT: Final = RequestQueue().request_limit

@@ -83,7 +83,7 @@ class RequestRecord:
         keeps_texts: True if prompts and answers are to be kept for the log.
         trace: the tracer's state, or None; if set, the calls of nodes are recorded too.
         trace_id: 32 hexadecimal digits if the request is traced, else "".
-        generations: those of language models, in the order of their begin; the last `KEPT`.
+        generations: generations of language models, in the order of their start; the last `KEPT`.
         forgets: called with a generation that is dropped from ``generations``.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """

@@ -1,4 +1,4 @@
-"""JSON schemas as OpenAPI 3.1 has them (draft 2020-12), written shortly."""
+"""Short constructors of JSON schemas, as in OpenAPI 3.1 (draft 2020-12)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Members: TypeAlias = Mapping[str, Schema]
 
 
 def ref(name: str) -> Schema:
-    """The schema of that name."""
+    """Refer to the schema of that name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

@@ -1,1 +1,1 @@
-"""Declarations of what an operator may set: one frozen dataclass per family, flags included."""
+"""Declarations of options for operators: one frozen dataclass per family, flags included."""

@@ -1,7 +1,7 @@
 """`option`: a field of a frozen dataclass that an operator may set, with its flag and help.
 
-The fields of such a dataclass are the only place where a flag of ``graphrt serve`` is written down:
-the command line, its help, the settings object and ``docs/reference/server_options.md`` come from
+The fields of such a dataclass are the only place that defines a flag of ``graphrt serve``: the
+command line, its help, the settings object and ``docs/reference/server_options.md`` come from
 them. Imports nothing that takes time: ``graphrt serve --help`` reads the declarations.
 """
 
@@ -19,7 +19,7 @@ _KEY: Final = "option"
 
 
 class SettingError(ValueError):
-    """A value that reads well and cannot be used; the text names the flag."""
+    """A value is well-formed but cannot be used; the text names the flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,16 @@ class Option:
     """One declared option.
 
     Attributes:
-        name: of the dataclass's field.
-        flag: without dashes; also the name of the parsed argument.
+        name: the name of the dataclass's field.
+        flag: the flag without dashes; also the name of the parsed argument.
         aliases: further spellings of the flag.
-        reads: makes the value of the flag's word, or raises `argparse.ArgumentTypeError`.
-        resolve: makes what is stored of that value when the server starts, or raises ValueError.
-        default: of the field, as it is stored.
+        reads: converts the flag's word to a value, or raises `argparse.ArgumentTypeError`.
+        resolve: converts that value to the field's value when the server starts, or raises
+            ValueError.
+        default: the field's default value.
         help: one sentence, in which ``{default}`` stands for the default.
-        config_key: where config.json says the same, ``{flag}`` being the flag's name; "" where it
-            does not.
+        config_key: the key in config.json, with ``{flag}`` for the flag's name; "" if there is
+            none.
     """
 
     name: str = ""
@@ -59,7 +60,7 @@ class Option:
 
     @property
     def is_switch(self) -> bool:
-        """May it stand without a value?"""
+        """True if the flag needs no value."""
         return self.reads is switch
 
     @property
@@ -69,7 +70,7 @@ class Option:
 
     @property
     def text(self) -> str:
-        """`help` with the default in its place."""
+        """`help` with the default filled in."""
         return self.help.replace("{default}", _shown(self.default))
 
 
@@ -85,7 +86,7 @@ def option(
     aliases: tuple[str, ...] = (),
     config_key: str = "",
 ) -> T:
-    """Declare a field. ``flag`` is the field's name unless it is given; the rest is `Option`'s."""
+    """Declare a field. ``flag`` defaults to the field's name; for the others see `Option`."""
     declared = Option(
         flag=flag,
         aliases=aliases,
@@ -103,10 +104,10 @@ def option(
 
 
 def options_of(*kinds: type[Any]) -> tuple[Option, ...]:
-    """The options that dataclasses declare, in order; one that several inherit counts once.
+    """Return the options that dataclasses declare, in order, inherited ones once.
 
     Raises:
-        TypeError: two declare the same flag, each for itself.
+        TypeError: two classes declare the same flag independently.
     """
     found: dict[str, Option] = {}
     declarations: dict[str, Option] = {}
@@ -126,7 +127,7 @@ def options_of(*kinds: type[Any]) -> tuple[Option, ...]:
 
 
 def given(kind: type[Any], values: Mapping[str, object]) -> dict[str, Any]:
-    """Field names and values of the options of ``kind`` that ``values``, by flag, hold.
+    """Return the fields of ``kind`` for which ``values``, by flag, has a value.
 
     Raises:
         SettingError: a value cannot be used.
@@ -146,7 +147,7 @@ def given(kind: type[Any], values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def read(kind: type[T], values: Mapping[str, object]) -> T:
-    """The settings of one type; what ``values`` does not hold has its default.
+    """Return the settings of one type; fields without a value have their defaults.
 
     Raises:
         SettingError: a value cannot be used.
@@ -155,12 +156,12 @@ def read(kind: type[T], values: Mapping[str, object]) -> T:
 
 
 def values_of(settings: Any) -> dict[str, Any]:
-    """The fields of settings by name, to make settings of a class that inherits from theirs."""
+    """Return the fields of settings by name, to make settings of a subclass."""
     return {each.name: getattr(settings, each.name) for each in fields(settings)}
 
 
 def by_group(options: Iterable[Option]) -> dict[Group, list[Option]]:
-    """Options under their headings, both in order of appearance."""
+    """Group options by heading, both in order of appearance."""
     groups: dict[Group, list[Option]] = {}
     for each in options:
         groups.setdefault(each.group, []).append(each)

@@ -1,4 +1,4 @@
-"""The settings that families of calculators declare, by name: loaded where somebody reads them."""
+"""The settings that families of calculators declare, by name: loaded when they are read."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _DECLARED: Final = (
 
 
 def settings_of_families() -> tuple[type[Any], ...]:
-    """The dataclasses, in the order of the help."""
+    """Return the dataclasses, in the order of the help."""
     return tuple(getattr(import_module(module), name) for module, name in _DECLARED)

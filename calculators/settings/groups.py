@@ -1,4 +1,4 @@
-"""Headings of the help under which options of several rooms stand."""
+"""Headings of the help that options of several rooms share."""
 
 from __future__ import annotations
 

@@ -21,36 +21,36 @@ _NEARLY: Final = ("yes", "no", "on", "off", "1", "0")
 
 
 def is_truth_value(text: str) -> bool:
-    """Is it ``true`` or ``false``?"""
+    """Return whether the text is ``true`` or ``false``, in any case."""
     return text.lower() in _TRUTH_VALUES
 
 
 def is_meant_as_truth_value(text: str) -> bool:
-    """Is it that, or another way to say so, which `switch` refuses by name?"""
+    """Return whether the text means a truth value, such as ``yes``; `switch` refuses most."""
     return text.lower() in (*_TRUTH_VALUES, *_NEARLY)
 
 
 def switch(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Read ``true`` or ``false``."""
     if not is_truth_value(text):
         raise argparse.ArgumentTypeError(f"true or false is needed, not {text!r}")
     return text.lower() == "true"
 
 
 def port(text: str) -> int:
-    """A port's number, 0 included."""
+    """Read a port's number, 0 included."""
     if not text.isdecimal() or len(text) > 9 or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"a number from 0 to 65535 is needed: {text!r}")
     return int(text)
 
 
 def rest_port(text: str) -> int | str:
-    """A port's number, or ``auto``."""
+    """Read a port's number, or ``auto``."""
     return text if text == "auto" else port(text)
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """Names or addresses with commas between them, IPv6 with or without brackets."""
+    """Read names or addresses separated by commas, IPv6 with or without brackets."""
     found = tuple(host.strip().strip("[]") for host in text.split(","))
     if not all(re.fullmatch(r"[\w.:%-]+", host) for host in found):
         raise argparse.ArgumentTypeError(f"host names or IP addresses are needed: {text!r}")
@@ -58,7 +58,7 @@ def hosts(text: str) -> tuple[str, ...]:
 
 
 def channel_arguments(text: str) -> dict[str, int | str]:
-    """gRPC's settings, ``name=value`` with commas between them; whole numbers are numbers."""
+    """Read gRPC's settings, ``name=value`` separated by commas; whole numbers become int."""
     arguments: dict[str, int | str] = {}
     for word in words(text):
         name, equals, value = word.partition("=")
@@ -75,12 +75,12 @@ def channel_arguments(text: str) -> dict[str, int | str]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Words with commas between them."""
+    """Read words separated by commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def origins(text: str) -> tuple[str, ...]:
-    """Origins of web pages as browsers send them, or ``*``."""
+    """Read origins of web pages as browsers send them, or ``*``."""
     found = words(text)
     for word in found:
         if word != "*" and _ORIGIN.match(word) is None:
@@ -91,7 +91,7 @@ def origins(text: str) -> tuple[str, ...]:
 
 
 def routes(text: str) -> tuple[str, ...]:
-    """Paths that begin with a slash; a star may end them."""
+    """Read paths that begin with a slash and may end with a star."""
     found = words(text)
     for word in found:
         if not word.startswith("/") or "*" in word[:-1] or "?" in word:
@@ -102,7 +102,7 @@ def routes(text: str) -> tuple[str, ...]:
 
 
 def size(text: str) -> int:
-    """Bytes: ``1048576``, ``512K``, ``64M``."""
+    """Read a number of bytes: ``1048576``, ``512K``, ``64M``."""
     match = _SIZE.match(text)
     if match is None or not int(match[1]):
         raise argparse.ArgumentTypeError(f"a number of bytes is needed, 1048576 or 64M: {text!r}")
@@ -110,17 +110,17 @@ def size(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A number from 1 on."""
+    """Read a whole number of at least 1."""
     return _number(text, 1)
 
 
 def count_or_zero(text: str) -> int:
-    """A number from 0 on."""
+    """Read a whole number of at least 0."""
     return _number(text, 0)
 
 
 def seconds(text: str) -> float:
-    """A number of seconds, 0 included."""
+    """Read a number of seconds, 0 included."""
     try:
         number = float(text)
     except ValueError:
@@ -131,7 +131,7 @@ def seconds(text: str) -> float:
 
 
 def url(text: str) -> str:
-    """The URL of a server: http or https, with a host."""
+    """Read the URL of a server: http or https, with a host."""
     try:
         parts = urlsplit(text)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -143,7 +143,7 @@ def url(text: str) -> str:
 
 
 def log_level(text: str) -> str:
-    """One of `LOG_LEVELS`, in any case."""
+    """Read one of `LOG_LEVELS`, in any case."""
     level = text.upper()
     if level not in LOG_LEVELS:
         raise argparse.ArgumentTypeError(f"one of {', '.join(LOG_LEVELS)} is needed: {text!r}")
@@ -151,7 +151,7 @@ def log_level(text: str) -> str:
 
 
 def one_of(served: Sequence[str], not_served: Sequence[str] = ()) -> Callable[[str], str]:
-    """One of the words ``served``; of those ``not_served`` it is said that they come later."""
+    """Make a reader of the words ``served``. Words ``not_served`` have an error of their own."""
 
     def check(text: str) -> str:
         if text in served:

@@ -1,11 +1,12 @@
-"""Tasks: what a server can do with models, each described in a folder of its own.
+"""Tasks: uses of models that a server offers, each described in a folder of its own.
 
 A family that serves an endpoint describes itself as one `Task` and names it in an entry point of
-the group ``graphrt.tasks``; a package of somebody else does it in the same way. Servers ask
-`installed_tasks` for paths, for the options of ``graphrt serve --task``, and for their OpenAPI
-document, and know no task by name.
+the group ``graphrt.tasks``. Third-party packages do the same. Servers ask `installed_tasks` for
+paths, for the options of ``graphrt serve --task``, and for their OpenAPI document, and know no task
+by name.
 """
 
+from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 from calculators.tasks.installed import (
     ENTRY_POINT_GROUP,
     KNOWN_ELSEWHERE,
@@ -17,19 +18,14 @@ from calculators.tasks.installed import (
     register,
     task_of_node,
 )
-from calculators.tasks.task import (
-    PREFIXES,
-    ErrorForm,
-    Task,
-    TaskEndpoint,
-    TaskError,
-)
+from calculators.tasks.task import ModelToServe, Task, TaskError
 
 __all__ = [
     "ENTRY_POINT_GROUP",
     "KNOWN_ELSEWHERE",
     "PREFIXES",
     "ErrorForm",
+    "ModelToServe",
     "Task",
     "TaskEndpoint",
     "TaskError",

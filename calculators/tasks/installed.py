@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP: Final = "graphrt.tasks"
 
-#: The tasks that OpenVINO Model Server has, for errors about those that are not installed.
+#: The tasks of OpenVINO Model Server, for errors about tasks that are not installed.
 KNOWN_ELSEWHERE: Final = (
     "text_generation",
     "embeddings",
@@ -29,7 +29,7 @@ KNOWN_ELSEWHERE: Final = (
 
 @cache
 def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
-    """The tasks in order of their names, and why others could not be loaded, by name."""
+    """Return the tasks in the order of their names, and the reasons of failed ones by name."""
     tasks: dict[str, Task] = {}
     failures: dict[str, str] = {}
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
@@ -41,7 +41,7 @@ def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
                 raise ValueError(f'the task is named "{task.name}"')
             _check(task, tasks.values())
         except Exception as error:
-            # One broken package must not take the others with it.
+            # One broken package must not disable the others.
             failures[point.name] = f"{type(error).__name__}: {error}"
         else:
             tasks.setdefault(task.name, task)
@@ -51,11 +51,11 @@ def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
 
 
 def _check(task: Task, others: Collection[Task]) -> None:
-    """See that a task can stand beside the others.
+    """Check a task against the others.
 
     Raises:
-        ValueError: its paths cannot be, or are another's.
-        TypeError: an option of it is declared by another too.
+        ValueError: a path is invalid, or belongs to another task.
+        TypeError: another task declares the same option.
     """
     for endpoint in task.endpoints:
         if not endpoint.path.startswith("/") or endpoint.path.endswith("/"):
@@ -70,27 +70,27 @@ def _check(task: Task, others: Collection[Task]) -> None:
 
 
 def installed_tasks() -> tuple[Task, ...]:
-    """All tasks that can be loaded, the default one first, then by name."""
+    """Return all tasks that can be loaded, the default one first, then by name."""
     return _loaded()[0]
 
 
 def failed_tasks() -> dict[str, str]:
-    """Why the other entry points of the group could not be loaded, by their names."""
+    """Return the reasons of the entry points that could not be loaded, by name."""
     return _loaded()[1]
 
 
 def find_task(name: str) -> Task | None:
-    """The task of that name."""
+    """Return the task of that name; None if there is none."""
     return next((task for task in installed_tasks() if task.name == name), None)
 
 
 def default_task() -> Task | None:
-    """The task that is meant where nothing else is said; None where no task is."""
+    """Return the task for models whose task is not named; None if no task is the default."""
     return next((task for task in installed_tasks() if task.is_default), None)
 
 
 def task_of_node(calculator: str) -> Task | None:
-    """The task that a node of this calculator type belongs to."""
+    """Return the task of a node with this calculator type; None if it has none."""
     return next((task for task in installed_tasks() if task.serves(calculator)), None)
 
 
@@ -105,14 +105,14 @@ def _operations() -> dict[str, str]:
 
 
 def operation_of(path: str) -> str:
-    """How traces call the operation of an endpoint; ``path`` without its first slash."""
+    """Return the name of an endpoint's operation in traces. ``path``: without its first slash."""
     return _operations().get(path, path)
 
 
 def register(registry: Registry) -> None:
     """Add the calculators and resource initializers of all tasks to a registry.
 
-    A task that cannot be registered is left out; the registry's ``failed_entry_points`` say why.
+    A task that fails is left out; the registry's ``failed_entry_points`` has the reason.
     """
     for task in installed_tasks():
         try:

@@ -1,7 +1,7 @@
 """Operations of the OpenAPI document, as tasks and servers describe them.
 
-The names of schemas, parameters and headers are those of the whole document: `ref` finds a schema
-of the task, or one that servers have for all (``OpenAIError``, ``AnthropicError``).
+Names of schemas, parameters and headers are common to the whole document: `ref` refers to a schema
+of the task, or to one of the server (``OpenAIError``, ``AnthropicError``).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from calculators.requests.schema import Schema, const, number, one_of, record, string
-from calculators.tasks.task import PREFIXES, ErrorForm
+from calculators.tasks.endpoint import PREFIXES, ErrorForm
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 BINARY: Final = "application/octet-stream"
 
-#: Longer time-outs of requests are as good as none, and a timer takes no more; in seconds.
+#: The longest time-out of a request in seconds; timers accept no longer ones.
 MAX_TIMEOUT: Final = 1e6
 #: The member of a request's body that the server reads for every endpoint.
 TIMEOUT: Final = number(
@@ -30,14 +30,14 @@ class Operation:
     """One method of one or several paths.
 
     Attributes:
-        paths: where it is answered; the key is what the operation's id ends with there.
-        id: of the operation; names of functions in generated clients are made of it.
-        form: of errors.
-        runs_graph: a graph answers, so that every status of a graph's error can come.
-        errors: statuses besides those, and besides those of every request.
-        parameters: names of the document's header parameters; those of the path come by themselves.
-        body: the media types that it takes, each with OpenAPI's media type object; None: no body.
-        answers: by status, of those that are no errors.
+        paths: its paths; the key is the end of the operation's id at that path.
+        id: the operation's id, from which generated clients name functions.
+        form: the form of its errors.
+        runs_graph: a graph answers, so every status of a graph's error is possible.
+        errors: further statuses of errors, besides the ones that every request can get.
+        parameters: names of the document's header parameters; parameters of paths are added.
+        body: OpenAPI's media type objects by media type; None: no body.
+        answers: successful answers by status.
     """
 
     method: str
@@ -60,8 +60,8 @@ class TaskDescription:
     """A task's part of the OpenAPI document.
 
     Attributes:
-        operations: of its endpoints.
-        schemas: that they refer to, by name; no other task and no server may have the name.
+        operations: the operations of its endpoints.
+        schemas: schemas to which they refer, by name; names are unique in the document.
     """
 
     operations: tuple[Operation, ...]
@@ -69,7 +69,7 @@ class TaskDescription:
 
 
 def prefixed(rest: str) -> dict[str, str]:
-    """The paths of an endpoint under all prefixes; operations under the first have plain ids."""
+    """Return the paths of an endpoint under all prefixes, for `Operation.paths`."""
     return {
         "" if prefix == PREFIXES[0] else prefix.replace("/", "").upper(): prefix + rest
         for prefix in PREFIXES
@@ -81,7 +81,7 @@ def answer(
     content: Mapping[str, Mapping[str, Any]] | None = None,
     headers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """An answer that is no error. ``content``: by media type."""
+    """Return a successful answer. ``content``: OpenAPI's media type objects by media type."""
     made: dict[str, Any] = {"description": about, "headers": {**REQUEST_ID, **(headers or {})}}
     if content is not None:
         made["content"] = {media: dict(described) for media, described in content.items()}
@@ -89,16 +89,16 @@ def answer(
 
 
 def header_ref(name: str) -> dict[str, Any]:
-    """A header of an answer by its name in the document."""
+    """Refer to a header of an answer by its name in the document."""
     return {"$ref": f"#/components/headers/{name}"}
 
 
-#: Of every answer but those to malformed HTTP.
+#: The header of every answer, except answers to malformed HTTP.
 REQUEST_ID: Final = {"X-Request-Id": header_ref("XRequestId")}
 
 
 def media(schema: Schema, **examples: Any) -> dict[str, Any]:
-    """OpenAPI's media type object. ``examples``: values by name, in words of their own."""
+    """Return OpenAPI's media type object. ``examples``: values by name, ``_`` for spaces."""
     made: dict[str, Any] = {"schema": schema}
     if examples:
         made["examples"] = {
@@ -109,11 +109,11 @@ def media(schema: Schema, **examples: Any) -> dict[str, Any]:
 
 
 def events(about: str, schema: Schema | None = None, *, last: str = "") -> dict[str, Any]:
-    """Server-sent events; as in all documents before OpenAPI 3.2, the schema is of one event.
+    """Describe server-sent events by the schema of one event, as usual before OpenAPI 3.2.
 
     Args:
-        schema: of the JSON in its data; None: any text.
-        last: the data of the last event, where that is no JSON.
+        schema: the schema of the JSON in an event's data; None: any text.
+        last: the data of the last event, if that is not JSON.
     """
     data = string()
     if schema is not None:

@@ -1,6 +1,7 @@
 """A Model Context Protocol client: the tools of an MCP server, called by a served model.
 
-The loop of every agent: ask, call what the model wants called, give it the results, ask again.
+The loop of every agent: send the conversation, run the tools that the model calls, append their
+results, repeat.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_TURNS = 4
 
 
 async def answer(question: str, base_url: str, model: str) -> str:
-    """What the model says when it wants nothing called any more."""
+    """Return the model's text once it calls no more tools."""
     parameters = StdioServerParameters(command=sys.executable, args=[str(SERVER)])
     async with (
         Client(parameters) as tools,

@@ -1,4 +1,4 @@
-"""An agent that looks up the weather, by OpenAI's agents SDK."""
+"""An agent that looks up the weather, with OpenAI's agents SDK."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def get_weather(city: str) -> str:
 
 
 async def answer(question: str, base_url: str, model: str) -> str:
-    """What the agent says after it has called what it needs."""
+    """Return what the agent says after its calls of tools."""
     async with AsyncOpenAI(base_url=base_url, api_key="unused") as client:
         agent = Agent(
             name="weather agent",
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--base-url", default="http://127.0.0.1:8000/v3")
     parser.add_argument("--model", default="demo")
     args = parser.parse_args()
-    disable_tracing(True)  # it would go to OpenAI
+    disable_tracing(True)  # would be sent to OpenAI
     print(asyncio.run(answer(args.question, args.base_url, args.model)))
 
 

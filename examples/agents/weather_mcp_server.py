@@ -1,4 +1,4 @@
-"""An MCP server with one tool, over standard input and output."""
+"""An MCP server with one tool, on standard input and output."""
 
 from __future__ import annotations
 

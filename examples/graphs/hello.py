@@ -5,5 +5,5 @@ from graph_runtime import calculator
 
 @calculator("Greet")
 def greet(name: str) -> str:
-    """Makes a greeting for a name."""
+    """Make a greeting for a name."""
     return f"Hello, {name}!"

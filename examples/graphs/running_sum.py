@@ -1,9 +1,9 @@
-"""The calculator of running_sum.pbtxt. It keeps no state: the loop does."""
+"""The calculator of running_sum.pbtxt. It keeps no state: the back edge carries it."""
 
 from graph_runtime import calculator
 
 
 @calculator("AddToTotal")
 def add_to_total(*, number: int, previous: int = 0) -> int:
-    """Adds a number to the total so far, which starts at 0."""
+    """Add a number to the total so far, which starts at 0."""
     return previous + number

@@ -5,5 +5,5 @@ from graph_runtime import calculator
 
 @calculator("MeanOfTwo")
 def mean_of_two(*, a: float, b: float) -> float:
-    """The mean of two values; nothing where one of them is missing."""
+    """Return the mean of two values; no packet if one of them is missing."""
     return (a + b) / 2

@@ -7,7 +7,7 @@ from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 @calculator
 class ToyGenerator(Calculator):
-    """Answers each prompt by its own words in capitals, one token per cycle and request.
+    """Answers each prompt with its own words in capitals, one token per cycle and request.
 
     Inputs: PROMPT, and LOOPBACK, a back edge from the output of that name.
     Outputs: TOKEN, one per open request and cycle; LOOPBACK, while something is left to do.
@@ -18,7 +18,7 @@ class ToyGenerator(Calculator):
     token = Out[str]("TOKEN")
     loopback = Out[bool]("LOOPBACK")
 
-    # Outputs have a clock of their own: inputs come from two clocks, which may stand anywhere.
+    # Outputs have timestamps of their own: the inputs have two clocks, which are unrelated.
     timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:

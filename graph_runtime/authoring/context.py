@@ -1,4 +1,4 @@
-"""All that a call of ``open``, ``process`` or ``close`` may touch.
+"""Everything that a call of ``open``, ``process`` or ``close`` may touch.
 
 Source: MediaPipe ``framework/calculator_context.h``, ``input_stream_shard.h``,
 ``output_stream_shard.h``.
@@ -297,10 +297,10 @@ class OutputSidePacket:
 
     def release_cycles(self) -> None:
         """Drop the references that lead back here. Called after the run."""
-        self._on_set = _nobody_waits
+        self._on_set = _no_consumer
 
 
-def _nobody_waits(side: OutputSidePacket) -> None:
+def _no_consumer(side: OutputSidePacket) -> None:
     pass
 
 
@@ -358,7 +358,7 @@ class CalculatorContext:
         self.time = ts.UNSTARTED
         #: In ``close``: the error that ended the run, or None.
         self.graph_status: GraphError | None = None
-        #: What the driver calls next with this context.
+        #: The next call that the driver makes with this context.
         self.call: Callable[[CalculatorContext], Any] = _not_called
         #: Further input sets of the same batch, each (time, packets by id).
         self.batch: list[tuple[int, list[tuple[Packet, bool]]]] | None = None

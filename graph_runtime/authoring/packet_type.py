@@ -193,7 +193,11 @@ class PacketType:
         if root.is_any:
             return None
         if root._kind == "exact":
-            root.quick = root.types[0]
+            spec = root.types[0]
+            origin: Any = get_origin(spec)
+            # A list's elements are checked too; what other generic classes hold is not.
+            is_whole = isinstance(origin, type) and not issubclass(origin, list)
+            root.quick = origin if is_whole else spec
         return root
 
     def accepts(self, value: Any) -> bool:

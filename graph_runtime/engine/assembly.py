@@ -6,14 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from graph_runtime.authoring.context import Counter, OutputSidePacket
+from graph_runtime.authoring.context import OutputSidePacket
 from graph_runtime.authoring.executor import (
     ApplicationThreadExecutor,
     Executor,
     ThreadPoolExecutor,
     automatic_num_threads,
 )
-from graph_runtime.engine.constant_outputs import ConstantOutputs
 from graph_runtime.engine.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.engine.drivers.sync import SyncDriver
 from graph_runtime.engine.node import Node
@@ -30,47 +29,38 @@ from graph_runtime.errors import (
 )
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import APPLICATION_THREAD, THREAD_POOL
-from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.streams.input_stream import InputStream
-from graph_runtime.streams.output_stream import OutputStream, StreamObserver
+from graph_runtime.streams.output_stream import OutputStream
 
 if TYPE_CHECKING:
-    from graph_runtime.engine.poller import OutputStreamPoller
+    from graph_runtime.engine.run_setup import RunSetup
     from graph_runtime.plan.plan import ExecutorPlan, NodePlan, ValidatedGraph
 
 
 def make_run(
-    plan: ValidatedGraph,
-    *,
+    setup: RunSetup,
     lock: threading.Lock,
-    is_async: bool,
-    executors: Mapping[str, Executor],
-    registry: Registry | None,
     side_packets: Mapping[str, Any],
     headers: Mapping[str, Any],
-    services: Mapping[str, Any],
-    allows_default_services: bool,
-    observers: list[StreamObserver],
-    pollers: list[tuple[str, OutputStreamPoller]],
-    stream_limits: Mapping[str, int],
-    constants: Mapping[int, ConstantOutputs],
-    counters: dict[str, Counter],
-    on_error: Callable[[GraphError], object] | None,
+    *,
+    is_async: bool,
 ) -> Run:
     """Make the nodes and streams of a run, and hand out the side packets.
+
+    ``side_packets`` and ``headers``: values or packets by name, the headers of graph inputs.
 
     Raises:
         RunError: side packets or services are missing or wrong.
     """
-    registry = registry or REGISTRY
+    plan = setup.plan
     given = {}
     for name, value in side_packets.items():
         given[name] = value if isinstance(value, Packet) else Packet(value)
     if given or plan.side_packet_types:
         _check_side_packets(plan, given)
-    services = _complete_services(plan, services, allows_default_services)
+    services = _complete_services(plan, setup.services, setup.allows_default_services)
 
-    driver, queues, pools = _make_queues(plan, lock, is_async, executors, registry)
+    driver, queues, pools = _make_queues(setup, lock, is_async)
     streams = _make_streams(plan)
     side_outputs: dict[str, OutputSidePacket] = {}
     consumers: dict[str, list[tuple[Node, int]]] = {}
@@ -89,20 +79,20 @@ def make_run(
             for side in sides:
                 side_outputs[side.name] = side
         queue = queues[node_plan.executor]
-        inputs = _make_inputs(node_plan, streams, stream_limits, plan.max_queue_size)
+        inputs = _make_inputs(node_plan, streams, setup.stream_limits, plan.max_queue_size)
         outputs = [streams[output.stream] for output in node_plan.output_plans]
         try:
-            node = Node(node_plan, inputs, outputs, sides, queue, services, counters)
+            node = Node(node_plan, inputs, outputs, sides, queue, services, setup.counters)
         except Exception as error:
             failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
             raise RunError([failure]) from error
         queue.nodes[node.key] = node
         nodes.append(node)
-    for name, poller in pollers:
+    for name, poller in setup.pollers:
         producer = plan.producers[name]
         throttles = (producer,) if producer >= len(plan.nodes) else _throttles_of(plan, producer)
         streams[name].mirrors.append(poller.prepare_run(streams[name], throttles))
-    for observer in observers:
+    for observer in setup.observers:
         observer.reset()
         streams[observer.stream_name].observers.append(observer)
     for name, header in headers.items():
@@ -112,7 +102,7 @@ def make_run(
     graph_inputs = [streams[graph_input.name] for graph_input in plan.graph_inputs]
     # The driver's own queue is always there, also when every node is in a pool.
     all_queues = [driver.queue, *[queue for queue, _ in pools.values()]]
-    scheduler = Scheduler(plan, nodes, all_queues, graph_inputs, constants, on_error)
+    scheduler = Scheduler(plan, nodes, all_queues, graph_inputs, setup.constants, setup.on_error)
     for node in nodes:
         if not node.missing_side_packets:
             continue
@@ -124,8 +114,18 @@ def make_run(
             else:
                 node.missing_side_packets -= 1  # optional and left out
     driver.attach(scheduler, pools)
-    run = Run(plan, lock, scheduler, driver, graph_inputs, streams, side_outputs, given, registry)
-    for _, poller in pollers:
+    run = Run(
+        plan,
+        lock,
+        scheduler,
+        driver,
+        graph_inputs,
+        streams,
+        side_outputs,
+        given,
+        setup.registry,
+    )
+    for _, poller in setup.pollers:
         poller.start_run(run)
     run.call_status_handlers("PRE_RUN", None)
     if scheduler.errors:
@@ -134,7 +134,7 @@ def make_run(
 
 
 def _make_streams(plan: ValidatedGraph) -> dict[str, OutputStream]:
-    """All streams by name: those of the graph's inputs, then those of the nodes."""
+    """All streams by name: the graph's inputs, then the outputs of its nodes."""
     streams = {}
     for graph_input in plan.graph_inputs:
         streams[graph_input.name] = OutputStream(graph_input.name, graph_input.checker, None)
@@ -210,8 +210,11 @@ def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> No
                 )
             )
         elif name in plan.side_packet_types:
+            kind = plan.side_packet_types[name][0]
+            if type(packet.payload) is kind.quick:
+                continue
             try:
-                plan.side_packet_types[name][0].validate(packet.payload)
+                kind.validate(packet.payload)
             except PacketTypeError as error:
                 errors.append(PacketTypeError(f'Side packet "{name}" failed validation: {error}'))
     if errors:
@@ -253,11 +256,7 @@ def _complete_services(
 
 
 def _make_queues(
-    plan: ValidatedGraph,
-    lock: threading.Lock,
-    is_async: bool,
-    executors: Mapping[str, Executor],
-    registry: Registry,
+    setup: RunSetup, lock: threading.Lock, is_async: bool
 ) -> tuple[
     SyncDriver | AsyncioDriver,
     dict[str, ReadyQueue],
@@ -268,8 +267,9 @@ def _make_queues(
     queues: dict[str, ReadyQueue] = {}
     pools: dict[str, tuple[ReadyQueue, Executor]] = {}
     is_eager = True
-    for name in {**plan.executors, **executors}:
-        executor = executors.get(name) or _make_executor(plan, plan.executors[name], registry)
+    planned, given = setup.plan.executors, setup.executors
+    for name in {**planned, **given}:
+        executor = given.get(name) or _make_executor(setup, planned[name])
         if executor is None:
             queues[name] = own
         elif isinstance(executor, ApplicationThreadExecutor):
@@ -283,18 +283,16 @@ def _make_queues(
     return driver, queues, pools
 
 
-def _make_executor(
-    plan: ValidatedGraph, executor: ExecutorPlan, registry: Registry
-) -> Executor | None:
+def _make_executor(setup: RunSetup, executor: ExecutorPlan) -> Executor | None:
     if executor.type == APPLICATION_THREAD:
         return ApplicationThreadExecutor()
     if executor.type == THREAD_POOL:
         threads = executor.num_threads
         if threads < 1:
-            threads = automatic_num_threads(len(plan.nodes))
+            threads = automatic_num_threads(len(setup.plan.nodes))
         return ThreadPoolExecutor(threads, executor.thread_name_prefix)
     if executor.type:
-        factory = registry.find_executor(executor.type, plan.config.package)
+        factory = setup.registry.find_executor(executor.type, setup.plan.config.package)
         assert factory is not None, "checked at validation"
         return factory(executor.options)
     return None

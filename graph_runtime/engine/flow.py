@@ -39,10 +39,17 @@ Who calls whom
                                  -> _forward_bound -> the same at the nodes downstream
     queue length       -> update_throttling -> schedule_source
 
-Two shortcuts keep the usual graph fast. A *direct* mirror, the only input of a node that needs
-nothing but a packet, hands a packet to the idle node past its queue (`propagate_one`). A node with
-such an input ends its calls in `finished_simple`. Both have the effect of the general way, with
-fewer tests.
+Three shortcuts keep the usual graph fast. They have the effect of the general way, with fewer
+questions.
+
+    sole input  Each packet of a node's only input is an input set, so the handler need not be
+                asked: the call ends in `finished_simple`, which takes the next packet. A node
+                with several sync sets gets there when all streams but one have ended, as the
+                back edge of a loop is left when the request has been read.
+    direct      A mirror that is the only input of a node hands a packet to the idle node past its
+                queue (`propagate_one`).
+    ordinary    One packet at an ordinary timestamp, whose sender has checked its type, implies its
+                bound (`propagate_one`); everything else takes `propagate`.
 
 Source: MediaPipe ``output_stream_manager.cc``, ``input_stream_manager.cc``,
 ``calculator_node.cc``, ``in_order_output_stream_handler.cc``.
@@ -51,14 +58,14 @@ Source: MediaPipe ``output_stream_manager.cc``, ``input_stream_manager.cc``,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappush
 from operator import index
 from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET
-from graph_runtime.engine.node import load_inputs
+from graph_runtime.engine.node import clear_inputs, load_inputs
 from graph_runtime.engine.states import NodeEvent, NodeState
 from graph_runtime.errors import GraphError, PacketTypeError, TimestampError
 from graph_runtime.streams.input_handlers.handler import CLOSE, NOT_READY, PROCESS
@@ -75,7 +82,7 @@ if TYPE_CHECKING:
 
 _OPENED = NodeState.OPENED
 # Names of the module are faster to look up than attributes of another.
-_UNSET = ts.UNSET
+_UNSET, _MIN, _MAX = ts.UNSET, ts.MIN, ts.MAX
 _NOTHING_MORE = ts.ONE_OVER_POSTSTREAM
 
 
@@ -112,17 +119,17 @@ class Flow:
             self.propagate_shard(shard, time)
 
     def finished_simple(self, node: Node, context: CalculatorContext) -> None:
-        """End a call of a node with one input and the default handler. The hot path."""
+        """End a call of a node with a sole input (`Node.sole_input`). The hot path."""
         time = context.time
         self.propagate_call(context, time)
-        stream = node.inputs[0]
+        stream = node.sole_input
         queue = stream.queue
         if queue:
             if self.errors:
                 node.in_flight = 0
                 return
             packet = queue.popleft()
-            input_shard = context.input_list[0]
+            input_shard = context.input_list[stream.place]
             input_shard.packet = packet
             context.time = packet.time
             if not queue:
@@ -134,9 +141,10 @@ class Flow:
                 self.woken.append(node.queue)
             return
         node.in_flight = 0
-        context.input_list[0].packet = NO_PACKET
+        context.input_list[stream.place].packet = NO_PACKET
         bound = stream.bound
         if bound >= _NOTHING_MORE:
+            clear_inputs(context)
             self._prepare_close(node)
             return
         node.is_idle = not self.errors
@@ -185,8 +193,11 @@ class Flow:
                 node.is_idle = False
                 node.in_flight = 1
                 heappush(node.heap, node.key)
-                continue
-            self._add_packets(mirror, [packet])
+            elif mirror.checker is not None or time < mirror.bound:
+                self._add_packets(mirror, [packet])
+            elif not mirror.closed:
+                mirror.bound = time + 1
+                self._queue_packets(mirror, (packet,))
         if stream.observers:
             self._observe(stream, [packet], _UNSET)
 
@@ -201,33 +212,43 @@ class Flow:
         for mirror in stream.mirrors:
             if packets:
                 self._add_packets(mirror, packets)
-            if moves_bound and self._set_bound(mirror, bound):
-                self._notify_receiver(mirror)
+            if moves_bound and self._set_bound(mirror, bound) and mirror.node is not None:
+                self.notify(mirror.node)
         if stream.observers:
             self._observe(stream, packets, bound if moves_bound else ts.UNSET)
 
     def _add_packets(self, mirror: InputStream, packets: list[Packet]) -> None:
         if mirror.closed:
             return
-        queue = mirror.queue
-        was_empty = not queue
+        accepted = 0
         is_late = mirror.source.num_packets > len(packets)
         for packet in packets:
-            error = _receiving_error(mirror, packet, packet is not packets[0] or is_late)
+            error = _receiving_error(mirror, packet, accepted > 0 or is_late)
             if error is not None:
                 self._record_sent(error, mirror.source)
                 break
             mirror.bound = ts.next_allowed_in_stream(packet.time)
-            queue.append(packet)
-        if not mirror.was_full and mirror.is_full:
+            accepted += 1
+        self._queue_packets(mirror, packets[:accepted])
+
+    def _queue_packets(self, mirror: InputStream, packets: Sequence[Packet]) -> None:
+        """Queue packets that a receiver has accepted, and notify its node."""
+        queue = mirror.queue
+        was_empty = not queue
+        queue.extend(packets)
+        if not mirror.was_full and 0 <= mirror.max_queue_size <= len(queue):
             self.update_throttling(mirror)
-        if was_empty and queue:
-            self._notify_receiver(mirror)
         node = mirror.node
-        if node is not None:
+        if node is None:
+            return
+        # A busy node asks again when its call returns.
+        if was_empty and queue and node.in_flight < node.plan.max_in_flight:
+            self.notify(node)
+        if node.watches_queues:
             node.handler.packets_added()
-            if mirror.was_full and not mirror.is_full:
-                self.update_throttling(mirror)
+        # Handlers may have dropped packets.
+        if mirror.was_full and not mirror.is_full:
+            self.update_throttling(mirror)
 
     def _set_bound(self, mirror: InputStream, bound: int) -> bool:
         """Move a receiver's bound; True when its node must be notified."""
@@ -243,10 +264,6 @@ class Flow:
         mirror.bound = bound
         return not mirror.queue
 
-    def _notify_receiver(self, mirror: InputStream) -> None:
-        if mirror.node is not None:
-            self.notify(mirror.node)
-
     def _observe(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
         for observer in stream.observers:
             if observer.failed:
@@ -259,7 +276,8 @@ class Flow:
                 if time == ts.POSTSTREAM and observer.num_packets:
                     self._record_sent(_poststream_not_alone(stream.name), stream)
                     break
-                observer.bound = ts.next_allowed_in_stream(time)
+                is_ordinary = _MIN <= time < _MAX
+                observer.bound = time + 1 if is_ordinary else ts.next_allowed_in_stream(time)
                 observer.num_packets += 1
                 observer.last = time
                 self.deliveries.append((observer, packet))
@@ -321,11 +339,8 @@ class Flow:
                 continue
             stream.bound = stream.shard.bound = new
             for mirror in stream.mirrors:
-                if self._set_bound(mirror, new):
-                    if mirror.node is not None:
-                        yield mirror.node
-                    else:
-                        self._notify_receiver(mirror)
+                if self._set_bound(mirror, new) and mirror.node is not None:
+                    yield mirror.node
             if stream.observers:
                 self._observe(stream, [], new)
 
@@ -376,6 +391,9 @@ class Flow:
                     load_inputs(context, time, filled)
                     context.call = node.calculator.process
                     self.push(node, context)
+                    if handler.sole_stream is not None and not node.is_parallel:
+                        node.sole_input = handler.sole_stream
+                        node.is_fast = True
                 allowance -= 1
                 continue
             assert ready == CLOSE
@@ -488,11 +506,6 @@ def _receiving_error(mirror: InputStream, packet: Packet, is_late: bool) -> Grap
                 f"{error}",
                 code=error.code,
             )
-    if not ts.is_allowed_in_stream(time):
-        return TimestampError(
-            f'In stream "{mirror.name}", timestamp not specified or set to illegal value: '
-            f"{ts.debug_string(time)}"
-        )
     if mirror.is_timed:
         if time == ts.POSTSTREAM and is_late:
             return _poststream_not_alone(mirror.name)

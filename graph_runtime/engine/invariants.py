@@ -70,6 +70,9 @@ def _check_calls(scheduler: Scheduler, node: Node) -> None:
     running = sum(context.call is not completed for context in node.active)
     if not scheduler.errors:  # After an error, prepared calls are not queued any more.
         _require(6, running <= node.in_flight, f"{node.plan.name}: {running} contexts")
+    if node.is_fast:
+        others = [stream for stream in node.inputs if stream is not node.sole_input]
+        _require(11, all(stream.is_done for stream in others), f"{node.plan.name} skips an input")
     _require(7, not node.is_scheduling and not node.is_pending, f"{node.plan.name} is asking")
     if node.is_idle:
         _require(4, node.in_flight == 0 and node.state is NodeState.OPENED, node.plan.name)

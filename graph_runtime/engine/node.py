@@ -14,11 +14,11 @@ from graph_runtime.authoring.context import (
     OutputStreamShard,
     PortMap,
 )
-from graph_runtime.engine.states import NODE_TRANSITIONS, NodeEvent, NodeState, next_state
+from graph_runtime.engine.states import NODE_TRANSITIONS, NodeEvent, NodeState
 from graph_runtime.errors import StateError
 from graph_runtime.language.tag_map import PortNames
 from graph_runtime.packet import Packet
-from graph_runtime.streams.input_handlers.handler import InputSet
+from graph_runtime.streams.input_handlers.handler import InputSet, InputStreamHandler
 from graph_runtime.streams.input_stream import InputStream
 from graph_runtime.streams.output_stream import OutputStream
 
@@ -44,7 +44,11 @@ class Node:
         is_idle: opened, nothing in flight, no error in the graph: a packet on a direct input may
             start the node at once. The scheduler maintains it, so that it is one test per packet.
         is_simple: one input, the default handler, one call at a time.
-        is_fast: simple, opened and not closing: its calls end in `Flow.finished_simple`.
+        sole_input: the input of a simple node, or the last one that has not ended; valid while
+            ``is_fast``.
+        is_fast: opened, not closing, and every packet of ``sole_input`` is an input set: its calls
+            end in `Flow.finished_simple`.
+        watches_queues: its handler wants to know when packets have been queued.
         context: the context of a serial node's calls; parallel nodes have one context per call.
         active: contexts of parallel calls, in the order in which their outputs are released.
     """
@@ -79,9 +83,11 @@ class Node:
         "services",
         "side_inputs",
         "side_outputs",
+        "sole_input",
         "state",
         "time_ns",
         "was_opened",
+        "watches_queues",
     )
 
     def __init__(
@@ -132,6 +138,10 @@ class Node:
             and not plan.process_timestamp_bounds
             and plan.max_in_flight == 1
         )
+        self.sole_input: InputStream = inputs[0] if self.is_simple else _NO_STREAM
+        self.watches_queues = (
+            plan.handler_class.packets_added is not InputStreamHandler.packets_added
+        )
         self.missing_headers = 0
         for stream in inputs:
             if not stream.is_back_edge:
@@ -153,7 +163,7 @@ class Node:
 
     def move(self, event: NodeEvent) -> None:
         """Take a transition of the table."""
-        self.state = next_state(NODE_TRANSITIONS, self.state, event)
+        self.state = NODE_TRANSITIONS[self.state, event]
 
     def make_context(self) -> CalculatorContext:
         """A context with input shards of its own; output shards too, for a parallel node."""
@@ -240,3 +250,4 @@ def clear_inputs(context: CalculatorContext) -> None:
 
 
 _NO_CONTEXT: Any = None
+_NO_STREAM: Any = None

@@ -91,7 +91,7 @@ class OutputStreamPoller:
             or bool(stream.queue)
             or stream.bound == ts.DONE
             or self._run is None
-            or self._run.is_over
+            or self._run.is_over()
             or (self._observe_bounds and self._settled() > self._last)
         )
 

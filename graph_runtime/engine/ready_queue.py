@@ -67,12 +67,7 @@ class ReadyQueue:
 
     def has_work(self, *, sources: bool) -> bool:
         """Would `pop` give something?"""
-        return not self.paused and bool(self.heap or self.opens or (sources and self.sources))
-
-    @property
-    def is_single(self) -> bool:
-        """Is exactly one call ready, of a node that is open?"""
-        return self.has_only_calls and len(self.heap) == 1 and not self.sources
+        return not self._paused and bool(self.heap or self.opens or (sources and self.sources))
 
     def push_open(self, node: Node) -> None:
         """Queue the ``open`` of a node."""

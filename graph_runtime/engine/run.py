@@ -102,19 +102,21 @@ class Run:
             flow.propagate(stream, [], ts.next_allowed_in_stream(time))
             return
         error: GraphError | None = None
-        if not ts.is_allowed_in_stream(time):
+        is_ordinary = ts.MIN <= time < ts.MAX
+        checker = stream.checker
+        if not (is_ordinary or ts.is_allowed_in_stream(time)):
             error = TimestampError(
                 f'In stream "{stream.name}", timestamp not specified or set to illegal value: '
                 f"{ts.debug_string(time)}"
             )
-        elif stream.checker is not None and not stream.checker.accepts(payload):
+        elif not (checker is None or type(payload) is checker.quick or checker.accepts(payload)):
             error = _wrong_type(stream, payload)
         if error is not None:
             # The graph fails, as in MediaPipe: a run must not go on with a hole in its input.
             self.scheduler.log.record(error)
             self.driver.events_added()
             raise self.errors_so_far()
-        if ts.MIN <= time < ts.MAX:
+        if is_ordinary:
             flow.propagate_one(stream, packet)
         else:
             flow.propagate(stream, [packet], ts.next_allowed_in_stream(time))
@@ -124,7 +126,7 @@ class Run:
         return (
             not self.scheduler.throttling.is_throttled(self.first_input_id + place)
             or bool(self.scheduler.errors)
-            or self.is_over
+            or self.is_over()
         )
 
     def _wait_for_room(self, source_id: int, waits: bool) -> None:
@@ -170,7 +172,6 @@ class Run:
 
     # Waiting --------------------------------------------------------------------------------------
 
-    @property
     def is_over(self) -> bool:
         """True when nothing runs and nothing can."""
         return self.scheduler.state is _TERMINATED or self._is_finished
@@ -289,8 +290,8 @@ class Run:
             if self._is_cleaning_up:
                 return None
             self._is_cleaning_up = True
-            streams = self.streams.values()
-            if not self.scheduler.errors and not all(stream.num_packets for stream in streams):
+            is_silent = 0 in [stream.num_packets for stream in self.streams.values()]
+            if is_silent and not self.scheduler.errors:
                 self.silence = Silence(self.plan, self.scheduler.nodes, self.streams)
             return self._prepare_closing(self.error)
 

@@ -31,7 +31,6 @@ from graph_runtime.engine.states import (
     NodeState,
     RunEvent,
     RunState,
-    next_state,
 )
 from graph_runtime.engine.throttling import Throttling
 from graph_runtime.errors import Cancelled, Code, GraphError, PacketTypeError
@@ -233,13 +232,14 @@ class Scheduler:
     def side_packet_arrived(self, node: Node, place: int, packet: Packet) -> None:
         """Give a node one of its input side packets; queue its ``open`` if nothing is missing."""
         side = node.plan.side_input_plans[place]
-        try:
-            side.packet_type.validate(packet.payload)
-        except PacketTypeError as error:
-            self.log.record(
-                PacketTypeError(f'Side packet "{side.name}" failed validation: {error}')
-            )
-            return
+        if side.checker is not None:
+            try:
+                side.checker.validate(packet.payload)
+            except PacketTypeError as error:
+                self.log.record(
+                    PacketTypeError(f'Side packet "{side.name}" failed validation: {error}')
+                )
+                return
         node.side_inputs[place] = packet
         node.missing_side_packets -= 1
         if node.is_ready_for_open and self.state is not RunState.NOT_STARTED:
@@ -345,7 +345,7 @@ class Scheduler:
         Quits after an error, or when no source is left. Otherwise activates the next layer of
         sources, or breaks a deadlock of full queues.
         """
-        while self.is_idle and self.state in (_RUNNING, _CANCELLING):
+        while self.state in (_RUNNING, _CANCELLING) and self.is_idle:
             while self._active_sources and self._active_sources[-1].state is _CLOSED:
                 self._active_sources.pop()
             no_sources = not self._active_sources and not self._waiting_sources
@@ -402,4 +402,4 @@ class Scheduler:
 
     def move(self, event: RunEvent) -> None:
         """Take a transition of the table."""
-        self.state = next_state(RUN_TRANSITIONS, self.state, event)
+        self.state = RUN_TRANSITIONS[self.state, event]

@@ -59,46 +59,50 @@ class NodeEvent(IntEnum):
     RUN_ENDED = auto()  # clean-up after the run
 
 
-RUN_TRANSITIONS: Final[dict[tuple[RunState, RunEvent], RunState]] = {
-    (RunState.NOT_STARTED, RunEvent.START): RunState.RUNNING,
-    (RunState.RUNNING, RunEvent.PAUSE): RunState.PAUSED,
-    (RunState.PAUSED, RunEvent.RESUME): RunState.RUNNING,
-    (RunState.RUNNING, RunEvent.CANCEL): RunState.CANCELLING,
-    (RunState.PAUSED, RunEvent.CANCEL): RunState.CANCELLING,
-    (RunState.RUNNING, RunEvent.QUIT): RunState.TERMINATED,
-    (RunState.CANCELLING, RunEvent.QUIT): RunState.TERMINATED,
-    (RunState.TERMINATED, RunEvent.CLEAN_UP): RunState.NOT_STARTED,
-}
-
-NODE_TRANSITIONS: Final[dict[tuple[NodeState, NodeEvent], NodeState]] = {
-    (NodeState.PREPARED, NodeEvent.READY_FOR_OPEN): NodeState.OPENING,
-    (NodeState.OPENING, NodeEvent.OPEN_RETURNED): NodeState.OPENED,
-    (NodeState.OPENED, NodeEvent.ACTIVATE): NodeState.ACTIVE,
-    (NodeState.OPENED, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
-    (NodeState.ACTIVE, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
-    (NodeState.CLOSING, NodeEvent.CLOSE_RETURNED): NodeState.CLOSED,
-    (NodeState.PREPARED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-    (NodeState.OPENING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-    (NodeState.OPENED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-    (NodeState.ACTIVE, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-    (NodeState.CLOSING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-    (NodeState.CLOSED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
-}
-
 S = TypeVar("S", bound=IntEnum)
 E = TypeVar("E", bound=IntEnum)
 
 
-def next_state(table: dict[tuple[S, E], S], state: S, event: E) -> S:
-    """The state after an event.
+class Transitions(dict[tuple[S, E], S]):
+    """A table of transitions: ``table[state, event]`` is the state after the event.
 
-    Raises:
-        GraphError: the event is not allowed in this state (INTERNAL: a bug in graphrt).
+    An event that is not listed for the state raises `GraphError` (INTERNAL: a bug in graphrt).
     """
-    following = table.get((state, event))
-    if following is None:
+
+    def __missing__(self, key: tuple[S, E]) -> S:
+        state, event = key
         raise GraphError(f"{event!r} is not allowed in {state!r}", code=Code.INTERNAL)
-    return following
+
+
+RUN_TRANSITIONS: Final[Transitions[RunState, RunEvent]] = Transitions(
+    {
+        (RunState.NOT_STARTED, RunEvent.START): RunState.RUNNING,
+        (RunState.RUNNING, RunEvent.PAUSE): RunState.PAUSED,
+        (RunState.PAUSED, RunEvent.RESUME): RunState.RUNNING,
+        (RunState.RUNNING, RunEvent.CANCEL): RunState.CANCELLING,
+        (RunState.PAUSED, RunEvent.CANCEL): RunState.CANCELLING,
+        (RunState.RUNNING, RunEvent.QUIT): RunState.TERMINATED,
+        (RunState.CANCELLING, RunEvent.QUIT): RunState.TERMINATED,
+        (RunState.TERMINATED, RunEvent.CLEAN_UP): RunState.NOT_STARTED,
+    }
+)
+
+NODE_TRANSITIONS: Final[Transitions[NodeState, NodeEvent]] = Transitions(
+    {
+        (NodeState.PREPARED, NodeEvent.READY_FOR_OPEN): NodeState.OPENING,
+        (NodeState.OPENING, NodeEvent.OPEN_RETURNED): NodeState.OPENED,
+        (NodeState.OPENED, NodeEvent.ACTIVATE): NodeState.ACTIVE,
+        (NodeState.OPENED, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
+        (NodeState.ACTIVE, NodeEvent.READY_FOR_CLOSE): NodeState.CLOSING,
+        (NodeState.CLOSING, NodeEvent.CLOSE_RETURNED): NodeState.CLOSED,
+        (NodeState.PREPARED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+        (NodeState.OPENING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+        (NodeState.OPENED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+        (NodeState.ACTIVE, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+        (NodeState.CLOSING, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+        (NodeState.CLOSED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
+    }
+)
 
 
 def transition_rows(table: dict[tuple[S, E], S]) -> list[tuple[str, str, str]]:

@@ -52,7 +52,7 @@ class RunTotals:
         ]
 
     def begin(self, run: Run, counters: Mapping[str, Counter]) -> None:
-        """Begin a run; ``counters`` are those of its graph."""
+        """Begin a run; ``counters`` belong to its graph."""
         before = {name: each.value for name, each in counters.items()} if counters else _NONE
         self._running[run] = (counters, before)
 

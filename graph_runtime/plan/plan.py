@@ -25,7 +25,7 @@ class GraphWarning:
     Attributes:
         message: without the node.
         node: its canonical name; "" for the graph.
-        origin: the place of the node among those of the graph's text; None for the graph.
+        origin: the place of the node in the graph's text; None for the graph.
         hint: what would be right; "" where the message says it.
     """
 
@@ -63,17 +63,30 @@ class OutputPlan:
 
 @dataclass(frozen=True, slots=True)
 class SideInputPlan:
-    """One input side packet of a node. ``producer``: a node's id, None when it is given."""
+    """One input side packet of a node.
+
+    Attributes:
+        checker: None if the packet needs no check beyond the one at its origin.
+        producer: a node's id; None for a packet from outside.
+    """
 
     name: str
     packet_type: PacketType
+    checker: PacketType | None
     producer: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node. ``name`` is canonical, ``debug_name`` what messages about edges print; ``origin``
-    is the place among the nodes of the graph's text that it was made from."""
+    """One node.
+
+    Attributes:
+        name: canonical.
+        debug_name: the name that messages about edges print.
+        is_source: it has no inputs and at least one output.
+        is_awaited: its ``process`` or ``close`` is a coroutine function.
+        origin: the place among the nodes of the graph's text that it was made from.
+    """
 
     node_id: int
     name: str
@@ -100,13 +113,10 @@ class NodePlan:
     service_requests: Mapping[str, ServiceRequest]
     executor: str
     max_in_flight: int
+    is_awaited: bool
+    is_source: bool
     source_layer: int
     origin: int
-
-    @property
-    def is_source(self) -> bool:
-        """True for a node with no inputs and at least one output."""
-        return not len(self.inputs) and bool(len(self.outputs))
 
 
 @dataclass(frozen=True, slots=True)

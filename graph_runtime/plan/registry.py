@@ -206,7 +206,7 @@ class Registry:
         return found
 
     def calculators(self) -> dict[str, type[Calculator]]:
-        """All registered calculators by name, those of entry points included, sorted."""
+        """All registered calculators by name, sorted, with the ones from entry points."""
         self.load_entry_points()
         inherited = self._parent.calculators() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._calculators}.items()))
@@ -245,7 +245,7 @@ class Registry:
         return sorted({*inherited, *self._handlers})
 
     def _failures(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The failures of entry points and of modules, those of the parents included."""
+        """The failures of entry points and of modules, here and in the parents."""
         points, modules = self._parent._failures() if self._parent is not None else ({}, {})
         return {**points, **self.failed_entry_points}, {**modules, **self.failed_modules}
 

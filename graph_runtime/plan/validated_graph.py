@@ -7,11 +7,10 @@ error; this goes on while further findings still make sense.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from inspect import iscoroutinefunction
 from typing import Any
 
-from graph_runtime.authoring.calculator import Calculator, options_of
-from graph_runtime.authoring.contract import CalculatorContract, options_of_node
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.errors import (
     Code,
@@ -20,19 +19,17 @@ from graph_runtime.errors import (
     NotFoundError,
     ValidationError,
     did_you_mean,
-    reason_of,
 )
 from graph_runtime.language.names import canonical_names, debug_name
-from graph_runtime.language.tag_map import TagMap, parse_tag_index, parse_tag_index_name
+from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
 from graph_runtime.plan.executor_plan import plan_executors
 from graph_runtime.plan.link_errors import (
-    check_apart,
     defined_twice,
     no_output_producer,
     no_producer,
     type_hint,
-    undeclared_executor,
 )
+from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
 from graph_runtime.plan.node_order import CycleError, topological_order
 from graph_runtime.plan.plan import (
     GraphInputPlan,
@@ -43,40 +40,11 @@ from graph_runtime.plan.plan import (
     SideInputPlan,
     ValidatedGraph,
 )
-from graph_runtime.plan.registry import REGISTRY, Registry, unknown_calculator
+from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.plan.stall_check import stall_warnings
 from graph_runtime.plan.subgraph import expand_subgraphs
-from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler, Settings
-from graph_runtime.streams.input_handlers.handler import InputStreamHandler
 
 DEFAULT_MAX_QUEUE_SIZE = 100
-DEFAULT_HANDLER = "DefaultInputStreamHandler"
-_DUMP = "\nFor calculator:\n"
-OUTPUT_HANDLER = "InOrderOutputStreamHandler"
-
-
-@dataclass
-class _Draft:
-    """A node while it is checked."""
-
-    config: Any
-    origin: int
-    name: str
-    calculator: type[Calculator]
-    inputs: TagMap
-    outputs: TagMap
-    side_inputs: TagMap
-    side_outputs: TagMap
-    contract: CalculatorContract
-    back_edges: frozenset[int]
-    handler: type[InputStreamHandler]
-    handler_name: str
-    handler_settings: Any
-    options: tuple[Any, ...]
-
-    @property
-    def is_source(self) -> bool:
-        return not len(self.inputs) and bool(len(self.outputs))
 
 
 def validate_graph(
@@ -115,7 +83,7 @@ class _Validation:
         self.positions = positions
         self.findings: list[GraphError] = []
         self.warnings: list[GraphWarning] = []
-        self.drafts: list[_Draft] = []
+        self.drafts: list[NodeDraft] = []
 
     def run(self) -> ValidatedGraph:
         try:
@@ -129,10 +97,12 @@ class _Validation:
         )
         self._check_other_parts()
         names = canonical_names(config.node)
+        reader = NodeReader(config, self.registry, self.executors, self._report)
         for node, origin, name in zip(config.node, expansion.origins, names, strict=True):
-            draft = self._draft(node, origin, name)
+            draft = self._draft(reader, node, origin, name)
             if draft is not None:
                 self.drafts.append(draft)
+        self.warnings += reader.warnings
         self._read_graph_ports()
         if len(self.drafts) == len(config.node):
             self._link()
@@ -149,7 +119,7 @@ class _Validation:
 
     def _report(self, error: GraphError, origin: int | None = None) -> None:
         if origin is not None and self.positions is not None and origin < len(self.positions):
-            text = str(error).partition(_DUMP)[0]  # the place names the node
+            text = str(error).partition(DUMP)[0]  # the place names the node
             located = GraphConfigError(f"{self.positions[origin]}: {text}", code=error.code)
             located.__cause__ = error
             error = located
@@ -166,106 +136,12 @@ class _Validation:
 
     # Nodes ----------------------------------------------------------------------------------------
 
-    def _draft(self, node: Any, origin: int, name: str) -> _Draft | None:
+    def _draft(self, reader: NodeReader, node: Any, origin: int, name: str) -> NodeDraft | None:
         try:
-            return self._draft_or_raise(node, origin, name)
+            return reader.read(node, origin, name)
         except GraphError as error:
             self._report(error, origin)
             return None
-
-    def _draft_or_raise(self, node: Any, origin: int, name: str) -> _Draft:
-        calculator = self.registry.find_calculator(node.calculator, self.config.package)
-        if calculator is None:
-            raise unknown_calculator(node.calculator, self.registry)
-        inputs, outputs, side_inputs, side_outputs = _tag_maps(node)
-        contract = CalculatorContract(name, node, inputs, outputs, side_inputs, side_outputs)
-        where = "" if name == node.calculator else f' (node "{name}")'
-        try:
-            calculator.contract(contract)
-        except GraphError as error:
-            raise GraphConfigError(f"{node.calculator}: {error}{where}", code=error.code) from error
-        except Exception as error:
-            raise GraphConfigError(
-                f"{node.calculator}: its contract failed: {reason_of(error)}{where}",
-                code=Code.INTERNAL,
-            ) from error
-        problems = contract.problems()
-        if problems:
-            raise GraphConfigError(
-                f"{node.calculator}::GetContract failed to validate: \n" + "\n".join(problems)
-            )
-        handler_name, handler, settings = self._handler(node, contract, inputs, origin)
-        if node.executor and node.executor not in self.executors:
-            self._report(undeclared_executor(node.executor, name, self.executors), origin)
-        return _Draft(
-            node,
-            origin,
-            name,
-            calculator,
-            inputs,
-            outputs,
-            side_inputs,
-            side_outputs,
-            contract,
-            _back_edges(node, inputs),
-            handler,
-            handler_name,
-            settings,
-            tuple(
-                (descriptor, options_of_node(node, descriptor.options_type))
-                for descriptor in options_of(calculator)
-            ),
-        )
-
-    def _handler(
-        self, node: Any, contract: CalculatorContract, inputs: TagMap, origin: int
-    ) -> tuple[str, type[InputStreamHandler], Any]:
-        """Choose the handler: the node's, else the graph's, else the contract's."""
-        name, options = contract.input_stream_handler, contract.input_stream_handler_options
-        wanted = name
-        for holder in (node, self.config):
-            if holder.HasField("input_stream_handler"):
-                given = holder.input_stream_handler
-                name = given.input_stream_handler or DEFAULT_HANDLER
-                options = given.options if given.HasField("options") else None
-                break
-        name = name or DEFAULT_HANDLER
-        handler = self.registry.find_input_stream_handler(name, self.config.package)
-        if handler is None:
-            raise NotFoundError(
-                "CalculatorGraph::InitializeCalculatorNodes failed: No registered object with "
-                f'name: {name}; "{name}" is not a registered input stream handler.'
-                f"{did_you_mean(name, self.registry.input_stream_handlers())} "
-                f'(node "{contract.node_name}")'
-            )
-        sender = node.output_stream_handler.output_stream_handler
-        if sender not in ("", OUTPUT_HANDLER):
-            raise NotFoundError(
-                "CalculatorGraph::InitializeCalculatorNodes failed: No registered object with "
-                f'name: {sender}; "{sender}" is not a registered output stream handler; the only '
-                f'one is {OUTPUT_HANDLER} (node "{contract.node_name}")'
-            )
-        if len(inputs) == 0:
-            return name, DefaultInputStreamHandler, Settings()
-        try:
-            settings = handler.prepare(inputs, options, max(1, node.max_in_flight))
-        except GraphConfigError as error:
-            raise GraphConfigError(
-                f'node "{contract.node_name}": {error}', code=error.code
-            ) from error
-        is_own = node.HasField("input_stream_handler")
-        if wanted and name != wanted and not is_own:  # a node's own handler is intentional
-            self.warnings.append(
-                GraphWarning(
-                    f"{node.calculator} is written for {wanted}, and the input_stream_handler of "
-                    f"the graph makes it {name}",
-                    contract.node_name,
-                    origin,
-                    f'give the node input_stream_handler {{ input_stream_handler: "{wanted}" }}',
-                )
-            )
-        check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
-        return name, handler, settings
 
     def _check_other_parts(self) -> None:
         for generator in self.config.packet_generator:
@@ -313,7 +189,7 @@ class _Validation:
             for place, name in enumerate(draft.outputs.names):
                 self._produce(name, node_id, place, draft.origin)
         self._link_side_packets()
-        self.edges: list[tuple[PacketType, PacketType, str, _Draft]] = []
+        self.edges: list[tuple[PacketType, PacketType, str, NodeDraft]] = []
         self.consumers: dict[str, list[tuple[int, int]]] = {}
         available = set(self.graph_inputs.names)
         for node_id, draft in enumerate(nodes):
@@ -517,7 +393,10 @@ class _Validation:
             consumers={name: tuple(ends) for name, ends in self.consumers.items()},
             producers={name: producer[0] for name, producer in self.producers.items()},
             side_producers=self.side_producers,
-            side_packet_types=self.side_types,
+            side_packet_types={
+                name: (kind.checker() or kind, optional)
+                for name, (kind, optional) in self.side_types.items()
+            },
             outputs=self.graph_outputs,
             input_side_packets=self.graph_sides,
             output_side_packets=self.graph_side_outputs,
@@ -528,7 +407,9 @@ class _Validation:
             type=config.type,
         )
 
-    def _node_plan(self, node_id: int, draft: _Draft, ancestors: list[tuple[int, ...]]) -> NodePlan:
+    def _node_plan(
+        self, node_id: int, draft: NodeDraft, ancestors: list[tuple[int, ...]]
+    ) -> NodePlan:
         contract = draft.contract
         input_types = contract.inputs.in_order()
         output_types = contract.outputs.in_order()
@@ -537,7 +418,7 @@ class _Validation:
         for place, name in enumerate(draft.inputs.names):
             producer = self.producers[name]
             made = self._type_of(producer)
-            # What the producer's end has checked need not be checked again.
+            # The producer's end has checked the packet already.
             same = made.root() is input_types[place].root() or (
                 made.is_exact
                 and input_types[place].is_exact
@@ -569,11 +450,7 @@ class _Validation:
                 for name, packet_type in zip(draft.outputs.names, output_types, strict=True)
             ),
             side_input_plans=tuple(
-                SideInputPlan(
-                    name,
-                    packet_type,
-                    self.side_producers[name][0] if name in self.side_producers else None,
-                )
+                self._side_input_plan(name, packet_type)
                 for name, packet_type in zip(draft.side_inputs.names, side_types, strict=True)
             ),
             side_output_checkers=tuple(
@@ -591,9 +468,21 @@ class _Validation:
             executor=draft.config.executor,
             # A negative number is a node that never runs, as in MediaPipe.
             max_in_flight=draft.config.max_in_flight or 1,
+            is_awaited=iscoroutinefunction(draft.calculator.process)
+            or iscoroutinefunction(draft.calculator.close),
+            is_source=draft.is_source,
             source_layer=draft.config.source_layer,
             origin=draft.origin,
         )
+
+    def _side_input_plan(self, name: str, wanted: PacketType) -> SideInputPlan:
+        producer = self.side_producers.get(name)
+        if producer is None:
+            made = self.side_types[name][0]
+        else:
+            made = self.drafts[producer[0]].contract.output_side_packets.in_order()[producer[1]]
+        checker = None if made.root() is wanted.root() else wanted.checker()
+        return SideInputPlan(name, wanted, checker, producer[0] if producer else None)
 
     def _ancestors(self) -> list[tuple[int, ...]]:
         """Per node, the sources and graph inputs upstream of it over forward edges."""
@@ -613,44 +502,6 @@ class _Validation:
             # Long chains share one tuple.
             found.append(last if len(last) == len(above) else tuple(sorted(above)))
         return found
-
-
-def _tag_maps(node: Any) -> list[TagMap]:
-    maps, problems = [], []
-    code = Code.INVALID_ARGUMENT
-    for field in ("input_stream", "output_stream", "input_side_packet", "output_side_packet"):
-        try:
-            maps.append(TagMap(getattr(node, field)))
-        except GraphConfigError as error:
-            problems.append(f"{field}: {error}")
-            code = error.code
-    if problems:
-        raise GraphConfigError(
-            "Unable to initialize TagMaps for node.\n"
-            + "\n".join(problems)
-            + f"{_DUMP}{str(node)[:2000]}",
-            code=code,
-        )
-    return maps
-
-
-def _back_edges(node: Any, inputs: TagMap) -> frozenset[int]:
-    places: dict[int, bool] = {}
-    for info in node.input_stream_info:
-        place = inputs.id_of(*parse_tag_index(info.tag_index))
-        if place < 0:
-            raise GraphConfigError(
-                f'Input stream with tag_index "{info.tag_index}" requested in InputStreamInfo but '
-                f"is not an input stream of the calculator. (node {node.name or node.calculator}: "
-                f"{', '.join(inputs.entries())})"
-            )
-        if place in places:
-            raise GraphConfigError(
-                f'Input stream with tag_index "{info.tag_index}" has more than one '
-                f"InputStreamInfo. (node {node.name or node.calculator})"
-            )
-        places[place] = info.back_edge
-    return frozenset(place for place, is_back in places.items() if is_back)
 
 
 def _names(entries: Any) -> list[str]:

@@ -115,10 +115,9 @@ class StreamObserver:
         self.stream_name = stream_name
         self.callback = callback
         self.observe_bounds = observe_bounds
-        self.reset()
 
     def reset(self) -> None:
-        """Make ready for a run."""
+        """Begin a run."""
         self.bound = ts.PRESTREAM
         self.last = ts.UNSTARTED
         self.failed = False

@@ -1,4 +1,4 @@
-"""`Access`: what is answered to whom, the same over HTTP and gRPC."""
+"""`Access`: the rules for requests over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.requests.request_record import ClientIdentity
 from graph_runtime import Code
 from servers.access.api_keys import ApiKeys, digest_of
 
-#: What needs no key: health, which those ask who have none. A gRPC method is a path too.
+#: Paths that need no key: health, for probes without keys. A gRPC method is a path too.
 HEALTH_ROUTES: Final = (
     "/v2/health/live",
     "/v2/health/ready",
@@ -28,13 +28,13 @@ _SEND: Final = "send `Authorization: Bearer KEY`, or `x-api-key: KEY`"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a server lets its clients do.
+    """The permissions of a server's clients.
 
     Attributes:
-        keys: None: nobody needs one.
-        open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key
-            besides `HEALTH_ROUTES`; one that ends in ``*`` is all paths that begin so.
-        allows_control: may clients load and unload what is served?
+        keys: the valid keys; None: no key is needed.
+        open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key,
+            in addition to `HEALTH_ROUTES`. A path that ends in ``*`` matches all that begin so.
+        allows_control: clients may load and unload graphs and models.
     """
 
     keys: ApiKeys | None = None
@@ -42,7 +42,7 @@ class Access:
     allows_control: bool = True
 
     def check(self, path: str, authorization: str | None, api_key: str | None) -> None:
-        """See that whoever asks for ``path`` may; with the values of both `KEY_HEADERS`.
+        """Check that a client may request ``path``. The other arguments are its `KEY_HEADERS`.
 
         Raises:
             RequestError: UNAUTHENTICATED.
@@ -59,9 +59,9 @@ class Access:
     def client(
         self, address: str, port: str, authorization: str | None, api_key: str | None
     ) -> ClientIdentity:
-        """Who asks, by the key where keys are needed, else by the address; "" is unknown.
+        """Return the client's identity: its key where keys are needed, else its address.
 
-        ``port``: the peer's, which tells its connections apart.
+        ``address``: "" if unknown; ``port``: the peer's, which distinguishes its connections.
         """
         keys = self.keys
         if keys is not None:
@@ -71,7 +71,7 @@ class Access:
         return ClientIdentity(_network(address), f"{address} {port}" if port else "")
 
     def check_control(self) -> None:
-        """See that what is served may be loaded, unloaded or read anew by clients.
+        """Check that clients may load, unload and reload what is served.
 
         Raises:
             RequestError: PERMISSION_DENIED.
@@ -84,7 +84,7 @@ class Access:
             )
 
     def is_open(self, path: str) -> bool:
-        """Is it answered without a key, where there are keys?"""
+        """Return whether ``path`` needs no key."""
         return any(_matches(path, route) for route in (*HEALTH_ROUTES, *self.open_routes))
 
 
@@ -93,7 +93,7 @@ def _matches(path: str, route: str) -> bool:
 
 
 def _network(address: str) -> str:
-    """The address; of IPv6 the first half: whoever has one address there has all with that half."""
+    """Return the address, or the /64 network of an IPv6 address, which one client usually owns."""
     if ":" not in address:
         return address
     try:

@@ -7,8 +7,6 @@ import hashlib
 import hmac
 import logging
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,10 +17,10 @@ _log: Final = logging.getLogger(__name__)
 
 #: Characters of a key.
 MAX_KEY: Final = 512
-#: Of a file of keys.
+#: Bytes of a file of keys.
 MAX_BYTES: Final = 1024 * 1024
 
-# What a header can carry without loss.
+# Characters that a header carries without loss.
 _KEY: Final = re.compile(rf"[!-~]{{1,{MAX_KEY}}}", re.ASCII)
 
 
@@ -31,63 +29,67 @@ class KeyFileError(Exception):
 
 
 class ApiKeys:
-    """Knows keys only by their digests, so that none can get into a log or a message."""
+    """A set of keys.
 
-    def __init__(
-        self,
-        digests: tuple[bytes, ...],
-        path: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    Only digests of the keys are kept, so that no key can get into a log or a message.
+    """
+
+    def __init__(self, digests: tuple[bytes, ...], path: Path | None = None) -> None:
         self._digests = digests
         self._path = path
-        self._files = None if path is None else ChangingFiles([path], clock=clock)
+        self._files = ChangingFiles([] if path is None else [path])
 
     @classmethod
-    def of_file(cls, path: Path, clock: Callable[[], float] = time.monotonic) -> Self:
-        """One key per line; empty lines, and those that begin with ``#``, are none.
+    def of_file(cls, path: Path) -> Self:
+        """Read a file with one key per line; empty lines and lines that begin with ``#`` are none.
 
         Raises:
-            KeyFileError: it cannot be read, has no key, or something that is none.
+            KeyFileError: the file cannot be read, has no key, or has a line that cannot be a key.
         """
-        return cls(_read(path), path, clock)
+        return cls(_read(path), path)
 
     @classmethod
     def of_text(cls, text: str, source: str) -> Self:
-        """The keys of a text such as an environment variable's.
+        """Read keys from a text such as the value of an environment variable.
 
         Raises:
-            KeyFileError: as `of_file`; ``source`` is named.
+            KeyFileError: as for `of_file`; ``source`` names the text in it.
         """
         return cls(_digests(text, source))
 
     @property
+    def owner(self) -> str:
+        """See `servers.access.changing_files.Followed`."""
+        return f"the API keys in {self._path}"
+
+    @property
     def is_open_to_others(self) -> bool:
-        """May every user of this machine read the keys?"""
+        """Return whether every user of this machine may read the file of keys."""
         return self._path is not None and is_open_to_others(self._path)
 
     def __len__(self) -> int:
         return len(self._digests)
 
     def accepts(self, shown: str) -> bool:
-        """Is it one of the keys? Takes the same time whatever is shown, and whichever it is."""
-        self._read_again()
+        """Return whether ``shown`` is one of the keys. The time taken does not depend on it."""
         digest = digest_of(shown)
         found = False
         for known in self._digests:
             found |= hmac.compare_digest(known, digest)
         return found
 
-    def _read_again(self) -> None:
-        if self._path is None or self._files is None or not self._files.have_changed():
+    def read_again(self) -> None:
+        """See `servers.access.changing_files.Followed`."""
+        if self._path is None or not self._files.have_changed():
             return
         try:
             self._digests = _read(self._path)
         except DescriptorsExhaustedError as error:
-            self._files.look_again()
+            self._files.forget()
             _log.error("%s: %s; the keys that were read before stay", self._path, error)
         except KeyFileError as error:
-            # Neither opened nor locked by a file that is being written, or was deleted by mistake.
+            # A file that is being written, or was deleted by mistake, neither opens the server nor
+            # locks its clients out.
             _log.error("%s; the keys that were read before stay", error)
         else:
             _log.info("%s: read again: %d keys", self._path, len(self))
@@ -127,5 +129,5 @@ def _digests(text: str, source: str) -> tuple[bytes, ...]:
 
 
 def digest_of(key: str) -> bytes:
-    """What stands for a key wherever it must not be seen."""
+    """Return the SHA-256 digest of a key, which stands for it in memory and in names."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -1,60 +1,98 @@
-"""Files that may change while the server runs, looked at when they are needed."""
+"""Files that an operator may change while the server runs."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-_Look: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+from calculators.file_threads import FilesNotAnsweringError, in_file_thread
 
-#: How often a file is looked at, at most: a look costs two microseconds, and a request may be that
-#: short.
+_State: TypeAlias = tuple[int, int, int] | None
+
+#: Seconds between two looks at a file.
 LOOK_SECONDS: Final = 1.0
+
+_log: Final = logging.getLogger(__name__)
 
 
 class ChangingFiles:
-    """Tells whether any of some files is another than when it was last asked.
+    """Tells whether any of some files has changed since it was last asked.
 
-    A file that is replaced under its name, also through a link as Kubernetes does it, is another.
+    A file that is replaced under its name has changed, also when the name is a link and the link
+    changes, as in Kubernetes.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
-        self._clock = clock
-        self._looked_at = clock()
-        self._known = self._look()
+        self._known: tuple[_State, ...] = self._look()
 
     def have_changed(self) -> bool:
-        """True once per change; False within `LOOK_SECONDS` of the last look."""
-        now = self._clock()
-        if now - self._looked_at < LOOK_SECONDS:
-            return False
-        self._looked_at = now
+        """Look at the files. True once per change."""
         seen = self._look()
         if seen == self._known:
             return False
         self._known = seen
         return True
 
-    def look_again(self) -> None:
-        """They could not be read: the next look tells of a change again."""
+    def forget(self) -> None:
+        """Let the next look report a change: the files could not be read."""
         self._known = ()
 
-    def _look(self) -> _Look:
+    def _look(self) -> tuple[_State, ...]:
         return tuple(_state(path) for path in self._paths)
 
 
+class Followed(Protocol):
+    """The content of files that `follow` keeps up to date."""
+
+    @property
+    def owner(self) -> str:
+        """The name of the files in errors: ``the API keys in keys.txt``."""
+
+    def read_again(self) -> None:
+        """Read the files if they have changed; what is wrong with them is logged, not raised.
+
+        Blocks, so it is called in a thread. Calls do not overlap.
+        """
+
+
+async def follow(followed: Iterable[Followed]) -> None:
+    """Look at files every `LOOK_SECONDS`, until this is cancelled.
+
+    Files that do not answer, as on a network mount that is gone, delay neither the event loop nor
+    other files; what was read from them before stays in use.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        for each in followed:
+            tasks.create_task(_follow(each), name=f"follow {each.owner}")
+
+
+async def _follow(followed: Followed) -> None:
+    answers = True
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await in_file_thread(followed.owner, followed.read_again)
+        except FilesNotAnsweringError as error:
+            if answers:
+                _log.error("%s; what was read before stays", error)
+            answers = False
+        except Exception:
+            _log.exception("%s cannot be read again", followed.owner)
+        else:
+            answers = True
+
+
 def is_open_to_others(path: Path) -> bool:
-    """May users besides the owner and the group read it? Where files have such rights."""
+    """Return whether users besides the owner and the group may read a file; on POSIX systems."""
     return os.name == "posix" and bool(path.stat().st_mode & 0o004)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _state(path: Path) -> _State:
     try:
         found = path.stat()
     except OSError:

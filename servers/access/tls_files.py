@@ -1,33 +1,33 @@
-"""A certificate, its key, and who may show which certificate: the files of TLS on both fronts."""
+"""The files of TLS on both fronts: certificate, private key, authorities of clients."""
 
 from __future__ import annotations
 
 import logging
 import ssl
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
 from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
 from servers.access.changing_files import ChangingFiles, is_open_to_others
 
-#: Of a file of certificates; bundles of authorities have some 200 KB.
+#: Bytes of a file of certificates; bundles of authorities have some 200 KB.
 MAX_BYTES: Final = 4 * 1024 * 1024
 
 _log: Final = logging.getLogger(__name__)
 
 
 class TlsError(Exception):
-    """Files cannot be used for TLS; the text names them and says why."""
+    """A file cannot be used for TLS; the text names it and says why."""
 
 
 class TlsFiles:
-    """Files in PEM's form, checked; a certificate that is renewed is used for new connections.
+    """The checked contents of PEM files. New connections use a renewed certificate.
 
     Attributes:
         client_ca: the certificates that clients' certificates must be signed with; None: clients
-            need none. A change of it is only seen by a new server.
+            need none. The file is read once.
+        context: for listening sockets, TLS 1.2 and later; each handshake takes the certificate
+            that was read last.
     """
 
     def __init__(
@@ -35,10 +35,8 @@ class TlsFiles:
         certificate: Path,
         key: Path,
         client_ca: Path | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``certificate``: the server's, then those of its chain.
+        """``certificate``: the file of the server's certificate, followed by its chain.
 
         Raises:
             TlsError: a file cannot be read, or is not what it should be.
@@ -46,14 +44,20 @@ class TlsFiles:
         self.client_ca = client_ca
         self._certificate = certificate
         self._key = key
-        self._files = ChangingFiles([certificate, key], clock=clock)
-        self._live: list[ssl.SSLContext] = []
-        self.new_context()
+        self._files = ChangingFiles([certificate, key])
+        self._authorities = None if client_ca is None else _content(client_ca)
+        self.context = self._newest = self._new_context()
+        self.context.sni_callback = self._use_newest
         self._pair = self._read_pair()
 
     @property
+    def owner(self) -> str:
+        """See `servers.access.changing_files.Followed`."""
+        return f"the certificate in {self._certificate} and its key"
+
+    @property
     def is_open_to_others(self) -> bool:
-        """May every user of this machine read the private key?"""
+        """Return whether every user of this machine may read the private key."""
         return is_open_to_others(self._key)
 
     @property
@@ -61,53 +65,52 @@ class TlsFiles:
         """The private key and the chain of certificates, as they were last good."""
         return self._pair
 
+    @property
     def client_ca_bytes(self) -> bytes | None:
-        return None if self.client_ca is None else _content(self.client_ca)
+        """The content of `client_ca`."""
+        return self._authorities
 
-    def new_context(self) -> ssl.SSLContext:
-        """A context of this server, from TLS 1.2 on; `renew` keeps it up to date.
+    def read_again(self) -> None:
+        """See `servers.access.changing_files.Followed`.
 
-        Raises:
-            TlsError: as at the beginning.
-        """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        _load_pair(context, self._certificate, self._key)
-        if self.client_ca is not None:
-            _load_client_ca(context, self.client_ca)
-        self._live.append(context)
-        return context
-
-    def renew(self) -> None:
-        """Use the files as they are now, if they are others and good.
-
-        To be called before a handshake, from any thread. Bad ones are logged and looked at again
-        when they change: a certificate and its key are seldom written at the same instant.
+        Bad files are read again when they change: a certificate and its key are seldom written at
+        the same instant.
         """
         if not self._files.have_changed():
             return
         try:
-            _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._certificate, self._key)
-            pair = self._read_pair()
-            for context in self._live:
-                _load_pair(context, self._certificate, self._key)
+            newest, pair = self._new_context(), self._read_pair()
         except DescriptorsExhaustedError as error:
-            self._files.look_again()
+            self._files.forget()
             _log.error("%s: %s; the one before stays", self._certificate, error)
             return
         except TlsError as error:
             _log.error("%s; the certificate that was read before stays", error)
             return
-        self._pair = pair
+        self._newest, self._pair = newest, pair
         _log.info("%s: read again, for new connections", self._certificate)
+
+    def _new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        _load_pair(context, self._certificate, self._key)
+        if self.client_ca is not None and self._authorities is not None:
+            _load_client_ca(context, self.client_ca, self._authorities)
+        return context
+
+    def _use_newest(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> None:
+        # Called in each handshake. Loading files into a context in use would race with it.
+        connection.context = self._newest
 
     def _read_pair(self) -> tuple[bytes, bytes]:
         return _content(self._key), _content(self._certificate)
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    # Whether a file can be read is told apart first: the library says of neither which it was.
+    # Read first, because the library's errors do not say which file could not be read.
     _content(certificate)
     _content(key)
     try:
@@ -121,11 +124,11 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         ) from None
 
 
-def _load_client_ca(context: ssl.SSLContext, path: Path) -> None:
-    _content(path)
+def _load_client_ca(context: ssl.SSLContext, path: Path, content: bytes) -> None:
     context.verify_mode = ssl.CERT_REQUIRED
     try:
-        context.load_verify_locations(path)
+        # Comments in bundles may name authorities in other letters.
+        context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
     except ssl.SSLError as error:
         raise TlsError(
             f"{path}: certificates in PEM's form are needed, to check clients' with: "
@@ -144,7 +147,7 @@ def _content(path: Path) -> bytes:
 
 def _no_password() -> NoReturn:
     # Without this the library would ask the terminal.
-    raise TlsError("a private key with a password cannot be used: nobody is there to type it")
+    raise TlsError("a private key with a password cannot be used: remove the password")
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -1,8 +1,8 @@
 """The command line: ``graphrt COMMAND ...``, or ``python -m servers.cli COMMAND ...``.
 
-Standard output carries data, standard error everything else. Exit codes: 0 well, 1 failed, 2 wrong
-usage, 130 interrupted. A command's module is imported when the command is called, so that help is
-there at once.
+Standard output carries data, standard error everything else. Exit codes: 0 success, 1 failure, 2
+wrong usage, 130 interrupted. The module of a command is imported when the command runs, so that
+``--help`` is fast.
 """
 
 from servers.cli.command_line import main

@@ -1,4 +1,4 @@
-"""From the arguments of `graphrt serve` to who may ask for what, with warnings where it is much."""
+"""Access control of `graphrt serve`, made from its arguments, with warnings about wide access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class FrontAccess(NamedTuple):
-    """Of both fronts; they may listen on addresses of different reach."""
+    """The access of each front: one may listen on the network, the other on this machine only."""
 
     http: Access
     grpc: Access
@@ -26,10 +26,10 @@ class FrontAccess(NamedTuple):
 
 
 def access_of(options: ServeOptions) -> FrontAccess:
-    """Read the files that are named.
+    """Read the files of keys and certificates that the options name.
 
     Raises:
-        CommandFailed: one cannot be used, or the arguments do not go together.
+        CommandFailed: a file cannot be used, or the options exclude each other.
     """
     if options.http.allow_credentials and "*" in options.http.allowed_origins:
         raise CommandFailed(
@@ -50,14 +50,14 @@ def access_of(options: ServeOptions) -> FrontAccess:
 
 
 def allowed_origins(options: ServeOptions) -> tuple[str, ...]:
-    """The pages that may call: ``*`` only where they need a key, too."""
+    """Return the origins of pages that may call the server: ``*`` only if keys are needed."""
     if options.server.api_key_file or os.environ.get("API_KEY"):
         return tuple(options.http.allowed_origins)
     return tuple(origin for origin in options.http.allowed_origins if origin != "*")
 
 
 def warn_of_access(options: ServeOptions, access: FrontAccess) -> None:
-    """Say what others may do that perhaps nobody thought of."""
+    """Log and warn about access that the operator may not have intended."""
     keys = access.http.keys
     if keys is not None:
         source = options.server.api_key_file or "$API_KEY"
@@ -106,7 +106,7 @@ def _warn_of_reach(options: ServeOptions, access: FrontAccess) -> None:
 
 
 def _keys(options: ServerOptions) -> ApiKeys | None:
-    """Those of the file, else of the environment, as OpenVINO Model Server has it."""
+    """Return the keys of the file, else of $API_KEY, as OpenVINO Model Server does."""
     try:
         if options.api_key_file:
             return ApiKeys.of_file(Path(options.api_key_file))

@@ -1,13 +1,12 @@
-"""The commands and their arguments. Imports nothing that takes time: ``--help`` needs only this."""
+"""The commands and their arguments. Imports nothing slow, because ``--help`` imports this."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+
+from servers.cli.parser import Parser, VersionAction
 
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
@@ -20,8 +19,8 @@ def _is_module_or_file(text: str) -> bool:
     )
 
 
-#: Options that take several values, and what a further value looks like: the first word that does
-#: not is no value, so that the graph may stand behind them.
+#: Options that take several values, with a test for further values. The first word that fails the
+#: test ends the values, so that the graph may follow them.
 _SEVERAL: dict[str, Callable[[str], bool]] = {
     "--observe": lambda text: _STREAM.match(text) is not None,
     "--side-packet": lambda text: "=" in text,
@@ -31,96 +30,19 @@ _SEVERAL: dict[str, Callable[[str], bool]] = {
 
 #: Options without a value, in all commands.
 _SWITCHES = frozenset({"--expand", "--fold", "--json", "--observe-bounds", "--stream", "--verbose"})
-#: Lines of a usage that is shown with an error; those of `serve` would hide it.
-_LONGEST_USAGE = 8
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with a did-you-mean for commands and options."""
-
-    #: By name; of the parser above the commands.
-    commands: Mapping[str, Parser] = MappingProxyType({})
-
-    #: Adds the arguments that cost imports; called once, when the command is the one that is used.
-    add_later: Callable[[Parser], None] | None = None
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Words that a command leaves over are reported by it, with its own usage."""
-        self._complete()
-        if self.commands and args and args[0].startswith("-") and args[0] != "--":
-            name = args[0].partition("=")[0]
-            if name not in self._option_string_actions:
-                self.error(f"unrecognized arguments: {args[0]}")
-        found, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
-
-    def error(self, message: str) -> NoReturn:
-        hint = self._hint(message)
-        usage = self.format_usage()
-        if usage.count("\n") > _LONGEST_USAGE:
-            usage = f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
-        sys.stderr.write(usage)
-        lines = [f"error: {message}"]
-        if hint:
-            lines.append(f"hint: {hint}")
-        lines.append(f"hint: `{self.prog} --help` tells more" if not hint else "")
-        self.exit(2, "\n".join(line for line in lines if line) + "\n")
-
-    #: What the command is about, for a short usage.
-    subject = ""
-
-    def _hint(self, message: str) -> str:
-        """What was perhaps meant by an unknown word: only what would be taken here."""
-        import difflib
-
-        unknown = re.search(
-            r"argument COMMAND: invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message
-        )
-        if unknown is None:
-            return ""
-        word = (unknown[1] or unknown[2]).partition("=")[0]
-        owners = [name for name, each in self.commands.items() if word in each._options()]
-        if owners:
-            taken = " and ".join(f"`graphrt {name}`" for name in owners)
-            return f"`{word}` is an option of {taken}: write it behind the command"
-        near = difflib.get_close_matches(word, [*self._options(), *self.commands], n=1)
-        return f"did you mean `{near[0]}`?" if near else ""
-
-    def _complete(self) -> None:
-        add, self.add_later = self.add_later, None
-        if add is not None:
-            add(self)
-
-    def _options(self) -> list[str]:
-        self._complete()
-        return list(self._option_string_actions)
-
-
-class _Version(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            number = version("graphrt")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        print(f"graphrt {number}")
-        parser.exit()
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line. ``args.module`` is the module of the command."""
+    """Return the parser of the whole command line. It sets ``module``, the command's module."""
     parser = Parser(
         prog="graphrt",
         description="Check, draw, run and serve MediaPipe graphs.",
         epilog="Standard output carries data, standard error everything else. "
-        "Exit codes: 0 well, 1 failed, 2 wrong usage.",
+        "Exit codes: 0 success, 1 failure, 2 wrong usage.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "--version", action=VersionAction, nargs=0, help="print the version and exit"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     _add_validate(commands)
     _add_describe(commands)
@@ -129,7 +51,14 @@ def make_parser() -> argparse.ArgumentParser:
     _add_render_prompt(commands)
     _add_parse_output(commands)
     _add_serve(commands)
+    _add_pull(commands)
+    _add_list(commands)
+    _add_rm(commands)
+    _add_config_changes(commands)
+    _add_chat(commands)
+    _add_bench(commands)
     _add_doctor(commands)
+    _add_completion(commands)
     parser.commands = commands.choices
     return parser
 
@@ -144,20 +73,20 @@ def _add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    # Where people look for it, too.
-    command.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
+    # Hidden: people type it here too.
+    command.add_argument("--version", action=VersionAction, nargs=0, help=argparse.SUPPRESS)
     command.set_defaults(module=f"servers.cli.{name.replace('-', '_')}")
     return command
 
 
 def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
-    """The arguments that say where node types come from, and the common ones."""
+    """Add the arguments for further node types, and ``--verbose``."""
     command.add_argument(
         "--calculators",
         metavar="MODULE_OR_FILE",
         action="append",
         default=[],
-        help="a Python module or .py file that registers calculators (more may follow)",
+        help="Python modules or .py files that register calculators",
     )
     if subgraphs:
         command.add_argument(
@@ -165,11 +94,11 @@ def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
             metavar="FILE",
             action="append",
             default=[],
-            help="a graph to use as node type, by its `type` or else the file's name; once per"
-            " file. Those in the directory of the graph are found without",
+            help="a graph to use as a node type, named by its `type`, else by the file's name;"
+            " repeat for more. Subgraphs beside the graph's file are found without this option",
         )
     command.add_argument(
-        "--verbose", action="store_true", help="tracebacks of errors, and log messages"
+        "--verbose", action="store_true", help="print tracebacks of errors and log messages"
     )
 
 
@@ -178,8 +107,8 @@ def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
         commands,
         "validate",
         "check graphs and configs, and report every error",
-        "Each error names file, line, node, and what would be right.\n"
-        "Exit code 1 when any file has one.",
+        "Each error names file, line and node, and says what would be right.\n"
+        "The exit code is 1 if any file has an error.",
     )
     command.add_argument(
         "files", metavar="FILE", nargs="+", help=".pbtxt, .binarypb or a server's config.json"
@@ -193,7 +122,7 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
         commands,
         "describe",
         "print or draw a graph",
-        "Nodes, streams with their types, side packets, executors, back edges.",
+        "Shows nodes, streams with their types, side packets, executors and back edges.",
     )
     command.add_argument("graph", metavar="GRAPH", help=".pbtxt or .binarypb")
     command.add_argument(
@@ -207,7 +136,7 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
         "--fold",
         dest="expand",
         action="store_false",
-        help="subgraphs as single nodes, as written (the default)",
+        help="show subgraphs as single nodes, as written (the default)",
     )
     _add_sources(command)
 
@@ -217,7 +146,7 @@ def _add_calculators(commands: argparse._SubParsersAction[Parser]) -> None:
         commands,
         "calculators",
         "list the registered calculators, or show one",
-        "With NAME: what it does, its ports and options, and a node to paste into a graph.",
+        "With NAME: its description, ports and options, and a node to paste into a graph.",
     )
     command.add_argument("name", metavar="NAME", nargs="?")
     command.add_argument("--format", choices=["text", "json"], default="text")
@@ -228,13 +157,12 @@ _FEED_FORMAT = """\
 The feed has one JSON object per line:
   {"stream": NAME, "ts": TIME, "value": VALUE}    add a packet
   {"close": NAME}                                 close a graph input
-  {"set_bound": {"stream": NAME, "ts": TIME}}     promise that nothing comes before TIME
+  {"set_bound": {"stream": NAME, "ts": TIME}}     promise that no packet comes before TIME
   {"wait_until_idle": true}                       run until nothing more can happen
-  {"close_all_packet_sources": true}  {"wait_until_done": true}  {"cancel": true}
-  {"restart": {NAME: VALUE}}                      end the run, start one with these side packets
-  {"checkpoint": {NAME: COUNT}}                   fail unless COUNT packets were seen on a stream
-Any of them may carry "error_contains": TEXT: it must fail with this text. Blank lines and lines
-that start with # are skipped. After the feed everything is closed and finished.
+  {"close_all_packet_sources": true}              close every graph input and every source
+  {"cancel": true}                                end the run with an error
+Blank lines and lines that start with # are skipped. After the feed every graph input is closed and
+the run is finished.
 
 TIME is an integer or PRESTREAM, MIN, MAX, POSTSTREAM. VALUE: a JSON integer is an int, 1.0 is a
 float; {"type": T, "value": V} for other types: int64, float, bytes (base64), vector<int>,
@@ -255,7 +183,9 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     command.epilog = _FEED_FORMAT
     command.add_argument("graph", metavar="GRAPH", help=".pbtxt or .binarypb")
     command.add_argument(
-        "--feed", metavar="FILE", help="what to send and do, as JSON lines; - is standard input"
+        "--feed",
+        metavar="FILE",
+        help="packets to add and calls to make, as JSON lines; - is standard input",
     )
     command.add_argument(
         "--observe",
@@ -301,6 +231,122 @@ def _add_serve_later(command: Parser) -> None:
 
     add_arguments(command)
     _add_sources(command)
+
+
+def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "pull",
+        "download a model of a hub, with the graph that serves it",
+        "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
+        "HF_TOKEN is the key. An interrupted download goes on where it was.",
+    )
+    command.subject = "SOURCE"
+    command.add_later = _add_pull_later
+
+
+def _add_pull_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_options
+    from servers.options.model_options import task_choice, task_options
+
+    command.add_argument("source", metavar="SOURCE", nargs="?", help="the model's name")
+    command.add_argument("--source_model", metavar="SOURCE", help="the same")
+    command.add_argument(
+        "--gguf_filename", metavar="FILE", help="the GGUF file of the repository; as :FILE"
+    )
+    _add_repository(command)
+    command.add_argument(
+        "--overwrite_models",
+        action="store_true",
+        help="take the newest commit, and replace what has the name here",
+    )
+    add_options(command, (task_choice(), *task_options()))
+
+
+def _add_repository(command: Parser) -> None:
+    command.add_argument(
+        "--model_repository_path",
+        metavar="DIR",
+        help="the directory of models; default $OVMS_MODEL_REPOSITORY_PATH, else "
+        "~/.cache/graphrt/models",
+    )
+
+
+def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "list",
+        "list the models that were pulled, or are in a directory",
+        "Names, sizes, and where models of a hub came from.",
+    )
+    _add_repository(command)
+    command.add_argument("--names", action="store_true", help="names only, one per line")
+
+
+def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands, "rm", "remove models that were pulled", "Names are those of `graphrt list`."
+    )
+    command.add_argument("names", metavar="NAME", nargs="+")
+    _add_repository(command)
+
+
+def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
+    """OpenVINO Model Server's ``--add_to_config`` and ``--remove_from_config``."""
+    for name, summary in (
+        ("add-to-config", "list a model in a config.json"),
+        ("remove-from-config", "take a model out of a config.json"),
+    ):
+        command = _add(
+            commands,
+            name,
+            summary,
+            "The rest of the file stays as it is written, and a server that watches it sees the\n"
+            f"change at once. Also as `graphrt --{name.replace('-', '_')} ...`.",
+        )
+        command.add_argument("--model_name", metavar="NAME", required=True)
+        command.add_argument("--config_path", metavar="FILE", help="the config.json")
+        if name == "add-to-config":
+            command.add_argument("--model_path", metavar="DIR", help="the model's directory")
+            _add_repository(command)
+
+
+def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "chat",
+        "talk with a model in the terminal",
+        "MODEL is anything that `graphrt serve` takes; it is served for this chat alone. With\n"
+        "--url the chat is with a server of the OpenAI API. /? in the chat lists its commands.",
+    )
+    command.add_argument("chat_model", metavar="MODEL", nargs="?")
+    command.add_argument("--url", metavar="URL", help="as in http://localhost:8000")
+    command.add_argument("--model", metavar="NAME", help="default the first one of the server")
+    command.add_argument("--system", metavar="TEXT", help="what the model reads first")
+    command.add_argument("--temperature", metavar="T", type=float, help="default the model's")
+    command.add_argument(
+        "--max_tokens", metavar="N", type=int, help="of an answer; default the server's"
+    )
+    command.add_argument("--plain", action="store_true", help="markdown as it is written")
+    command.add_argument("--verbose", action="store_true", help="with the log of the own server")
+
+
+def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "bench",
+        "measure a server of the OpenAI API",
+        "Sends streamed requests, and prints latencies and throughput as vLLM's benchmark does.\n"
+        "Exit code 1 when a request failed.",
+    )
+    command.subject = "--url URL"
+    command.add_later = _add_bench_later
+
+
+def _add_bench_later(command: Parser) -> None:
+    from servers.cli.bench_arguments import add_arguments
+
+    add_arguments(command)
 
 
 def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -376,6 +422,16 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command, subgraphs=False)
 
 
+def _add_completion(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "completion",
+        "print a script that completes commands and flags in a shell",
+        "The first lines of the script say where it belongs.",
+    )
+    command.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"))
+
+
 def _is_further_value(command: str, option: str, word: str) -> bool:
     # Where a bare word is a calculator, a directory or a config.
     if command in ("calculators", "doctor", "serve"):
@@ -384,7 +440,7 @@ def _is_further_value(command: str, option: str, word: str) -> bool:
 
 
 def _with_plain_switches(argv: Sequence[str]) -> list[str]:
-    """``--verbose true`` and ``--verbose=true`` become ``--verbose``; with false it is left out."""
+    """Turn ``--verbose true`` and ``--verbose=true`` into ``--verbose``; drop it with false."""
     plain: list[str] = []
     words = iter(enumerate(argv))
     for place, word in words:
@@ -405,13 +461,53 @@ def _with_plain_switches(argv: Sequence[str]) -> list[str]:
     return plain
 
 
-def spread(argv: Sequence[str]) -> list[str]:
-    """``--observe a b`` becomes ``--observe a --observe b``: each value gets its option.
+#: Commands whose flags may be spelled with dashes, too.
+_WITH_UNDERSCORES = (
+    "serve",
+    "pull",
+    "list",
+    "rm",
+    "add-to-config",
+    "remove-from-config",
+    "bench",
+    "chat",
+)
+#: OpenVINO Model Server's flags that choose what it does, and the words that stand for them here.
+_MODES = {
+    "--pull": ["pull"],
+    "--list_models": ["list", "--names"],
+    "--add_to_config": ["add-to-config"],
+    "--remove_from_config": ["remove-from-config"],
+}
+_OF_EVERY_COMMAND = ("-h", "--help", "--version", "--")
 
-    So an option takes the values that look like its own, and leaves the graph behind them alone.
+
+def _with_command(argv: Sequence[str]) -> Sequence[str]:
+    """OpenVINO Model Server's command line has flags alone: the command that they mean.
+
+    ``--pull``, ``--list_models`` and the changes of configs anywhere; flags of `serve` first.
     """
-    argv = _with_plain_switches(argv)
-    if argv and argv[0] == "serve":
+    if not argv or not argv[0].startswith("--") or argv[0] in _OF_EVERY_COMMAND:
+        return argv
+    for place, word in enumerate(argv):
+        mode = _MODES.get(word.replace("-", "_").replace("__", "--", 1))
+        if mode is not None:
+            return [*mode, *argv[:place], *argv[place + 1 :]]
+    from servers.cli.serve_arguments import is_serve_flag
+
+    # A command behind the flags is a slip that is reported.
+    if is_serve_flag(argv[0]) and "serve" not in argv:
+        return ["serve", *argv]
+    return argv
+
+
+def spread(argv: Sequence[str]) -> list[str]:
+    """Turn ``--observe a b`` into ``--observe a --observe b``, so that each value has its option.
+
+    An option takes the values that look like its own, and not the graph after them.
+    """
+    argv = _with_plain_switches(_with_command(argv))
+    if argv and argv[0] in _WITH_UNDERSCORES:
         from servers.cli.serve_arguments import normalize_flags
 
         argv = normalize_flags(argv)

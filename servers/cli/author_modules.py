@@ -1,4 +1,4 @@
-"""``--calculators MODULE_OR_FILE``: import what an author wrote, so that it registers itself."""
+"""``--calculators MODULE_OR_FILE``: import an author's module, which registers its calculators."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from servers.cli.messages import CommandFailed
 def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
     """Import a module by its dotted name, or a ``.py`` file by its path.
 
-    Modules are looked for in the current directory too, and a file may import its neighbours.
+    Modules are searched for in the current directory too. A file may import its neighbours.
 
     Raises:
-        CommandFailed: with the place in the author's code where the import failed.
+        CommandFailed: the import failed; the text names the place in the author's code.
     """
     is_file = name.endswith(".py") or os.sep in name
     path = Path(name)
@@ -36,7 +36,7 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
             return importlib.import_module(name)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # SystemExit too: a script that ends itself is no module
+    except BaseException as error:  # SystemExit too, from a script that is no module
         if verbose:
             traceback.print_exc()
         raise CommandFailed(_failure(name, error), hint=_hint(name, error)) from error
@@ -73,7 +73,7 @@ def _failure(name: str, error: BaseException) -> str:
 
 
 def _place(error: BaseException, name: str) -> str:
-    """``file:line: `` of the error: in the author's file where that is part of the trace."""
+    """Return ``file:line: `` of the error, in the author's file if the traceback has it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shown(error.filename)}:{error.lineno}: "
     frames = [
@@ -97,5 +97,5 @@ def _hint(name: str, error: BaseException) -> str | None:
         file = Path(*name.split(".")).with_suffix(".py")
         if file.is_file():
             return f"for the file write `--calculators {file}`"
-        return "a module is looked for in the current directory and in installed packages"
+        return "modules are searched for in the current directory and in installed packages"
     return None

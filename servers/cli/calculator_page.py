@@ -1,4 +1,4 @@
-"""What can be told about a registered calculator: its ports, options, and a node to paste."""
+"""Descriptions of registered calculators: ports, options, and a node to paste."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graph_runtime.options.options import OptionsType
 from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
 from graph_runtime.plan.subgraph import Subgraph
 
-#: Fields of a node by the kind of port, in the order that people write them.
+#: Fields of a node by kind of port, in the usual order.
 FIELDS = {
     "inputs": "input_stream",
     "outputs": "output_stream",
@@ -28,7 +28,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class PortRow:
-    """One declared port. ``type`` as messages print it; ``same_as`` is another port's name."""
+    """One declared port. ``type`` is written as in messages."""
 
     field: str
     tag: str
@@ -50,10 +50,11 @@ class OptionsTable:
 
 @dataclass(frozen=True)
 class CalculatorPage:
-    """A calculator for people.
+    """The description of a calculator or a subgraph.
 
-    ``ports`` is None when only a graph can tell them: the class overrides ``contract``.
-    ``timestamp_offset`` is None also for a subgraph, where each node has its own.
+    Attributes:
+        ports: None if they depend on the graph, because the class overrides ``contract``.
+        timestamp_offset: None if there is none, and for subgraphs, whose nodes have their own.
     """
 
     name: str
@@ -75,12 +76,12 @@ class CalculatorPage:
 
 
 def summary_of(calculator: type[Calculator]) -> str:
-    """The first line of the docstring, or nothing."""
+    """Return the first line of the docstring; "" without one."""
     return _doc(calculator).partition("\n")[0]
 
 
 def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
-    """All that is known of a calculator that is registered as ``name``."""
+    """Return the description of a calculator that is registered as ``name``."""
     is_static = _is_inherited(calculator, "contract")
     ports = ports_of(calculator)
     names = _names(calculator, ports)
@@ -103,7 +104,7 @@ def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
 
 
 def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
-    """What is known of a subgraph: its ports, unless it is made for each node."""
+    """Return the description of a subgraph; without ports if it is made for each node."""
     doc = inspect.cleandoc(getattr(subgraph, "doc", ""))
     ports: tuple[PortRow, ...] | None
     try:
@@ -117,7 +118,7 @@ def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
             or None
         )
     except Exception:
-        ports = None  # a function that must know the node
+        ports = None  # the function needs a node's options
     lines = ["node {", f'  calculator: "{subgraph.name}"']
     for row in ports or ():
         entry = f"{row.tag}:{row.index}:{row.name}" if row.index else f"{row.tag}:{row.name}"
@@ -147,12 +148,12 @@ def _entries(entries: Iterable[str]) -> Iterable[tuple[tuple[str, int], str]]:
 
 
 def _is_inherited(calculator: type[Calculator], method: str) -> bool:
-    """Is a class method still that of `Calculator`?"""
+    """True if the class does not override this class method of `Calculator`."""
     return getattr(calculator, method).__func__ is getattr(Calculator, method).__func__
 
 
 def _doc(calculator: type[Calculator]) -> str:
-    # Not inspect.getdoc: it would show the base class's for a class that has none.
+    # Not inspect.getdoc, which returns the docstring of a base class for a class without one.
     return inspect.cleandoc(calculator.__doc__ or "")
 
 
@@ -162,7 +163,7 @@ def _place(calculator: type[Calculator]) -> str:
 
 
 def _names(calculator: type[Calculator], ports: list[Port[Any]]) -> dict[Port[Any], str]:
-    """The ports by their attributes; those of a function by its parameters, and ``out``."""
+    """Return names for the ports: attributes of a class; parameters of a function, and ``out``."""
     if not hasattr(calculator, "function"):
         return {port: port.name for port in ports}
     single = sum(port.kind == "outputs" for port in ports) == 1
@@ -201,7 +202,7 @@ def _snippet(
     name: str, calculator: type[Calculator], ports: dict[Port[Any], str] | None, types: list[Any]
 ) -> str:
     if ports is None or not _is_inherited(calculator, "update_contract"):
-        # Its author knows best: the docstring's own node, if there is one that parses.
+        # Prefer the node in the author's docstring, if it parses.
         shown = _node_in(_doc(calculator), name, types)
         if shown:
             return shown
@@ -222,7 +223,7 @@ def _guess(name: str, types: list[Any]) -> str:
     lines = [
         "node {",
         f'  calculator: "{name}"',
-        "  # Its ports depend on the graph; the description tells.",
+        "  # The ports depend on the graph; see the description.",
         '  input_stream: "in"',
         '  output_stream: "out"',
     ]
@@ -260,9 +261,9 @@ def _has_index(port: Port[Any]) -> bool:
 
 
 def _node_in(doc: str, name: str, types: list[Any]) -> str:
-    """The ``node { ... }`` of a docstring for this calculator, with all options as comments.
+    """Return the ``node { ... }`` for this calculator in a docstring, with all options as comments.
 
-    A docstring that several calculators share has the name of one of them.
+    The calculator's name is filled in, because several calculators may share a docstring.
     """
     found = _nodes_in(doc)
     own = f'calculator: "{name}"'
@@ -276,7 +277,7 @@ def _node_in(doc: str, name: str, types: list[Any]) -> str:
 
 
 def _nodes_in(doc: str) -> list[str]:
-    """Every ``node { ... }`` of a text that parses, without its indentation."""
+    """Return every ``node { ... }`` in a text that parses, without indentation."""
     found = []
     for match in re.finditer(r"^[ ]*node \{", doc, re.MULTILINE):
         end = _end_of_block(doc, match.end() - 1)
@@ -290,7 +291,10 @@ def _nodes_in(doc: str) -> list[str]:
 
 
 def _end_of_block(text: str, at: int) -> int:
-    """Behind the brace that closes the one at ``at``, or the end. Quotes are not looked at."""
+    """Return the place after the brace that closes the one at ``at``, or the end of the text.
+
+    Quotes are not considered.
+    """
     depth = 0
     for place in range(at, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)

@@ -1,4 +1,4 @@
-"""`graphrt calculators`: what is registered, and one of them in full."""
+"""`graphrt calculators`: a list of the registered calculators, or the description of one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from servers.cli.calculator_page import (
     make_subgraph_page,
     summary_of,
 )
-from servers.cli.graph_source import make_registry
+from servers.cli.graph_registry import make_registry
 from servers.cli.messages import CommandFailed, print_warning
 
 _TITLES = {
@@ -27,7 +27,7 @@ _TITLES = {
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     registry = make_registry(args)
     if args.name is None:
         _list_all(registry, as_json=args.format == "json")

@@ -1,4 +1,4 @@
-"""`main`: from the words of the command line to an exit code."""
+"""`main`: run the command line and return its exit code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from servers.cli.arguments import make_parser, spread
+from servers.cli.interrupt import INTERRUPTED
 from servers.cli.messages import CommandFailed, print_error
-
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code. Wrong usage ends in argparse's ``SystemExit(2)``."""
+    """Run a command and return the exit code. Wrong usage raises argparse's ``SystemExit(2)``."""
     try:
         args = make_parser().parse_args(spread(sys.argv[1:] if argv is None else argv))
         status: int = import_module(args.module).execute(args)
@@ -24,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(str(failure), failure.hint)
         return failure.status
     except BrokenPipeError:
-        # The reader has gone (`graphrt ... | head`): nobody is left to tell.
+        # The reader of standard output has gone, as in `graphrt ... | head`.
         discard_output()
         return 1
     except KeyboardInterrupt:
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def discard_output() -> None:
-    """Send the rest of standard output nowhere, so that the interpreter's last flush succeeds."""
+    """Send the rest of standard output to /dev/null, so that the interpreter's flush succeeds."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""One kind of file that `graphrt validate` checks: a server's config.json, with its graphs."""
+"""The check of a server's config.json and its graphs by `graphrt validate`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
 from servers.serving.author_code import ModuleImports, registry_with
-from servers.serving.models.version_paths import version_paths
+from servers.serving.models.version_folders import version_paths
 
 _NO_FILE: Final = "no such file"
 
 
 def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
-    """The findings in the file and in the graphs that it names; ``2 graphs, 1 model``.
+    """Return the findings in the file and its graphs, and a summary such as ``2 graphs, 1 model``.
 
-    Loads no model.
+    No model is loaded.
     """
     try:
         config = read_config(path)
@@ -59,7 +59,7 @@ def _with_origin(finding: Finding, entry: GraphEntry, path: str) -> Finding:
 
 
 def _of_python_paths(path: str) -> list[Finding]:
-    """What the config names under ``python_path`` and is not there, with its line in the config."""
+    """Return findings for the paths under ``python_path`` that do not exist, with their lines."""
     document = parse_json(Path(path).read_text(encoding="utf-8"))
     root = Path(path).absolute().parent
     keys = [("python_path", document.value)]
@@ -89,7 +89,7 @@ def _of_python_paths(path: str) -> list[Finding]:
 
 
 def _of_modules(imports: ModuleImports, paths: Sequence[Path]) -> list[Finding]:
-    """What cannot be imported; of paths that are not there the config's own findings tell."""
+    """Return findings for modules that cannot be imported. Missing paths are reported already."""
     missing = {path for path in paths if not path.exists()}
     return [
         Finding(_shown(str(failure.file)), "error", failure.reason, line=failure.line)
@@ -99,7 +99,7 @@ def _of_modules(imports: ModuleImports, paths: Sequence[Path]) -> list[Finding]:
 
 
 def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
-    """Whether its versions are there; what refuses it stands in the config's own findings."""
+    """Return findings about a model's versions and device. A refused model is reported already."""
     try:
         paths = version_paths(entry)
     except GraphError as error:
@@ -121,6 +121,6 @@ def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
 
 
 def _shown(path: str) -> str:
-    """Relative to the current directory where it lies below."""
+    """Return a path relative to the current directory if it is below it."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative

@@ -14,12 +14,13 @@ from servers.cli.drawing.dot import to_dot
 from servers.cli.drawing.mermaid import to_mermaid
 from servers.cli.drawing.plain_text import to_text
 from servers.cli.drawing.svg import to_svg
-from servers.cli.graph_source import GraphSource, located, make_registry
+from servers.cli.graph_registry import located, make_registry
 from servers.cli.messages import CommandFailed, print_error, print_warning
+from servers.serving.graph_source import GraphSource
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code: 1 also for a graph that is shown but could not run."""
+    """Run the command and return the exit code, 1 also for a graph that is shown but invalid."""
     registry = make_registry(args)
     plan: ValidatedGraph | None = None
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""`graphrt doctor`: what a report of a bug needs to say of the machine, the software, a config."""
+"""`graphrt doctor`: facts for bug reports about the machine, the software and a config."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Final
 
-from servers.cli.graph_source import make_registry
+from servers.cli.graph_registry import make_registry
 from servers.cli.messages import CommandFailed
 from servers.cli.validate import check_of
 from servers.config import ConfigError, read_config
@@ -18,7 +18,7 @@ _MOST_FINDINGS: Final = 20
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code, 1 when something is wrong."""
+    """Run the command and return the exit code, 1 if it found a problem."""
     sections = [] if args.config is None else [_config(args)]
     report = make_report(*sections)
     if args.json:
@@ -29,7 +29,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> Section:
-    """What `graphrt validate` says of it, and the names in it; no path but the given one."""
+    """Report the findings of `graphrt validate`, and the names in the config, without its paths."""
     path = args.config
     section = Section("config", {"file": path})
     try:
@@ -51,7 +51,7 @@ def _add_names(section: Section, path: str) -> None:
     try:
         config = read_config(path)
     except ConfigError:
-        return  # the findings say why
+        return  # the findings have the reason
     section.facts["graphs"] = [entry.name for entry in config.graphs]
     section.facts["models"] = [entry.name for entry in config.models]
 

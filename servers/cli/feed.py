@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graph_runtime import Packet, Timestamp
+from graph_runtime import CalculatorGraph, Packet, Timestamp
 from graph_runtime.errors import did_you_mean
 from servers.cli.json_value import decode_time, decode_value, parse_json
 
 
 class FeedError(Exception):
-    """A line that is no operation. The text begins with ``file:line``."""
+    """A line is no operation, or its operation failed. The text begins with ``file:line``."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class FeedError(Exception):
 
 @dataclass(frozen=True)
 class AddPacket:
-    """Send a packet into a graph input."""
+    """Add a packet to a graph input."""
 
     stream: str
     packet: Packet
@@ -30,68 +30,63 @@ class AddPacket:
     def __str__(self) -> str:
         return f'stream "{self.stream}" at {self.packet.timestamp}'
 
+    def apply(self, graph: CalculatorGraph) -> None:
+        graph.add_packet_to_input_stream(self.stream, self.packet)
+
 
 @dataclass(frozen=True)
 class CloseStream:
+    """Close a graph input."""
+
     stream: str
 
     def __str__(self) -> str:
         return f'close "{self.stream}"'
 
+    def apply(self, graph: CalculatorGraph) -> None:
+        graph.close_input_stream(self.stream)
+
 
 @dataclass(frozen=True)
 class SetBound:
+    """Promise that a graph input gets nothing before ``bound``."""
+
     stream: str
     bound: Timestamp
 
     def __str__(self) -> str:
         return f'set_bound of "{self.stream}" to {self.bound}'
 
+    def apply(self, graph: CalculatorGraph) -> None:
+        graph.set_input_stream_timestamp_bound(self.stream, self.bound)
+
 
 @dataclass(frozen=True)
 class Call:
-    """One of the graph's calls without arguments."""
+    """Call a method of the graph that takes no arguments."""
 
     name: str
 
     def __str__(self) -> str:
         return self.name
 
-
-@dataclass(frozen=True)
-class Restart:
-    """End the run in good order and start another one."""
-
-    side_packets: dict[str, Any]
-
-    def __str__(self) -> str:
-        return "restart"
+    def apply(self, graph: CalculatorGraph) -> None:
+        getattr(graph, self.name)()
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """So many packets must have been seen by now."""
-
-    counts: dict[str, int]
-
-    def __str__(self) -> str:
-        return "checkpoint"
-
-
-Operation = AddPacket | CloseStream | SetBound | Call | Restart | Checkpoint
+Operation = AddPacket | CloseStream | SetBound | Call
 
 
 @dataclass(frozen=True)
 class FeedLine:
-    """One operation. ``place`` is ``file:line``; ``error_contains`` what its error must say."""
+    """One operation and its place, ``file:line``."""
 
     place: str
     operation: Operation
-    error_contains: str | None = None
 
 
 def read_feed(lines: Iterable[bytes], source: str) -> Iterator[FeedLine]:
-    """The operations of a feed, each as soon as its line is there.
+    """Yield the operations of a feed, each as soon as its line has been read.
 
     Blank lines and lines that start with ``#`` are skipped.
 
@@ -126,9 +121,6 @@ def _parse_line(text: str, place: str) -> FeedLine:
     fields = parse_json(text)
     if not isinstance(fields, dict):
         raise ValueError(f"a line is a JSON object, not {text[:40]}")
-    wanted = fields.pop("error_contains", None)
-    if wanted is not None and not isinstance(wanted, str):
-        raise ValueError(f'"error_contains" is a string, not {json.dumps(wanted)[:40]}')
     name = next((key for key in _OPERATIONS if key in fields), None)
     if name is None:
         unknown = next(iter(fields), "")
@@ -136,11 +128,15 @@ def _parse_line(text: str, place: str) -> FeedLine:
             f'"{unknown}" is no operation; one of {", ".join(_OPERATIONS)}'
             f"{did_you_mean(unknown, _OPERATIONS)}"
         )
-    return FeedLine(place, _OPERATIONS[name](name, fields), wanted)
+    return FeedLine(place, _OPERATIONS[name](name, fields))
 
 
 def _only(fields: dict[str, Any], *allowed: str) -> None:
-    """Every field of an operation must be there, and no other."""
+    """Check that an operation has exactly these fields.
+
+    Raises:
+        ValueError: a field is missing, or there is another one.
+    """
     for key in fields:
         if key not in allowed:
             raise ValueError(
@@ -194,30 +190,11 @@ def _call(name: str, fields: dict[str, Any]) -> Operation:
     return Call(name)
 
 
-def _restart(_: str, fields: dict[str, Any]) -> Operation:
-    _only(fields, "restart")
-    values = fields["restart"]
-    if not isinstance(values, dict):
-        raise ValueError('"restart" is an object with the side packets of the new run, such as {}')
-    return Restart({name: decode_value(value) for name, value in values.items()})
-
-
-def _checkpoint(_: str, fields: dict[str, Any]) -> Operation:
-    _only(fields, "checkpoint")
-    counts = fields["checkpoint"]
-    if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
-        raise ValueError('"checkpoint" is an object: {STREAM: number of packets}')
-    return Checkpoint(counts)
-
-
 _OPERATIONS: dict[str, Callable[[str, dict[str, Any]], Operation]] = {
     "stream": _add,
     "close": _close,
     "set_bound": _set_bound,
     "wait_until_idle": _call,
-    "wait_until_done": _call,
     "close_all_packet_sources": _call,
     "cancel": _call,
-    "restart": _restart,
-    "checkpoint": _checkpoint,
 }

@@ -1,4 +1,4 @@
-"""A log file that others may move or remove: what comes then goes to a new one of its name."""
+"""A log file that logrotate may move or remove: later lines go to a new file of the same name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ _CANNOT_WRITE: Final = "graphrt: the log file cannot be written: {}; trying agai
 
 
 class FollowedFile(WatchedFileHandler):
-    """Follows its name, so that logrotate needs to tell nobody. A full disk stops no request."""
+    """A handler that opens the file again when it was moved. Errors of writing are not raised."""
 
     def __init__(self, path: str) -> None:
-        """Raises: OSError: it cannot be written."""
+        """
+        Raises:
+            OSError: the file cannot be written, or is a pipe or a socket.
+        """
         with suppress(FileNotFoundError):
             mode = os.stat(path).st_mode
-            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # who writes there waits for who reads
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # writing would wait for a reader
                 raise OSError(errno.EINVAL, "it is a pipe or a socket, not a regular file", path)
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
         self._is_failing = False
@@ -32,7 +35,7 @@ class FollowedFile(WatchedFileHandler):
             if self.stream is None:
                 self.stream = self._open()
                 self._statstream()
-            # Not by `logging.StreamHandler.emit`, which hides a failure from us.
+            # Not by `logging.StreamHandler.emit`, which hides failures.
             self.stream.write(self.format(record) + self.terminator)
             self.stream.flush()
         except Exception as error:
@@ -41,7 +44,7 @@ class FollowedFile(WatchedFileHandler):
             self._is_failing = False
 
     def _fail(self, error: Exception) -> None:
-        # Once: logging's own way is a traceback for every line.
+        # Reported once; logging itself would print a traceback for every line.
         if self._is_failing:
             return
         self._is_failing = True

@@ -1,4 +1,4 @@
-"""One kind of file that `graphrt validate` checks: graphs."""
+"""The check of a graph's file by `graphrt validate`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
-from servers.cli.graph_source import GraphSource
 from servers.contract.finding import Finding
+from servers.serving.graph_source import GraphSource
 
 _log: Final = logging.getLogger(__name__)
 
 
 def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
-    """The findings, and what the file holds: ``3 nodes``. No error among them: it can run.
+    """Return the findings, and a summary such as ``3 nodes``. Without errors, the graph can run.
 
-    Options of nodes that name files, such as ``models_path``, start at the file's directory.
+    Options of nodes that name files, such as ``models_path``, are relative to the file's directory.
     """
     check = GraphCheck(path, registry)
     if check.plan is not None:
@@ -40,7 +40,7 @@ def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
 
 
 class GraphCheck:
-    """One graph file and its findings. ``plan`` is None when there are errors."""
+    """One graph file and its findings. ``plan`` is None if there are errors."""
 
     def __init__(self, path: str, registry: Registry) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class GraphCheck:
             errors.append(error)
             self.findings.append(self._of_syntax(error))
         self._places = self.source.node_places() or []
-        # What the options of a node would have said is not known, so nothing else is said of it.
+        # The node's options are unknown, so other findings about it could be wrong.
         spoilt = {self._node_at(error.line, error.column) for error in errors}
         try:
             plan = self.source.validate()
@@ -91,7 +91,7 @@ class GraphCheck:
         self.content = f"{count} node" if count == 1 else f"{count} nodes"
 
     def add_resources(self, settings: ResourceSettings) -> frozenset[str]:
-        """Look at what the nodes' resources would be made from; the side packets they supply."""
+        """Check the files of the nodes' resources. Return the side packets that they supply."""
         assert self.plan is not None
         try:
             checked = check_resources(self.plan, settings, self.source.registry)
@@ -105,7 +105,7 @@ class GraphCheck:
         return checked.side_packets
 
     def add(self, severity: Any, text: str, node: str = "", hint: str | None = None) -> None:
-        """Add a finding; what is wrong with a node has its place, and its name once."""
+        """Add a finding. A finding about a node gets the node's place, and its name once."""
         if not node and text.startswith('node "'):
             node, _, text = text.removeprefix('node "').partition('": ')
         line, column = None, None
@@ -118,7 +118,7 @@ class GraphCheck:
         self.findings.append(Finding(self.path, severity, text, line, column, node or None, hint))
 
     def add_failure(self, error: Exception) -> None:
-        """A fault of graphrt, or of a calculator's contract, hides no other finding."""
+        """Add a finding for an exception of graphrt or of a calculator's contract."""
         _log.debug("%s: the check failed", self.path, exc_info=error)
         frames = traceback.extract_tb(error.__traceback__)
         place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
@@ -136,7 +136,7 @@ class GraphCheck:
         return bisect_right(self._places, (line or 0, column or 0)) - 1
 
     def _of_syntax(self, error: GraphSyntaxError) -> Finding:
-        # The graph may be fine, and a subgraph file beside it broken: the error names the file.
+        # The error may be in a subgraph's file beside the graph, which it names.
         return Finding(
             error.source or self.path,
             "error",
@@ -195,7 +195,7 @@ def _hint(error: Any) -> str | None:
 
 
 def _raised_at(error: BaseException | None) -> str | None:
-    """Where the contract of an author's calculator raised what it should not."""
+    """Return the place where the contract of an author's calculator raised an exception."""
     if error is None or error.__cause__ is None or isinstance(error.__cause__, GraphError):
         return None
     frame = author_frame(error.__cause__)

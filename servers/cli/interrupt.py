@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the first ends the run in good order, the second ends the process."""
+"""Ctrl-C during a run: the first cancels the run, the second ends the process."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Final
 
-_STATUS = 130
+#: The exit code of a command that Ctrl-C ended.
+INTERRUPTED: Final = 130
 
 
 class Interrupt:
-    """A handler of SIGINT for a main thread that is busy with a graph.
+    """A handler of SIGINT for a main thread that runs a graph.
 
-    An exception out of the blue would hit a calculator, or the engine, anywhere; so the graph is
-    cancelled instead, which lets running calls return. Only where the main thread waits for a line
-    of input is the exception raised.
+    KeyboardInterrupt could interrupt a calculator or the engine anywhere. So the graph is cancelled
+    instead, which lets running calls return. The exception is raised only while the main thread
+    waits for a line of input.
     """
 
     def __init__(self, cancel: Callable[[], object]) -> None:
@@ -35,7 +37,7 @@ class Interrupt:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Inside, Ctrl-C raises KeyboardInterrupt at once."""
+        """Let Ctrl-C raise KeyboardInterrupt at once inside this context."""
         self._is_reading = True
         try:
             self.check()
@@ -44,17 +46,17 @@ class Interrupt:
             self._is_reading = False
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C was pressed since."""
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
         if self.was_called:
             raise KeyboardInterrupt
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.was_called:
-            os._exit(_STATUS)
+            os._exit(INTERRUPTED)
         self.was_called = True
         if self._is_reading:
             raise KeyboardInterrupt
-        # os.write, because print may be what the signal interrupted.
+        # os.write, because the signal may have interrupted print.
         os.write(2, b"interrupted: ending the run; Ctrl-C again stops at once\n")
         # In a thread, because this one may hold the graph's lock.
         threading.Thread(target=self._cancel, daemon=True).start()

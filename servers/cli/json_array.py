@@ -17,16 +17,16 @@ def is_array(kind: str) -> bool:
 
 
 def decode_array(kind: str, value: Any) -> Any:
-    """A `numpy.ndarray` of the element type in ``kind``, of the shape that the lists have.
+    """Return a `numpy.ndarray` of the element type in ``kind`` and the shape of the nested lists.
 
     Raises:
-        ValueError: the element type is unknown, the lists are of different lengths, or an element
-            is no value of the type.
+        ValueError: the element type is unknown, the lists have different lengths, or an element
+            does not fit the type.
     """
     element_type = kind[len(_PREFIX) : -1]
     if element_type not in _ELEMENT_TYPES:
         raise ValueError(f'"{element_type}" is no element type: one of {", ".join(_ELEMENT_TYPES)}')
-    import numpy as np  # here: most graphs have no arrays, and it takes long
+    import numpy as np  # here: the import is slow, and most graphs have no arrays
 
     try:
         given = np.array(value)

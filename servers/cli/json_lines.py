@@ -13,7 +13,7 @@ class JsonLines:
     """Writes objects to a binary stream, one per line, flushed.
 
     Attributes:
-        is_broken: the reader has gone; what is written from then on is dropped.
+        is_broken: the reader has gone; later lines are dropped.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -21,7 +21,7 @@ class JsonLines:
         self.is_broken = False
 
     def write(self, fields: dict[str, Any] | None) -> None:
-        """One line, null for None. UTF-8, but for strings that it cannot hold (lone surrogates)."""
+        """Write one line, null for None, as UTF-8. Lone surrogates are escaped."""
         if self.is_broken:
             return
         try:
@@ -37,9 +37,10 @@ class JsonLines:
 
 @contextlib.contextmanager
 def json_lines_output() -> Iterator[JsonLines]:
-    """Standard output for data alone: what calculators print goes to standard error.
+    """Reserve standard output for JSON lines: print() writes to standard error inside.
 
-    Raises BrokenPipeError at the end when the reader has gone.
+    Raises:
+        BrokenPipeError: at the end, if the reader has gone.
     """
     output = JsonLines(sys.stdout.buffer)
     with contextlib.redirect_stdout(sys.stderr):

@@ -1,4 +1,4 @@
-"""Values of packets as JSON, both ways. `graphrt run --help` describes the form."""
+"""Conversion of packet values to and from JSON. `graphrt run --help` describes the form."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from servers.cli.json_array import decode_array, is_array
 
 _TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 _FLOAT_NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-#: Values inside one another; deeper ones are told by their repr.
+#: The depth of nested values; deeper ones are written as their repr.
 _MAX_DEPTH = 50
 _MAX_REPR = 1000
 _MAX_BITS = 10_000
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON; Python's ``NaN`` and ``Infinity`` are not.
+        ValueError: the text is not JSON. Python's ``NaN`` and ``Infinity`` are refused.
     """
     return json.loads(text, parse_constant=_refuse_constant)
 
@@ -42,10 +42,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def decode_time(value: Any) -> Timestamp:
-    """A timestamp from an integer or the name of a special one.
+    """Return the timestamp for an integer or the name of a special timestamp.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value is neither.
     """
     if isinstance(value, str):
         if value not in _TIMES:
@@ -62,7 +62,7 @@ def decode_time(value: Any) -> Timestamp:
 
 
 def encode_time(value: int) -> int | str:
-    """An integer, or the name of a special timestamp."""
+    """Return an integer, or the name of a special timestamp."""
     return ts.SPECIAL_NAMES.get(int(value), int(value))
 
 
@@ -74,7 +74,7 @@ def _list(names: Any) -> str:
 
 
 def decode_value(value: Any) -> Any:
-    """A packet's value from parsed JSON: ``{"type": T, "value": V}`` becomes a T, the rest itself.
+    """Return a packet's value for parsed JSON: a T for ``{"type": T, "value": V}``, else as it is.
 
     Raises:
         ValueError: the type is unknown, or the value does not fit it.
@@ -178,11 +178,11 @@ _TYPES: dict[str, Callable[[str, Any], Any]] = {
 
 
 def encode_value(value: Any, depth: int = 0) -> Any:
-    """What ``json.dumps`` can write for a packet's value; never raises."""
+    """Return an object for ``json.dumps`` that stands for a packet's value. Never raises."""
     try:
         return _encode(value, depth)
     except Exception:
-        # A value whose own code fails must not end the run it is printed in.
+        # A value whose own code fails must not end the run.
         return _unknown(value)
 
 
@@ -227,7 +227,7 @@ def _encode_mapping(value: Mapping[Any, Any], depth: int) -> Any:
         ]
         return {"type": "map", "value": pairs}
     encoded = {str(key): encode_value(item, depth + 1) for key, item in value.items()}
-    # One that looks like our own notation is marked, so that it can be read back.
+    # A dict that looks like this notation is marked, so that it can be read back.
     return {"type": "dict", "value": encoded} if encoded.keys() == {"type", "value"} else encoded
 
 

@@ -1,4 +1,4 @@
-"""From the options of `graphrt serve` to what the fronts listen on, and its limits."""
+"""Settings of the fronts, made from the options of `graphrt serve`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.server.fronts import GRPC, ListenError
 
-# gRPC's numbers have 32 bits.
+# gRPC's settings are 32-bit integers.
 _MAX_MESSAGE: Final = 2**31 - 1
 
 
 def check_ports(options: ServeOptions) -> None:
-    """One port at least, and not twice the same.
+    """Check that there is a port, and that both ports differ.
 
     Raises:
-        CommandFailed: else.
+        CommandFailed: there is none, or they do not differ.
     """
     if options.server.rest_port == 0 and options.server.port == 0:
         raise CommandFailed(
@@ -35,7 +35,7 @@ def check_ports(options: ServeOptions) -> None:
 
 
 def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | None:
-    """None when HTTP is switched off."""
+    """Return the settings of HTTP; None if it is switched off."""
     server = options.server
     if server.rest_port == 0:
         return None
@@ -52,7 +52,7 @@ def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | 
 
 
 def grpc_settings(options: ServeOptions, access: FrontAccess) -> GrpcSettings | None:
-    """None unless gRPC is asked for."""
+    """Return the settings of gRPC; None if it is switched off."""
     server = options.server
     if server.port == 0:
         return None
@@ -69,12 +69,12 @@ def grpc_settings(options: ServeOptions, access: FrontAccess) -> GrpcSettings | 
 
 
 def _number(port: int | str) -> int:
-    """0 takes a free port."""
+    """Return the number of a port, 0 for ``auto``, which takes a free one."""
     return port if isinstance(port, int) else 0
 
 
 def listen_failure(error: ListenError) -> CommandFailed:
-    """What is said of an address that cannot be listened on."""
+    """Return the error for an address that cannot be listened on, with a hint."""
     is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == EADDRINUSE
     flag = "--port" if error.scheme == GRPC else "--rest_port"
     hint = f"choose another port with {flag}, or `{flag} auto`" if is_taken else None

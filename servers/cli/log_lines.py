@@ -1,8 +1,8 @@
 """The server's log, on standard error and in a file.
 
 As text: lines like ``2026-01-01 12:00:00.000 INFO name: text``. As JSON: an object per line with
-``time`` (UTC), ``level``, ``logger``, ``message``, and ``exception``; lines of requests have the
-message ``request``, and what they tell one by one.
+``time`` (UTC), ``level``, ``logger``, ``message`` and ``exception``; lines of requests have the
+message ``request`` and further members.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ JSON: Final = "json"
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 _TRACE: Final = 5
 
-# What clients send may stand in a message, and must neither begin a line nor move a cursor, nor
-# turn the direction of what follows.
+# Messages may contain text of clients, which must neither begin a line, nor move a cursor, nor
+# change the direction of text.
 _CONTROL: Final = (
     *range(0x20),
     *range(0x7F, 0xA0),
@@ -39,12 +39,12 @@ _ESCAPES: Final = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL
 }
 _ESCAPES[ord("\n")] = "\n  "
-# Nearly all lines are, and need no look at every letter.
+# Nearly all lines match, and need no translation.
 _IS_CLEAN: Final = re.compile("[ -~]*").fullmatch
 
 
-class TextLines(logging.Formatter):
-    """One line per record; what has more lines goes on indented."""
+class TextFormatter(logging.Formatter):
+    """Formats a record as one line; further lines of a message are indented."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT, "%Y-%m-%d %H:%M:%S")
@@ -54,8 +54,8 @@ class TextLines(logging.Formatter):
         return text if _IS_CLEAN(text) else text.translate(_ESCAPES)
 
 
-class JsonLines(logging.Formatter):
-    """One object per record, in ASCII."""
+class JsonFormatter(logging.Formatter):
+    """Formats a record as a JSON object in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -74,7 +74,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(level: str, path: str | None, form: str = TEXT) -> None:
-    """Send the log to standard error, and to a file where one is given.
+    """Send the log to standard error, and to the file ``path`` unless it is None.
 
     ``form``: `TEXT` or `JSON`.
 
@@ -89,7 +89,7 @@ def set_up_logging(level: str, path: str | None, form: str = TEXT) -> None:
         except OSError as error:
             raise CommandFailed(f"--log_path {path}: {error.strerror}") from error
     for handler in handlers:
-        handler.setFormatter(JsonLines() if form == JSON else TextLines())
+        handler.setFormatter(JsonFormatter() if form == JSON else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = handlers
     root.setLevel(level)

@@ -1,4 +1,4 @@
-"""What goes to standard error, and the error that ends a command."""
+"""Messages on standard error, and the error that ends a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class CommandFailed(Exception):
-    """A command cannot go on. ``hint`` says what would help; ``status`` is the exit code."""
+    """A command has failed. ``hint`` says what would help; ``status`` is the exit code."""
 
     def __init__(self, message: str, *, hint: str | None = None, status: int = 1) -> None:
         super().__init__(message)
@@ -16,12 +16,12 @@ class CommandFailed(Exception):
 
 
 def print_error(message: str, hint: str | None = None) -> None:
-    """``error: message``, and the hint on a line of its own."""
+    """Print ``error: message``, and the hint on a line of its own."""
     _print("error", message, hint)
 
 
 def print_warning(message: str, hint: str | None = None) -> None:
-    """``warning: message``, and the hint on a line of its own; else what `warn_by` has said."""
+    """Print ``warning: message`` and the hint, or log them if `warn_by` has set a logger."""
     if _warnings.log is None:
         _print("warning", message, hint)
     else:
@@ -29,7 +29,7 @@ def print_warning(message: str, hint: str | None = None) -> None:
 
 
 def warn_by(log: Callable[[str, str], None] | None) -> None:
-    """Warnings go through this function of a logger from now on; None: to standard error."""
+    """Send warnings to this function of a logger; None: to standard error."""
     _warnings.log = log
 
 

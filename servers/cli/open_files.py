@@ -1,4 +1,4 @@
-"""How many files, and so connections, this process may have open."""
+"""The limit of open files, and so of connections, of this process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from servers.cli.messages import print_warning
 
-#: Of graphs, models and child processes, besides connections.
+#: Files of graphs, models and child processes, besides connections.
 _OTHERS: Final = 1024
 
 
 def allow_open_files(connections: int) -> None:
-    """Raise the limit as far as so many connections need; a shell's is often 1024."""
+    """Raise the limit to what this many connections need. A shell's limit is often 1024."""
     try:
         import resource
     except ImportError:  # no such limit on Windows

@@ -1,4 +1,4 @@
-"""`graphrt parse-output`: what a model's text means."""
+"""`graphrt parse-output`: the content, reasoning and tool calls in a model's text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from servers.cli.messages import CommandFailed
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     stream = _parsers(args.tool_parser, args.reasoning_parser).start(
         tools={} if args.tools is None else _read_tools(Path(args.tools)) or None,
         prompt="" if args.prompt is None else _read_text(Path(args.prompt)),
@@ -64,7 +64,7 @@ def _decoded(data: bytes, source: str) -> str:
 
 
 def _read_tools(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The schemas of the parameters by name of the tool."""
+    """Return the schemas of the parameters by name of the tool."""
     try:
         tools = json.loads(_read_text(path))
     except (ValueError, RecursionError) as error:
@@ -126,13 +126,13 @@ def _print_deltas(stream: OutputStream, output: JsonLines) -> None:
 
 
 class _Deltas:
-    """Events as the deltas of a stream of OpenAI's, one for all events of a chunk."""
+    """Makes deltas, as in OpenAI's streams, from events: one for all events of a chunk."""
 
     def __init__(self) -> None:
         self._calls = 0
 
     def of(self, events: Iterable[OutputEvent]) -> dict[str, Any] | None:
-        """The delta; None where there is nothing to say."""
+        """Return the delta of these events; None if it would be empty."""
         delta: dict[str, Any] = {}
         for event in events:
             match event:
@@ -159,7 +159,7 @@ class _Deltas:
         }
 
     def _function(self, delta: dict[str, Any]) -> dict[str, Any]:
-        """That of the call begun last, in an entry of its own if the delta has none of it."""
+        """Return ``function`` of the call that began last; add its entry if the delta has none."""
         index = self._calls - 1
         entries: list[dict[str, Any]] = delta.setdefault("tool_calls", [])
         if not entries or entries[-1]["index"] != index:

@@ -1,4 +1,4 @@
-"""The one plain model that `graphrt serve` is to serve, from its options."""
+"""The plain model that the options of `graphrt serve` name."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
 
 
 def is_plain_model(path: Path) -> bool:
-    """Is this a model's file, or a directory with folders of versions?"""
+    """True if the path is a model's file, or a directory with folders of versions."""
     return (
         path.suffix in SUFFIXES and path.is_file() if not path.is_dir() else bool(versions_in(path))
     )
 
 
 def plain_model(path: Path, options: ServeOptions) -> ModelEntry:
-    """The model with what the options say of it.
+    """Return the entry of the model with the settings from the options.
 
     Raises:
-        CommandFailed: an argument has a value that it cannot have.
+        CommandFailed: an option has an invalid value.
     """
     path = path.absolute()
     own_name = path.name if path.is_dir() else path.stem

@@ -1,6 +1,6 @@
-"""`reference`: the text of ``docs/reference/server_options.md``: flags, and keys of config.json.
+"""The page ``docs/reference/server_options.md``, made from the declarations of options and keys.
 
-``python -m servers.cli.reference > docs/reference/server_options.md`` writes the page again.
+``python -m servers.cli.reference > docs/reference/server_options.md`` writes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ without a dot is a key of a graph's or a model's entry.
 
 
 def reference() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     parts = [_HEAD]
     for group, options in by_group(declared_options()).items():
         text = " ".join(group.text.split())
@@ -39,7 +39,7 @@ def reference() -> str:
 
 
 def _config_keys() -> list[str]:
-    """Sections of the keys of config.json; words of a key that is a flag too are the flag's."""
+    """Return the sections about config.json. A key that is also a flag has the flag's text."""
     words = {option.config_key: option.text for option in declared_options()}
     parts: list[str] = []
     for title, keys in (

@@ -1,4 +1,4 @@
-"""`graphrt render-prompt`: the exact prompt that a chat request becomes."""
+"""`graphrt render-prompt`: the exact prompt for a chat request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     if not Path(args.model_dir).is_dir():
         raise CommandFailed(f"{args.model_dir}: there is no such directory")
     request = _read_request()
@@ -45,7 +45,7 @@ def execute(args: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:
         raise CommandFailed("the request has half of a surrogate pair in a text") from error
-    # As bytes: a text stream would add carriage returns on some systems, and knows its encoding.
+    # As bytes: a text stream would add carriage returns on some systems, and has its own encoding.
     sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
     return 0
@@ -73,7 +73,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _tools(request: dict[str, Any]) -> list[Any] | None:
-    """The tools that the template sees: ``tool_choice`` removes all, or all but one."""
+    """Return the tools for the template: ``tool_choice`` may remove all, or all but one."""
     choice = request.get("tool_choice")
     tools = request.get("tools")
     if tools is None or choice == "none":
@@ -87,13 +87,13 @@ def _tools(request: dict[str, Any]) -> list[Any] | None:
 
 
 def _name(tool: dict[str, Any]) -> Any:
-    """The name in a tool or a choice, which has it in ``function`` or beside ``type``."""
+    """Return the name in a tool or a choice, in ``function`` or beside ``type``."""
     function = tool.get("function")
     return (function if isinstance(function, dict) else tool).get("name")
 
 
 def _model_directory(given: Path) -> Path:
-    """The directory of the model, which a graph beside may name."""
+    """Return the directory of the model; a graph in the given one may name another."""
     graph = given / _GRAPH_FILE
     try:
         named = _MODELS_PATH.search(graph.read_text(encoding="utf-8"))

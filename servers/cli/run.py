@@ -24,19 +24,18 @@ from graph_runtime import (
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli.feed import FeedError, FeedLine, read_feed
-from servers.cli.feed_runner import FeedRunner, OperationFailed, text_of
-from servers.cli.graph_source import GraphSource, located, make_registry
-from servers.cli.interrupt import Interrupt
+from servers.cli.feed_runner import FeedRunner, text_of
+from servers.cli.graph_registry import located, make_registry
+from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_lines import JsonLines, json_lines_output
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
 from servers.cli.messages import CommandFailed, print_error, print_warning
 from servers.cli.run_resources import node_resources
-
-_INTERRUPTED = 130
+from servers.serving.graph_source import GraphSource
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     side_packets = dict(_side_packet(text) for text in args.side_packet)
     with json_lines_output() as output, _feed_stream(args.feed) as feed:
         registry = make_registry(args)
@@ -72,8 +71,8 @@ def execute(args: argparse.Namespace) -> int:
 def _drive(
     runner: FeedRunner, side_packets: dict[str, Any], feed: BinaryIO | None, name: str
 ) -> int:
-    """From the start of the run to its end; the exit code."""
-    # A person wants to see what a line did. Sources that never end would never let them write one.
+    """Start the run, apply the feed, finish the run, and return the exit code."""
+    # On a terminal, show the effect of each line. Endless sources would never become idle.
     is_watched = feed is not None and feed.isatty() and not has_sources(runner.graph.plan)
     with Interrupt(runner.graph.cancel).installed() as interrupt:
         try:
@@ -82,12 +81,12 @@ def _drive(
             while (line := _next_line(lines, interrupt)) is not None:
                 runner.apply(line)
                 if is_watched:
-                    runner.wait_until_idle()
+                    runner.graph.wait_until_idle()
             runner.finish()
             interrupt.check()
         except KeyboardInterrupt:
-            status = _INTERRUPTED
-        except (FeedError, OperationFailed) as error:
+            status = INTERRUPTED
+        except FeedError as error:
             status = _fail(interrupt, str(error), error.hint)
         except GraphError as error:
             line = runner.blamed
@@ -102,9 +101,9 @@ def _drive(
 
 
 def _raised_at(error: GraphError) -> str | None:
-    """Where in an author's calculator the first error began, for the hint."""
+    """Return a hint with the place in an author's calculator where the first error began."""
     first = error.errors[0] if isinstance(error, RunError) else error
-    if isinstance(first.__cause__, GraphError):  # it says what is wrong itself
+    if isinstance(first.__cause__, GraphError):  # the text is enough
         return None
     frame = author_frame(first)
     return None if frame is None else f"raised at {frame}; --verbose shows the whole traceback"
@@ -112,7 +111,7 @@ def _raised_at(error: GraphError) -> str | None:
 
 def _fail(interrupt: Interrupt, message: str, hint: str | None = None) -> int:
     if interrupt.was_called:
-        return _INTERRUPTED
+        return INTERRUPTED
     print_error(message, hint)
     return 1
 
@@ -169,7 +168,7 @@ def _tracer(path: str | None) -> Tracer | None:
     if path is None:
         return None
     try:
-        # Now, because a run may be long.
+        # Fail before the run, which may be long.
         open(path, "wb").close()
     except OSError as error:
         raise CommandFailed(f"`--trace {path}`: {error.strerror}") from None
@@ -177,7 +176,7 @@ def _tracer(path: str | None) -> Tracer | None:
 
 
 def _streams(args: argparse.Namespace, plan: ValidatedGraph) -> list[str]:
-    """What to observe: as asked, or the graph's outputs, or what nobody consumes."""
+    """Return the streams to print: ``--observe``, else graph outputs, else unconsumed streams."""
     asked = [text.rpartition(":")[2] for text in args.observe]
     for name in asked:
         if name not in plan.producers:

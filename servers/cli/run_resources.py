@@ -1,4 +1,4 @@
-"""The resources of the nodes that `graphrt run` runs: what a server would supply."""
+"""Resources of nodes for `graphrt run`, which a server would supply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graph_runtime import (
     make_resources,
 )
 from graph_runtime.engine.drivers.sync import coroutine_loop
-from servers.cli.graph_source import located
+from servers.cli.graph_registry import located
 from servers.cli.messages import CommandFailed
 
 
@@ -24,10 +24,11 @@ from servers.cli.messages import CommandFailed
 def node_resources(
     path: str, plan: ValidatedGraph, registry: Registry, given: Mapping[str, Any]
 ) -> Iterator[Mapping[str, Any]]:
-    """Side packets with the resources of nodes, closed at the end.
+    """Make the resources of nodes, yield them as side packets, and close them at the end.
 
-    ``path``: of the graph. ``given``: the user's side packets; when the graph needs no others,
-    nothing is made.
+    Args:
+        path: the graph's file.
+        given: the user's side packets; nothing is made if the graph needs no others.
 
     Raises:
         CommandFailed: a resource cannot be made.
@@ -40,7 +41,7 @@ def node_resources(
     if not missing:
         yield {}
         return
-    # The loop that coroutines of the nodes will run on: a resource may belong to one loop.
+    # The loop that will run the coroutines of the nodes: a resource may belong to one loop.
     loop = coroutine_loop()
     settings = ResourceSettings(Path(path).resolve().parent)
     making = asyncio.run_coroutine_threadsafe(make_resources(plan, settings, registry), loop)

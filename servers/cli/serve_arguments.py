@@ -1,6 +1,6 @@
-"""The arguments of `graphrt serve`, from the declarations of its options.
+"""The arguments of `graphrt serve`, made from the declarations of its options.
 
-OpenVINO Model Server's names, so that its scripts still start.
+The names are OpenVINO Model Server's, so that its start scripts work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from servers.options.server_options import WITHOUT_EFFECT, declared_options
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments; what they mean together is checked in `servers.cli.serve`."""
+    """Add the arguments. `servers.cli.serve` checks their combinations."""
     command.add_argument(
-        "config",
-        metavar="CONFIG",
-        nargs="?",
-        help="a config.json; or a graph, a model's file, or a directory with a graph.pbtxt or a "
-        "model, to serve only that",
+        "sources",
+        metavar="MODEL",
+        nargs="*",
+        help="a config.json; or models: directories with a graph.pbtxt or a model, graphs, GGUF "
+        "files, other models' files, or names of a hub's models, org/name[@revision][:file.gguf], "
+        "which are downloaded",
     )
     add_options(command, declared_options())
     ignored = command.add_argument_group(
@@ -32,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> None:
-    """The flags of declared options under their headings; one that is not given is None."""
+    """Add the flags of declared options under their headings. A flag that is not given is None."""
     for group, members in by_group(options).items():
         heading = command.add_argument_group(group.title, group.text or None)
         for each in members:
@@ -46,8 +47,8 @@ def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> 
 
 
 def normalize_flags(words: Sequence[str]) -> list[str]:
-    """``--rest-port`` is ``--rest_port``; a switch alone is switched on, and may have its value
-    behind it or behind ``=``."""
+    """Turn ``--rest-port`` into ``--rest_port``, and ``--switch`` or ``--switch true`` into
+    ``--switch=true``."""
     switches = {flag for each in declared_options() if each.is_switch for flag in each.flags}
     spelled: list[str] = []
     rest = iter(enumerate(words))
@@ -65,3 +66,10 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
                     next(rest)
         spelled.append(name + equals + value)
     return spelled
+
+
+def is_serve_flag(word: str) -> bool:
+    """Is this a flag of `graphrt serve`, in any spelling?"""
+    name = "--" + word.partition("=")[0].removeprefix("--").replace("-", "_")
+    known = {flag for each in declared_options() for flag in each.flags}
+    return name in known or name.removeprefix("--") in WITHOUT_EFFECT

@@ -1,4 +1,4 @@
-"""`ServeOptions`: the parsed arguments of `graphrt serve`, as settings with types."""
+"""`ServeOptions`: the parsed arguments of `graphrt serve` as typed settings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from servers.options.server_options import GraphOptions, LifecycleOptions, Serve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """One member per declaration.
+    """The options of `graphrt serve`, one member per declaration.
 
     Attributes:
-        config: the graph, model or config.json that stands alone on the command line.
-        task: None unless it is given.
-        of_task, of_model: what is given of the options of tasks and of `ModelOptions`, by flag.
+        sources: the positional arguments: models, graphs or one config.json.
+        task: the value of ``--task``, or None.
+        of_task, of_model: the options of tasks and of `ModelOptions` that are given, by flag.
         families: the settings of every family of calculators.
     """
 
-    config: str | None
+    sources: tuple[str, ...]
     server: ServerOptions
     http: HttpOptions
     grpc: GrpcOptions
@@ -40,12 +40,12 @@ class ServeOptions:
 
     @property
     def of_plain_model(self) -> dict[str, Any]:
-        """All options that stand for a plain model on the command line."""
+        """The options for a plain model that are given."""
         return {**self.of_model, **given(DeviceOptions, self.of_task)}
 
 
 def serve_options(args: argparse.Namespace) -> ServeOptions:
-    """The settings that parsed arguments stand for.
+    """Return the settings for parsed arguments.
 
     Raises:
         CommandFailed: a value cannot be used.
@@ -55,7 +55,7 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
     of_task = {flag: values[flag] for flag in flags if values[flag] is not None}
     try:
         return ServeOptions(
-            config=args.config,
+            sources=tuple(args.sources),
             server=read(ServerOptions, values),
             http=read(HttpOptions, values),
             grpc=read(GrpcOptions, values),

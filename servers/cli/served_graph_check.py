@@ -1,5 +1,7 @@
-"""What would stop a graph from being served, beyond what is wrong with the graph itself: resources
-of its nodes, side packets, models of its sessions. Nothing is loaded."""
+"""The check of a valid graph's resources, side packets and session models for serving.
+
+Nothing is loaded.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,21 @@ from servers.serving.graph_inference.model_tensors import (
     model_of_session,
     sessions_of,
 )
+from servers.serving.graph_source import serving_problems
 from servers.serving.loaded_graph import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
     check_side_packets,
     response_stream_of,
 )
-from servers.serving.models.version_paths import version_paths
-from servers.serving.servable_graph import serving_problems
+from servers.serving.models.version_folders import version_paths
 
 
 def check_served_graph(
     path: str, entry: GraphEntry, registry: Registry, models: Mapping[str, ModelEntry]
 ) -> list[Finding]:
-    """``path``: the graph's file, as it is shown; ``models``: the config's."""
+    """Return the findings in a graph's file. ``path`` is written in findings; ``models`` are the
+    models of the config."""
     check = GraphCheck(path, registry)
     if check.plan is not None:
         try:
@@ -44,7 +47,7 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
     assert plan is not None
     problems = serving_problems(plan)
     if problems:
-        # As errors they are enough.
+        # The warnings would repeat these errors.
         check.findings = [
             each for each in check.findings if each.severity == "error" or each.node is not None
         ]
@@ -76,7 +79,8 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
 def _check_model(
     entry: GraphEntry, name: str, version: int | None, models: Mapping[str, ModelEntry]
 ) -> None:
-    """
+    """Check that a model and its version exist.
+
     Raises:
         GraphError: there is no such model or version.
     """

@@ -1,4 +1,4 @@
-"""From the arguments of `graphrt serve` to its log, its traces and its metrics."""
+"""Log, traces and metrics, made from the arguments of `graphrt serve`."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _log: Final = logging.getLogger("graphrt")
 
 
 def set_up_log(options: ServerOptions, *, verbose: bool) -> None:
-    """Log as the options say, and everything when ``verbose``.
+    """Set up the log by the options, with level DEBUG if ``verbose``.
 
     Raises:
         CommandFailed: the log's file cannot be written.
     """
     set_up_logging("DEBUG" if verbose else options.log_level, options.log_path, options.log_format)
     if options.log_format == JSON:
-        warn_by(_log.warning)  # a program reads what is written
+        warn_by(_log.warning)  # a program reads standard error
     if options.log_prompts:
         _log.warning(
             "--log_prompts: PROMPTS AND ANSWERS OF ALL CLIENTS ARE WRITTEN TO THIS LOG, in plain "
-            "text; whoever reads it reads them"
+            "text; every reader of the log can read them"
         )
 
 
 def traces_of(options: ServerOptions) -> RunningTraces | None:
-    """What sends spans; None when nobody asks for it.
+    """Start sending spans; None if neither an option nor the environment asks for it.
 
     Raises:
-        CommandFailed: --otlp_endpoint is given, and spans cannot be sent. When only the environment
-            asks for them, that is a warning: whoever runs many services sets it for all.
+        CommandFailed: --otlp_endpoint is given, and spans cannot be sent. If only the environment
+            asks for them, that is a warning, because it is often set for many services at once.
     """
     if not options.otlp_endpoint and not is_asked_for(os.environ):
         return None
@@ -53,10 +53,10 @@ def traces_of(options: ServerOptions) -> RunningTraces | None:
 
 
 def metrics_of(options: ServerOptions, config: MetricsConfig | None) -> MetricsConfig:
-    """What is counted; ``config``: what config.json says of it, which is not asked for twice.
+    """Return the choice of metrics, from the options or from ``config``, which is config.json's.
 
     Raises:
-        CommandFailed: both say something, a name is none, or nobody could read them.
+        CommandFailed: both choose, a family is unknown, or HTTP is off, where metrics are read.
     """
     given = MetricsConfig(options.metrics_enable is not False, options.metrics_list)
     is_given = options.metrics_enable is not None or bool(options.metrics_list)

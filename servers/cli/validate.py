@@ -6,22 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from graph_runtime import Registry
 from servers.cli.config_check import check_config
 from servers.cli.graph_check import check_graph
-from servers.cli.graph_source import make_registry
+from servers.cli.graph_registry import make_registry
 from servers.contract.finding import Finding
 
 Check = Callable[[str, Registry], tuple[list[Finding], str]]
 
-#: Kinds of files by the end of their names; all others are graphs.
-CHECKS: Final[dict[str, Check]] = {".json": check_config}
-
 
 def execute(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return the exit code."""
     registry = make_registry(args)
     results: list[dict[str, Any]] = []
     is_all_well = True
@@ -46,22 +43,22 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def check_of(path: str) -> Check:
-    """The check for a file of this name."""
-    return next((check for end, check in CHECKS.items() if path.endswith(end)), check_graph)
+    """Return the check for a file of this name: a config.json, else a graph."""
+    return check_config if path.endswith(".json") else check_graph
 
 
 def _by_place(findings: list[Finding]) -> Callable[[Finding], tuple[int, int]]:
-    """File by file, as they were found; in each by line."""
+    """Return a sort key: files in the order of the findings, and lines within each file."""
     files = list(dict.fromkeys(finding.file for finding in findings))
     return lambda finding: (files.index(finding.file), finding.line or sys.maxsize)
 
 
 def _print(path: str, findings: list[Finding], content: str, *, is_valid: bool) -> None:
-    """Findings to standard error; what is well, which is the answer, to standard output."""
+    """Print findings to standard error, and the summary of a valid file to standard output."""
     hints = set()
     for finding in findings:
         text = finding.to_text()
-        if finding.hint in hints:  # once is enough
+        if finding.hint in hints:  # print each hint once
             text = text.removesuffix(f"\nhint: {finding.hint}")
         hints.add(finding.hint)
         print(text, file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""config.json: what a server serves, in OpenVINO Model Server's form, read into frozen data."""
+"""config.json, in OpenVINO Model Server's form, read into frozen data."""
 
 from servers.config.entry import GraphEntry
 from servers.config.load_policy import LoadPolicy
 from servers.config.metrics_config import MetricsConfig
-from servers.config.model_entry import ModelEntry
+from servers.config.model_entry import ModelEntry, VersionPolicy
 from servers.config.server_config import (
     ConfigError,
     ServerConfig,
@@ -13,7 +13,6 @@ from servers.config.server_config import (
     models_of,
     read_config,
 )
-from servers.config.version_policy import VersionPolicy
 
 __all__ = [
     "ConfigError",

@@ -1,4 +1,4 @@
-"""Building blocks of a JSON schema: each looks at one value and reports all that is wrong in it."""
+"""Building blocks of a JSON schema: each check takes one value and reports every error in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from servers.config.json_text import member
 
-#: Takes the path of what is wrong, the message, and what would help.
+#: Takes the path of an error, the message, and a hint or None.
 Report = Callable[[str, str, str | None], None]
 
 #: Takes a value and its path.
@@ -17,16 +17,16 @@ Check = Callable[[Any, str, Report], None]
 
 
 def shown(value: Any) -> str:
-    """A value for messages, cut where it is long."""
+    """Return a value for messages as JSON, at most 60 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def of_type(expected: str, *types: type) -> Check:
-    """A value of one of the types; ``expected`` is said when it is not."""
+    """Accept values of these types; ``expected`` names them in the message."""
 
     def check(value: Any, path: str, report: Report) -> None:
-        # bool is an int in Python, and is none in JSON.
+        # bool is an int in Python, but not in JSON.
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             report(path, f"{expected} is needed, not {shown(value)}", None)
 
@@ -39,13 +39,13 @@ anything: Check = lambda value, path, report: None  # noqa: E731
 
 
 def nonempty_text(value: Any, path: str, report: Report) -> None:
-    """A string with something in it."""
+    """Accept strings that are not empty."""
     if not isinstance(value, str) or not value:
         report(path, f"a string that is not empty is needed, not {shown(value)}", None)
 
 
 def integer(at_least: int, at_most: int | None = None) -> Check:
-    """A whole number."""
+    """Accept whole numbers within these bounds, both included."""
     span = f"from {at_least} on" if at_most is None else f"from {at_least} to {at_most}"
 
     def check(value: Any, path: str, report: Report) -> None:
@@ -57,7 +57,7 @@ def integer(at_least: int, at_most: int | None = None) -> Check:
 
 
 def number(at_least: float) -> Check:
-    """A number, whole or not, and no larger than a year has seconds."""
+    """Accept numbers, whole or not, up to the seconds of a year."""
     at_most = 366 * 24 * 3600
 
     def check(value: Any, path: str, report: Report) -> None:
@@ -71,7 +71,7 @@ def number(at_least: float) -> Check:
 
 
 def word(*words: str) -> Check:
-    """One of some strings."""
+    """Accept one of these strings."""
     choice = " or ".join(json.dumps(each) for each in words)
 
     def check(value: Any, path: str, report: Report) -> None:
@@ -84,7 +84,7 @@ def word(*words: str) -> Check:
 
 
 def list_of(item: Check) -> Check:
-    """An array."""
+    """Accept arrays whose items pass ``item``."""
 
     def check(value: Any, path: str, report: Report) -> None:
         if not isinstance(value, list):
@@ -97,7 +97,7 @@ def list_of(item: Check) -> Check:
 
 
 def at_least_one(item: Check) -> Check:
-    """An array with something in it."""
+    """Accept arrays of one item or more."""
     check_list = list_of(item)
 
     def check(value: Any, path: str, report: Report) -> None:
@@ -109,9 +109,9 @@ def at_least_one(item: Check) -> Check:
 
 
 def reads(parse: Callable[[Any], object], expected: str, *types: type) -> Check:
-    """A value of one of the types that ``parse`` takes, and "" which says nothing.
+    """Accept values of these types that ``parse`` accepts, and "", which stands for no value.
 
-    ``parse`` raises `ValueError` with what would be right.
+    ``parse`` raises `ValueError` whose text says what would be right.
     """
     check_type = of_type(expected, *types)
 
@@ -128,7 +128,7 @@ def reads(parse: Callable[[Any], object], expected: str, *types: type) -> Check:
 
 
 def map_of(item: Check, *, required: tuple[str, ...] = ()) -> Check:
-    """An object with any keys."""
+    """Accept objects with any keys besides the required ones."""
 
     def check(value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
@@ -142,7 +142,7 @@ def map_of(item: Check, *, required: tuple[str, ...] = ()) -> Check:
 
 
 def either(first: Check, kind: type, second: Check) -> Check:
-    """``first`` for values of this kind, ``second`` for all others."""
+    """Apply ``first`` to values of this kind, ``second`` to all others."""
 
     def check(value: Any, path: str, report: Report) -> None:
         (first if isinstance(value, kind) else second)(value, path, report)
@@ -151,7 +151,7 @@ def either(first: Check, kind: type, second: Check) -> Check:
 
 
 def object_of(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
-    """An object with these keys and no others."""
+    """Accept objects with these keys and no others."""
 
     def check(value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
@@ -168,7 +168,7 @@ def object_of(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) ->
 
 
 def one_of(fields: Mapping[str, Check]) -> Check:
-    """An object with exactly one of these keys."""
+    """Accept objects with exactly one of these keys."""
     check_object = object_of(fields)
 
     def check(value: Any, path: str, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""One graph to serve: its name, and where its files are."""
+"""One graph to serve: its name and the paths of its files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class GraphEntry:
     """One served graph.
 
     Attributes:
-        name: what clients call it.
-        directory: its base path, absolute; where relative paths in the graph's options start.
+        name: the name that clients use.
+        directory: the base path, absolute. Relative paths in the graph's options start here.
         graph_path: the graph's file, absolute.
-        subconfig_path: lists the models of its session calculators; need not exist.
-        graph_text: the graph itself, where it was made and ``graph_path`` is no file.
-        python_path: files and directories of calculators that only this graph has; absolute.
-        residence: when it is in memory; another one makes no other graph.
+        subconfig_path: the list of the models of its session calculators; need not exist.
+        graph_text: the text of a graph that was made; ``graph_path`` is no file then.
+        python_path: files and directories of calculators for this graph only; absolute.
+        residence: when the graph is in memory. Not compared: a change of it needs no reload.
     """
 
     name: str
@@ -37,7 +37,7 @@ class GraphEntry:
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
-    """The entry of a checked config object, ``root`` being the directory of config.json.
+    """Return the entry for a checked config object; ``root`` is the directory of config.json.
 
     Paths are OpenVINO Model Server's (``mediapipegraphconfig.cpp``): the base path is
     ``<root>/<name>`` unless given, and the others start there.
@@ -45,7 +45,7 @@ def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
     directory = root / (config.get("base_path") or config["name"])
     graph_path = directory / config.get("graph_path", GRAPH_FILE)
     if "graph_path" not in config and not graph_path.exists():
-        # As model repositories with one directory per version have it.
+        # The form of model repositories with one directory per version.
         versioned = directory / "1" / GRAPH_FILE
         if versioned.is_file():
             directory, graph_path = versioned.parent, versioned
@@ -60,6 +60,6 @@ def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
 
 
 def python_path_of(config: Mapping[str, Any], root: Path) -> tuple[Path, ...]:
-    """The paths under the key ``python_path``, one or several, which start at ``root``."""
+    """Return the paths under the key ``python_path``, one or several, resolved from ``root``."""
     paths = config.get("python_path", ())
     return tuple(root / path for path in ([paths] if isinstance(paths, str) else paths))

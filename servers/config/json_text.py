@@ -1,4 +1,4 @@
-"""JSON with the place of every value, so that an error about a value can name its line."""
+"""A JSON parser that keeps the place of every value, so that errors can name the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-#: In a text that parsed, these are all there is.
+#: All tokens of a text that parsed.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
@@ -25,10 +25,10 @@ class JsonText:
     """A parsed text.
 
     Attributes:
-        value: what it holds.
-        places: line and column, from 1, by path: ``a.b[0]``; for a member that of its key, for the
-            whole text "".
-        repeated: paths that stand more than once, with the place of the later one.
+        value: the parsed value.
+        places: line and column, from 1, by path: ``a.b[0]``; the place of a member is that of its
+            key; the path of the whole text is "".
+        repeated: keys that occur twice in an object, as paths, with the place of the later one.
     """
 
     value: Any
@@ -37,10 +37,10 @@ class JsonText:
 
 
 def parse_json(text: str) -> JsonText:
-    """Parse; strict, as RFC 8259 is.
+    """Parse a text strictly by RFC 8259.
 
     Raises:
-        JsonSyntaxError: it is not JSON.
+        JsonSyntaxError: the text is not JSON.
     """
     text = text.removeprefix("\ufeff")
     try:
@@ -56,7 +56,7 @@ def parse_json(text: str) -> JsonText:
 
 
 def member(path: str, key: str) -> str:
-    """The path of an object's member."""
+    """Return the path of an object's member."""
     return f"{path}.{key}" if path else key
 
 
@@ -66,7 +66,7 @@ def _refuse_constant(text: str) -> Any:
 
 @dataclass(slots=True)
 class _Container:
-    """An object or array that is not closed yet. ``index`` is -1 for objects."""
+    """An object or array that is still open. ``index`` is -1 for objects."""
 
     path: str
     index: int

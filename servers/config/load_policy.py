@@ -1,5 +1,5 @@
-"""When what a config names is in memory: its keys ``load``, ``idle_unload_seconds``, ``pinned`` and
-``reload``."""
+"""When a graph or a model is in memory: the keys ``load``, ``idle_unload_seconds``, ``pinned`` and
+``reload`` of a config."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ AFTER_UNLOAD: Final = "after_unload"
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
-    """Of one graph or model.
+    """When one graph or model is in memory.
 
     Attributes:
         is_on_demand: the first request loads it, not the start of the server.
-        idle_seconds: after so long without a request it is unloaded, and loaded again by the next
-            one; 0 is never; None is as the server says.
+        idle_seconds: seconds without a request after which it is unloaded; the next request loads
+            it again. 0: never. None: the server's default.
         is_pinned: it is never unloaded for being idle.
-        unloads_first: a changed one is loaded when the old one is gone, since memory does not hold
-            both: requests wait meanwhile, and if it cannot be loaded, nothing answers.
+        unloads_first: a changed version is loaded after the old one is unloaded, because memory
+            does not hold both. Requests wait meanwhile; if loading fails, nothing answers.
     """
 
     is_on_demand: bool = False
@@ -33,14 +33,14 @@ class LoadPolicy:
     unloads_first: bool = False
 
     def idle_limit(self, default: float) -> float:
-        """`idle_seconds` in effect; 0 is never. ``default``: what the server says."""
+        """Return the idle seconds in effect, 0 for never. ``default`` is the server's setting."""
         if self.is_pinned:
             return 0.0
         return default if self.idle_seconds is None else self.idle_seconds
 
 
 def residence_of(config: Mapping[str, Any]) -> LoadPolicy:
-    """That of a checked config object."""
+    """Return the policy of a checked config object."""
     return LoadPolicy(
         config.get("load", AT_START) == ON_DEMAND,
         config.get("idle_unload_seconds"),

@@ -1,4 +1,4 @@
-"""Which metrics are published: OpenVINO Model Server's flags, but on by default."""
+"""The choice of published metrics: OpenVINO Model Server's flags, but on by default."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ DEFAULT: Final = (
     "ovms_graph_error",
     "ovms_graph_processing_time_us",
 )
-#: Those that have to be named.
+#: OpenVINO Model Server's families that are published only if they are named.
 ADDITIONAL: Final = ("ovms_infer_req_queue_size", "ovms_infer_req_active")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfig:
-    """``monitoring.metrics``, or the flags that say the same.
+    """The object ``monitoring.metrics``, or the flags for it.
 
     Attributes:
-        enable: are there any?
-        metrics_list: OpenVINO Model Server's families that are published; its default ones if this
-            is empty. Ours, ``graphrt_...``, are always published.
+        enable: metrics are published.
+        metrics_list: OpenVINO Model Server's families to publish; empty: its default ones. The
+            families ``graphrt_...`` are always published.
     """
 
     enable: bool = True
     metrics_list: tuple[str, ...] = ()
 
     def shows(self, family: str) -> bool:
-        """Is this one of OpenVINO Model Server's families published?"""
+        """True if this family of OpenVINO Model Server's is published."""
         return family in (self.metrics_list or DEFAULT)
 
 
 def refusal_of_list(names: Sequence[str]) -> str:
-    """What is wrong with a ``metrics_list``; "" if it is right."""
+    """Return the error in a ``metrics_list``; "" if there is none."""
     known = (*DEFAULT, *ADDITIONAL)
     for place, name in enumerate(names):
         if name not in known:

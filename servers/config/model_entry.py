@@ -1,8 +1,8 @@
-"""One plain model to serve: its name, where its versions are, and what is to be changed in it."""
+"""One plain model to serve: its name, the path of its versions, and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,38 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
-from servers.config.version_policy import VersionPolicy, policy_of
 
-#: base_path may name a store elsewhere, as `s3://bucket/model`.
+#: Schemes of a base_path in a remote store, as in `s3://bucket/model`.
 _REMOTE = ("s3://", "gs://", "az://", "azfs://")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPolicy:
+    """The ``specific`` versions, or else the highest ``latest`` ones; None: all versions."""
+
+    latest: int | None = 1
+    specific: tuple[int, ...] = ()
+
+    def chosen(self, versions: Iterable[int]) -> list[int]:
+        """Return the versions to serve, in ascending order, of the ``versions`` that exist.
+
+        Specific versions are returned whether they exist or not.
+        """
+        if self.specific:
+            return sorted(set(self.specific))
+        found = sorted(versions)
+        return found if self.latest is None else found[-self.latest :]
+
+
+def _policy_of(config: Mapping[str, Any] | None) -> VersionPolicy:
+    """Return the policy of a checked ``model_version_policy``."""
+    if not config:
+        return VersionPolicy()
+    if "all" in config:
+        return VersionPolicy(latest=None)
+    if "specific" in config:
+        return VersionPolicy(specific=tuple(config["specific"]["versions"]))
+    return VersionPolicy(latest=config["latest"]["num_versions"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +56,13 @@ class ModelEntry:
     """One served model.
 
     Attributes:
-        name: what clients and graphs call it.
+        name: the name that clients and graphs use.
         base_path: a folder with a folder per version, or the file of the one version; absolute.
-        policy: which versions are served.
-        settings: of every version.
-        is_cached: the compiled model may be kept where the server keeps such.
-        refusal: why it cannot be served; "" when it can.
-        residence: when it is in memory; another one makes no other model.
+        policy: the choice of versions.
+        settings: the settings of every version.
+        is_cached: the compiled model may be kept in the server's cache.
+        refusal: why the model cannot be served; "" if it can.
+        residence: when the model is in memory. Not compared: a change of it needs no reload.
     """
 
     name: str
@@ -47,7 +75,7 @@ class ModelEntry:
 
 
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
-    """The entry of a checked config object, ``root`` being the directory of config.json."""
+    """Return the entry for a checked config object; ``root`` is the directory of config.json."""
     base_path = str(config.get("base_path") or config["name"])
     refusal = ""
     if base_path.startswith(_REMOTE):
@@ -57,7 +85,7 @@ def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
     return ModelEntry(
         config["name"],
         root / base_path,
-        policy_of(config.get("model_version_policy")),
+        _policy_of(config.get("model_version_policy")),
         _settings_of(config),
         bool(config.get("allow_cache", True)),
         refusal,
@@ -83,7 +111,7 @@ def _settings_of(config: Mapping[str, Any]) -> ModelSettings:
 
 
 def _by_name(value: Any) -> list[tuple[str, Any]]:
-    """What is said without a name is of the only input."""
+    """Return values by the names of inputs. A value without a name is for the only input."""
     if isinstance(value, dict):
         return [(name, each) for name, each in value.items() if each]
     return [(ANY_INPUT, value)] if value else []

@@ -1,7 +1,7 @@
-"""What a config says of a model in strings: shapes, layouts, numbers, conversions.
+"""Parsers of the strings in a model's config: shapes, layouts, numbers, conversions.
 
 The forms are OpenVINO Model Server's (``shape.cpp``, ``layout.cpp``, ``modelconfig.cpp``). Every
-function raises `ValueError` with what would be right.
+function raises `ValueError` whose text says what would be right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from calculators.openvino.tensor_spec import Dimension
 MAX_NIREQ: Final = 100_000
 _MAX_LENGTH: Final = 2**31 - 1
 
-#: Element types by OpenVINO Model Server's names, and OpenVINO's.
+#: Element types by the names of OpenVINO Model Server and of OpenVINO.
 _PRECISIONS: Final[Mapping[str, str]] = {
     "FP64": "f64",
     "FP32": "f32",
@@ -37,7 +37,7 @@ _LAYOUT: Final = re.compile(r"[NCHWD?]*(\.\.\.)?[NCHWD?]*")
 
 
 def shape_of(value: str | list[int]) -> tuple[Dimension, ...] | None:
-    """``(1,3,-1,2:8)``, or a list of lengths; None for ``auto``."""
+    """Parse ``(1,3,-1,2:8)``, or a list of lengths. None for ``auto``."""
     if isinstance(value, list):
         return tuple(_dimension(str(length)) for length in value)
     text = _without_spaces(value)
@@ -51,7 +51,7 @@ def shape_of(value: str | list[int]) -> tuple[Dimension, ...] | None:
 
 
 def batch_size_of(value: int | str) -> Dimension | None:
-    """A number, ``auto``, ``-1`` or a range ``2:8``; None for "" and 0, which leave it as it is."""
+    """Parse a number, ``auto``, ``-1`` or a range ``2:8``. None for "" and 0: no change."""
     text = _without_spaces(str(value))
     if text in ("", "0"):
         return None
@@ -59,7 +59,7 @@ def batch_size_of(value: int | str) -> Dimension | None:
 
 
 def layout_of(text: str) -> Conversion:
-    """``NHWC:NCHW``, what is sent and what the model takes; ``NCHW`` alone stands for both."""
+    """Parse ``NHWC:NCHW``, the layouts of clients and of the model; ``NCHW`` alone is both."""
     words = _without_spaces(text).upper().split(":")
     if len(words) > 2 or not all(map(_is_layout, words)):
         raise ValueError(
@@ -70,18 +70,18 @@ def layout_of(text: str) -> Conversion:
 
 
 def precision_of(text: str) -> Conversion:
-    """``uint8:fp32``, what is sent and what the model takes."""
+    """Parse ``uint8:fp32``, the element types of clients and of the model."""
     return _pair(text, _PRECISIONS, "a precision is uint8:fp32, what clients send and what")
 
 
 def color_format_of(text: str) -> Conversion:
-    """``RGB:BGR``, what the model takes and what is sent: in this order, unlike the others."""
+    """Parse ``RGB:BGR``, the formats of the model and of clients: the model's comes first here."""
     taken, sent = _pair(text, _COLOR_FORMATS, "a color format is RGB:BGR, what the model takes and")
     return sent, taken
 
 
 def numbers_of(value: Any) -> tuple[float, ...] | float:
-    """A number, or several as a list, ``[1,2,3]`` or ``(1,2,3)``."""
+    """Parse a number, or several as a list, ``[1,2,3]`` or ``(1,2,3)``."""
     if isinstance(value, str):
         text = _without_spaces(value)
         if text[:1] + text[-1:] in ("[]", "()"):

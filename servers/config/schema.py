@@ -1,9 +1,9 @@
-"""What may stand in a config.json: OpenVINO Model Server's schema (``src/schema.cpp``).
+"""The schema of config.json: OpenVINO Model Server's (``src/schema.cpp``), with four differences.
 
-Looser in three places: ``model_config_list`` may be missing, the keys that its own
-``--add_to_config`` writes are accepted, and what is not served yet is only looked at from outside.
-``python_path`` and the keys of `servers.config.load_policy` are graphrt's own.
-Stricter in one: values of models that it would ignore with a warning are errors.
+``model_config_list`` may be missing; the keys that OpenVINO Model Server's ``--add_to_config``
+writes are accepted; entries of kinds that are not served yet are checked superficially; values of
+models that OpenVINO Model Server ignores with a warning are errors. ``python_path`` and the keys of
+`servers.config.load_policy` are graphrt's own.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _PATHS: Final = either(nonempty_text, str, list_of(nonempty_text))
 
 
 class Key(NamedTuple):
-    """A key of an object in config.json: the check of its value, and the words of the reference.
+    """A key of an object in config.json: the check of its value, and its text in the reference.
 
-    A model's key that is a flag too has its words in the declaration of the flag.
+    The text of a model's key that is also a flag stands in the declaration of the flag.
     """
 
     check: Check
@@ -60,25 +60,26 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
     "name": Key(nonempty_text, "the name that clients use"),
     "base_path": Key(
         text,
-        "the directory, from that of config.json; a directory of the entry's name when it is not "
-        "given",
+        "the directory, relative to that of config.json; default: the name of the entry",
     ),
-    "graph_path": Key(text, "the graph's file, from `base_path`; default graph.pbtxt"),
+    "graph_path": Key(text, "the graph's file, relative to `base_path`; default graph.pbtxt"),
     "subconfig": Key(
         text,
-        "a file that lists plain models for the graph, from `base_path`; default subconfig.json",
+        "a list of plain models for the graph, relative to `base_path`; default subconfig.json",
     ),
-    "python_path": Key(_PATHS, "files and directories of calculators that only this graph has"),
+    "python_path": Key(_PATHS, "files and directories of calculators for this graph only"),
     "load": Key(
         word(AT_START, ON_DEMAND),
-        f"`{AT_START}`, the default, or `{ON_DEMAND}`: with the first request",
+        f"`{AT_START}`, the default, or `{ON_DEMAND}`: by the first request",
     ),
-    "idle_unload_seconds": Key(number(0), "as `--idle_unload_seconds`, for this entry; 0 is never"),
+    "idle_unload_seconds": Key(
+        number(0), "overrides `--idle_unload_seconds` for this entry; 0: never"
+    ),
     "pinned": Key(boolean, "true: never unloaded for being idle"),
     "reload": Key(
         word(BESIDE, AFTER_UNLOAD),
-        f"`{BESIDE}`, the default: a changed one is loaded while the old one answers; "
-        f"`{AFTER_UNLOAD}`: when the old one is gone, where memory does not hold both",
+        f"`{BESIDE}`, the default: a changed graph or model is loaded while the old one answers; "
+        f"`{AFTER_UNLOAD}`: after the old one is unloaded, if memory does not hold both",
     ),
 }
 
@@ -102,12 +103,12 @@ MODEL_KEYS: Final[dict[str, Key]] = {
     "layout": Key(either(map_of(_LAYOUT), dict, _LAYOUT)),
     "nireq": Key(integer(0, MAX_NIREQ)),
     "target_device": Key(text, "CPU, GPU, ...; default CPU"),
-    "allow_cache": Key(boolean, "false: not kept in `--cache_dir`; default true"),
+    "allow_cache": Key(boolean, "keep the compiled model in `--cache_dir`; default true"),
     "plugin_config": Key(
         map_of(of_type("a string, a number, true or false", str, bool, int, float))
     ),
     "custom_loader_options": Key(
-        map_of(anything, required=("loader_name",)), "checked; a model that has them is not served"
+        map_of(anything, required=("loader_name",)), "checked; a model with this key is not served"
     ),
     "mean": Key(_NUMBERS),
     "scale": Key(_NUMBERS),
@@ -138,7 +139,7 @@ _METRICS: Final = object_of(
 #: The keys of the file itself.
 CONFIG_KEYS: Final[dict[str, Key]] = {
     "model_config_list": Key(
-        _MODELS, "plain models, each as `config` in an object; one with a graph is served as graph"
+        _MODELS, "plain models, each as `config` in an object; one with a graph is served as one"
     ),
     "mediapipe_config_list": Key(list_of(object_of(_GRAPH, required=("name",))), "graphs"),
     "pipeline_config_list": Key(_NAMED, "checked, and not served yet"),
@@ -146,7 +147,7 @@ CONFIG_KEYS: Final[dict[str, Key]] = {
     "custom_loader_config_list": Key(
         list_of(map_of(anything, required=("config",))), "checked, and not served yet"
     ),
-    "python_path": Key(_PATHS, "files and directories of calculators that all graphs have"),
+    "python_path": Key(_PATHS, "files and directories of calculators for all graphs"),
     "monitoring": Key(
         object_of({"metrics": _METRICS}, required=("metrics",)),
         "`metrics`, with `enable` and `metrics_list`",

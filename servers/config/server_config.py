@@ -1,4 +1,4 @@
-"""Reading config.json: every finding, and the frozen result."""
+"""The reader of config.json: every finding, and the frozen result."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from servers.contract.finding import Finding
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 
-#: Graphs and models that one config lists; each takes some 100 KB even if nobody asks for it.
+#: The most graphs and models in one config; each takes some 100 KB even without requests.
 MAX_ENTRIES: Final = 20_000
 
-#: A file that does not parse may be half written: how often it is read again, and after how long.
+#: A file that does not parse may be half written: number of further attempts, and seconds between.
 RETRIES: Final = 3
 RETRY_SECONDS: Final = 0.01
 
-#: What a model's own config.json, as Hugging Face has them, is told by.
+#: Keys by which the config.json of a Hugging Face model is recognized.
 _OF_A_MODEL: Final = frozenset({"architectures", "model_type", "_class_name"})
 
 
 class ConfigError(GraphConfigError):
-    """The config cannot be used. ``findings`` holds every error, and the warnings."""
+    """The config cannot be used. ``findings`` holds every error and warning."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("\n".join(finding.to_text() for finding in findings))
@@ -47,12 +47,11 @@ class ServerConfig:
     """A config.json.
 
     Attributes:
-        graphs: what is served, in order, ``mediapipe_config_list`` first.
-        models: plain models, those of ``model_config_list`` first, then those of the graphs'
-            subconfigs.
-        metrics: None where the config does not speak of them.
-        python_path: files and directories of calculators that all graphs have; absolute.
-        findings: the warnings, and the errors of subconfigs, whose models are then left out.
+        graphs: the graphs to serve, in order, ``mediapipe_config_list`` first.
+        models: plain models, first of ``model_config_list``, then of the graphs' subconfigs.
+        metrics: None if the config has no ``monitoring``.
+        python_path: files and directories of calculators for all graphs; absolute.
+        findings: warnings, and errors of subconfigs, whose models are left out.
     """
 
     path: Path
@@ -64,10 +63,10 @@ class ServerConfig:
 
 
 def read_config(path: str | Path) -> ServerConfig:
-    """Read and check a config.json; the files that it names are not opened.
+    """Read and check a config.json. The files that it names are not opened.
 
     Raises:
-        ConfigError: with every finding.
+        ConfigError: the config has errors; it holds every finding.
     """
     reading = _Reading(str(path), Path(path))
     document = reading.parse(schema.CONFIG)
@@ -75,8 +74,8 @@ def read_config(path: str | Path) -> ServerConfig:
 
 
 def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
-    """The graph of one directory, under the directory's name unless another is given."""
-    # Not resolved: a link's own name is the one that was chosen.
+    """Return the entry for the graph of a directory, named after it unless ``name`` is given."""
+    # Not resolved: whoever made a link chose its name.
     directory = Path(os.path.abspath(directory))
     return entry_of(
         {"name": name or directory.name or "graph", "base_path": str(directory)}, directory
@@ -84,13 +83,13 @@ def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
 
 
 def config_of(entry: GraphEntry) -> ServerConfig:
-    """A config that names one graph, and the models that its subconfig lists."""
+    """Return a config with one graph and the models that its subconfig lists."""
     models, findings = models_of(entry)
     return ServerConfig(entry.graph_path, (entry,), models, findings=findings)
 
 
 def models_of(entry: GraphEntry) -> tuple[tuple[ModelEntry, ...], tuple[Finding, ...]]:
-    """The models that the subconfig of a graph lists, and all findings in it."""
+    """Return the models that the subconfig of a graph lists, and all findings in it."""
     reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
     models: dict[str, ModelEntry] = {}
     reading.take_subconfig(entry, {entry.name: entry}, models)
@@ -98,10 +97,10 @@ def models_of(entry: GraphEntry) -> tuple[tuple[ModelEntry, ...], tuple[Finding,
 
 
 def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
-    """One plain model as ``config``, an object of ``model_config_list``, has it.
+    """Return the entry for ``config``, an object of ``model_config_list``.
 
     Raises:
-        ConfigError: something in it is wrong; each finding begins with the key.
+        ConfigError: the object has errors; each finding begins with the key.
     """
     findings: list[Finding] = []
 
@@ -115,7 +114,7 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
 
 
 class _Reading:
-    """One reading of one file: what was found so far."""
+    """The state of reading one file, with the findings so far."""
 
     def __init__(self, shown_path: str, path: Path) -> None:
         self.shown_path = shown_path
@@ -123,10 +122,10 @@ class _Reading:
         self.findings: list[Finding] = []
 
     def parse(self, check: Check) -> JsonText:
-        """The checked document.
+        """Return the checked document.
 
         Raises:
-            ConfigError: it cannot be read, is not JSON, or not of the schema.
+            ConfigError: the file cannot be read, is not JSON, or does not fit the schema.
         """
         for attempt in range(RETRIES + 1):
             try:
@@ -198,16 +197,16 @@ class _Reading:
     def add(
         self, severity: Any, document: JsonText, where: str, message: str, hint: str | None = None
     ) -> None:
-        """A finding about the value at a path."""
+        """Add a finding about the value at a path."""
         line, column = document.places.get(where, (None, None))
         text = f"{where}: {message}" if where else message
         self.findings.append(Finding(self.shown_path, severity, text, line, column, hint=hint))
 
     def config_of(self, document: JsonText) -> ServerConfig:
-        """The frozen config of a checked document.
+        """Return the frozen config of a checked document.
 
         Raises:
-            ConfigError: it says nothing at all.
+            ConfigError: it has none of the lists, or too many entries.
         """
         value: Mapping[str, Any] = document.value
         if not any(key.endswith("_config_list") for key in value):
@@ -273,7 +272,7 @@ class _Reading:
     def _take_models(
         self, document: JsonText, graphs: dict[str, GraphEntry], models: dict[str, ModelEntry]
     ) -> None:
-        """Add what ``model_config_list`` has, which may be graphs too."""
+        """Add the entries of ``model_config_list``, some of which may be graphs."""
         root = self.path.absolute().parent
         taken = ChainMap[str, Any](graphs, models)
         for item, where in _models_in(document):
@@ -315,7 +314,7 @@ class _Reading:
     def take_subconfig(
         self, entry: GraphEntry, graphs: Mapping[str, GraphEntry], models: dict[str, ModelEntry]
     ) -> None:
-        """Add the models of a graph's own list. What is wrong there stops no other graph."""
+        """Add the models of a graph's subconfig. Errors in it do not affect other graphs."""
         if not entry.subconfig_path.exists() or entry.subconfig_path.is_dir():
             return
         reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
@@ -335,13 +334,13 @@ class _Reading:
 
 
 def _models_in(document: JsonText) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every entry of ``model_config_list``, and where it is."""
+    """Yield every entry of ``model_config_list`` with its path."""
     for index, wrapper in enumerate(document.value.get("model_config_list", ())):
         yield wrapper["config"], f"model_config_list[{index}].config"
 
 
 def _is_graph(item: Mapping[str, Any], entry: GraphEntry) -> bool:
-    """Is this entry of ``model_config_list`` a graph?"""
+    """True if this entry of ``model_config_list`` is a graph."""
     return "graph_path" in item or entry.graph_path.is_file()
 
 

@@ -1,4 +1,4 @@
-"""The data plane: all that a front knows of the graphs and plain models that are served."""
+"""The data plane: the interface between the fronts and the served graphs and plain models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ModelDescription:
     """A model as clients see it.
 
     Attributes:
-        created: when it was loaded, Unix time in seconds.
-        parent: of an adapter, the model that it belongs to; "" of a model itself.
+        created: when the model was loaded, Unix time in seconds.
+        parent: the model that an adapter belongs to; "" for a model itself.
     """
 
     name: str
@@ -30,12 +30,12 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True)
 class TensorMetadata:
-    """What is known of one input or output.
+    """Name, type and shape of one input or output.
 
     Attributes:
-        datatype: KServe's name; "INVALID" where it is not known, as OpenVINO Model Server has it.
-        shape: -1 is any length; empty where nothing is known.
-        is_optional: a request may leave this input out.
+        datatype: KServe's name; "INVALID" if it is not known, as in OpenVINO Model Server.
+        shape: -1 is any length; empty if the shape is not known.
+        is_optional: a request may omit this input.
     """
 
     name: str
@@ -46,12 +46,12 @@ class TensorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What is known of a model.
+    """Versions, inputs and outputs of a model.
 
     Attributes:
-        versions: all that can be asked for, in rising order.
-        platform: "OpenVINO", or "graphrt" of a graph.
-        rt_info: what the model's file says about it; JSON values.
+        versions: every version that answers requests, in ascending order.
+        platform: "OpenVINO" for a plain model, "graphrt" for a graph.
+        rt_info: the runtime information in the model's file, as JSON values.
     """
 
     name: str
@@ -64,8 +64,12 @@ class ModelMetadata:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One line of the repository's index. ``state``: READY, LOADING or UNAVAILABLE; ``reason``:
-    why it is not ready, for people; "" when it is."""
+    """One line of the repository's index.
+
+    Attributes:
+        state: READY, LOADING or UNAVAILABLE.
+        reason: why the version is not ready, for people; "" if it is ready.
+    """
 
     name: str
     version: str
@@ -75,37 +79,37 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InferFailure:
-    """One request of a stream has failed after `InferStream.send` took it; the stream goes on.
+    """The failure of one request after `InferStream.send` took it. The stream continues.
 
     Attributes:
-        id: that of the request.
-        error: what `LoadedServable.infer` would have raised.
+        id: the id of the request.
+        error: the exception that `LoadedServable.infer` would have raised.
     """
 
     id: str
     error: Exception
 
 
-#: What a stream gives, one for each answer.
+#: One answer on a stream.
 InferAnswer: TypeAlias = InferResponse | InferFailure
 
 
 class InferStream(Protocol):
-    """A run of a model that takes one request after another, and answers when it likes."""
+    """A run of a model that takes one request after another and answers at any time."""
 
     async def send(self, request: InferRequest) -> None:
-        """Take a request; returns when the next may come. The first one too is given here.
+        """Take a request, the first one included. Return when the next one may be sent.
 
         Raises:
-            RequestError: not this one; the stream goes on.
-            RunError: the run has failed, as `wait` tells.
+            RequestError: this request is refused; the stream continues.
+            RunError: the run has failed; `wait` raises the same error.
         """
 
     def close_inputs(self) -> None:
-        """No more requests come."""
+        """End the requests. Answers still arrive until the run is over."""
 
     async def wait(self) -> None:
-        """Return when the run is over, and every answer was given.
+        """Return when the run is over and every answer has been emitted.
 
         Raises:
             RunError: the run has failed.
@@ -113,7 +117,7 @@ class InferStream(Protocol):
 
 
 class Method(StrEnum):
-    """A way to ask a servable, in OpenVINO Model Server's words."""
+    """A kind of call, by OpenVINO Model Server's name."""
 
     UNARY = "Unary"
     STREAM = "Stream"
@@ -124,25 +128,25 @@ class Method(StrEnum):
 class LoadedServable(Protocol):
     """A loaded graph, or a loaded version of a plain model.
 
-    Each method raises `RequestError` (RESOURCE_EXHAUSTED) when as many requests are in flight as
-    may be, and `UnavailableError` after it has been unloaded.
+    Each method raises `RequestError` (RESOURCE_EXHAUSTED) if the limit of requests in flight is
+    reached, and `UnavailableError` after the servable has been unloaded.
     """
 
     async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
-        """Run the graph for one HTTP request; ``emit`` gets each response packet in order.
+        """Run the graph for one HTTP request; ``emit`` receives each response packet in order.
 
         Cancelling this coroutine cancels the graph.
 
         Raises:
-            RequestError: not a request for this model.
-            RunError: the graph failed. ``errors[0].__cause__`` is what the calculator raised.
+            RequestError: the model does not take this request.
+            RunError: the graph failed. ``errors[0].__cause__`` is the calculator's exception.
         """
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """One request, one answer. Cancelling this coroutine cancels the run.
+        """Return the answer to one request. Cancelling this coroutine cancels the run.
 
         Raises:
-            RequestError: not a request for this model.
+            RequestError: the model does not take this request.
             RunError: as in `answer`.
             GraphError: the inference failed.
         """
@@ -150,20 +154,21 @@ class LoadedServable(Protocol):
     def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AbstractAsyncContextManager[InferStream]:
-        """A stream of requests to one model, that of ``first``, whose parameters hold for the run.
+        """Open a stream of requests to the model of ``first``.
 
-        ``first`` is not sent by this. ``emit`` gets each answer in order. Leaving the context ends
-        the run, by cancelling it if need be. Entering it raises as `infer` does.
+        The parameters of ``first`` hold for the whole run, but the request itself is not sent: pass
+        it to `InferStream.send`. ``emit`` receives each answer in order. Leaving the context ends
+        the run, by cancelling it if it is not over. Entering it raises as `infer` does.
         """
 
 
 class ReloadError(GraphError):
-    """Not all of what the configuration says now could be taken; what was served goes on.
+    """A reload failed for part of the configuration or all of it. What was served stays served.
 
     Attributes:
-        reloaded: names of what was loaded, replaced or retired all the same.
-        failed: what could not be loaded by name, with the reason; empty where the configuration
-            cannot be used, and nothing has changed.
+        reloaded: the names that were loaded, replaced or retired all the same.
+        failed: the names that could not be loaded, with the reasons; empty if the configuration
+            cannot be used at all, so that nothing has changed.
     """
 
     code = Code.FAILED_PRECONDITION
@@ -180,68 +185,70 @@ class ReloadError(GraphError):
 
 
 class DataPlane(Protocol):
-    """The served models, by name. Adapters of a model have names of their own, by which requests
-    find it; what is loaded and unloaded is the model.
+    """The served models, by name.
 
-    What takes a model's name raises `NotFoundError` (no such model, or no such version) and
-    `UnavailableError` (it is loading, draining, or could not be loaded).
+    The adapters of a model have names of their own. Requests find the model by them, but only the
+    model itself is loaded and unloaded.
+
+    Methods that take a model's name raise `NotFoundError` (no such model, or no such version) and
+    `UnavailableError` (the model is loading, draining, or could not be loaded).
     """
 
     def models(self) -> Sequence[ModelDescription]:
-        """What is served, in the order of the configuration."""
+        """Return every served model and adapter, in the order of the configuration."""
 
     def statuses(self) -> dict[str, object]:
-        """The answer of ``GET /v1/config``, in OpenVINO Model Server's form."""
+        """Return the answer of ``GET /v1/config``, in OpenVINO Model Server's form."""
 
     @property
     def is_ready(self) -> bool:
-        """Has everything been loaded, and can everything that loaded work?"""
+        """True if loading is over and every loaded servable can answer."""
 
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
-        """The servable that answers one request; one that loads on demand is loaded first.
+        """Return the servable for one request. One that loads on demand is loaded first.
 
-        Call it at once: a servable that nobody uses may be unloaded at any time.
+        Call the servable at once: one without a request may be unloaded at any time.
 
         Args:
-            method: what will be called; ``version``: "" and "0" are the highest one.
+            method: the kind of call that follows, for metrics.
+            version: "" and "0" are the highest one.
         """
 
     # KServe ---------------------------------------------------------------------------------------
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
-        """Would it answer now? Raises only `NotFoundError`."""
+        """True if the model would answer now. Raises only `NotFoundError`."""
 
     async def metadata(self, model: str, version: str = "") -> ModelMetadata:
-        """What is known of a model; one that loads on demand is loaded for the first such
-        question."""
+        """Return the metadata of a model. One that loads on demand is loaded for it once."""
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
-        """What a request to it consists of; else as `metadata`."""
+        """Return the inputs of a request to a model. Loads as `metadata` does."""
 
     def index(self) -> Sequence[IndexEntry]:
-        """Every version of every model that the configuration names, loaded or not."""
+        """Return every version of every model in the configuration, loaded or not."""
 
     async def reload(self) -> bool:
-        """Read the configuration again and serve what it says now; try what failed again.
+        """Read the configuration again, serve what it names now, and retry what failed.
 
-        True if anything was loaded, unloaded or replaced. Returns when that is done; requests in
-        flight go on, on what they began with.
+        Return True if anything was loaded, unloaded or replaced, once that is done. Requests in
+        flight finish on the servable they began with.
 
         Raises:
-            ReloadError: the configuration cannot be used, or something in it cannot be loaded.
+            ReloadError: the configuration cannot be used, or part of it cannot be loaded.
         """
 
     async def load(self, model: str) -> None:
-        """Load it anew from its files if it is not loaded.
+        """Load a model from its files unless it is loaded.
 
         Raises:
-            NotFoundError: the configuration does not name it.
-            GraphError: it cannot be loaded; the text says why.
+            NotFoundError: the configuration does not name the model.
+            GraphError: the model cannot be loaded; the text says why.
         """
 
     async def unload(self, model: str) -> None:
-        """Take no more requests; returns while those in flight may still go on.
+        """Unload a model. Return at once; requests in flight may still be running.
 
         Raises:
-            NotFoundError: the configuration does not name it.
+            NotFoundError: the configuration does not name the model.
         """

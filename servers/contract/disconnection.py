@@ -1,4 +1,4 @@
-"""Telling those who want to know that a client has gone."""
+"""Callbacks for the disconnection of a client."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Disconnection:
-    """The part of a `ClientConnection` that is the same in every front.
+    """The part of a `ClientConnection` that all fronts share.
 
     Attributes:
-        is_disconnected: has the client gone?
+        is_disconnected: True once the client has disconnected.
     """
 
     __slots__ = ("_callbacks", "is_disconnected")
@@ -23,14 +23,14 @@ class Disconnection:
         self._callbacks: list[Callable[[], None]] = []
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call it once, when the client goes; now if it has gone."""
+        """Call ``callback`` once when the client disconnects, or now if it already has."""
         if self.is_disconnected:
             callback()
         else:
             self._callbacks.append(callback)
 
     def disconnect(self) -> None:
-        """The client has gone: tell everybody, once."""
+        """Mark the client as disconnected and run the callbacks. Later calls do nothing."""
         self.is_disconnected = True
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -40,5 +40,5 @@ class Disconnection:
                 _log.exception("a disconnect callback failed")
 
     def forget(self) -> None:
-        """The request is over: what the client does from now on is no longer told."""
+        """Drop the callbacks: the request is over."""
         self._callbacks.clear()

@@ -1,8 +1,8 @@
-"""What a client is told of an exception, whichever front it uses.
+"""Exceptions as failures for clients, the same in every front.
 
-Only what says something about the request blames the client: a `RequestError`, or an error of the
-graph's author with a code of its own. A runtime that was misused (a wrong timestamp, a wrong
-packet type) is a fault of the graph, so it is internal whatever its code says, without its text.
+Only an error about the request blames the client: a `RequestError`, or an error of the graph's
+author with a code of its own. Misuse of the runtime (a wrong timestamp, a wrong packet type) is a
+fault of the graph, so it is internal whatever its code says, and its text is not sent.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from graph_runtime.errors import (
 from graph_runtime.plan.resources import ResourceError
 from servers.contract.error_text import clean
 
-# The server's own fault: such an error is only told when somebody wrote it for the client.
+# The server's own fault: the text of such an error is sent only if it was written for the client.
 _INTERNAL = frozenset({Code.UNKNOWN, Code.INTERNAL, Code.DATA_LOSS})
-# What the runtime says of a graph, not of a request.
+# Errors of the runtime about a graph, not about a request.
 _MISUSE = (
     GraphConfigError,
     NotFoundError,
@@ -39,15 +39,15 @@ _MISUSE = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a client is told.
+    """The part of an exception that a client may see.
 
     Attributes:
-        text: clean; "" when nothing may be told.
-        cause: what only the log may show; None when the text says everything.
-        param: the field at fault as a path.
+        text: cleaned; "" if no text may be sent.
+        cause: the exception for the log only; None if the text says everything.
+        param: the path of the field at fault.
         reason: a word for programs.
-        retry_after: seconds after which trying again makes sense.
-        detail: what the log may say beside the code.
+        retry_after: seconds until a retry makes sense.
+        detail: text for the log beside the code.
         is_unknown_model: there is no model, or no version, of that name.
     """
 
@@ -62,7 +62,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a client is told of ``error``; total over all exceptions."""
+    """Return the failure to report for ``error``, which may be any exception."""
     if isinstance(error, RunError):
         return _of_run(error)
     if isinstance(error, RequestError):
@@ -82,12 +82,12 @@ def _of_run(run: RunError) -> Failure:
     first = causes[0] if causes else run
     if isinstance(first, GraphError) and not isinstance(first, (*_MISUSE, CalculatorError)):
         return _by_code(first)
-    # With the node's name; what the calculator raised is its cause.
+    # It has the node's name; the calculator's exception is its cause.
     return _internal(run.errors[0] if run.errors else run)
 
 
 def _of_request(error: RequestError) -> Failure:
-    # With a text it was written for the client, even where it is no fault of the request.
+    # A text means that it was written for the client, even if the request is not at fault.
     is_silent = error.code in _INTERNAL and not error.message
     return Failure(
         error.code,

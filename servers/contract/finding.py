@@ -1,4 +1,4 @@
-"""What a check of a file found, and how it is shown."""
+"""Findings of checks of files, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One error or warning. ``line`` and ``column`` count from 1; None where they are not known.
+    """One error or warning.
 
-    ``node`` is the node's name, or its calculator where it has none.
+    Attributes:
+        line, column: counted from 1; None if they are not known.
+        node: the node's name, or its calculator if it has none.
     """
 
     file: str
@@ -22,11 +24,11 @@ class Finding:
     hint: str | None = None
 
     def to_text(self) -> str:
-        """``file:line:column: error: node "x": message``, and the hint below."""
+        """Return ``file:line:column: error: node "x": message``, with the hint on its own line."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         node = f'node "{self.node}": ' if self.node and f'"{self.node}"' not in self.message else ""
         text = f"{place}: {self.severity}: {node}{self.message}"
-        # What follows the first line belongs to it.
+        # Indented, so that further lines are seen to belong to the first.
         text = text.strip().replace("\n", "\n  ")
         return f"{text}\nhint: {self.hint}" if self.hint else text
 

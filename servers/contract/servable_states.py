@@ -1,9 +1,8 @@
-"""Every state of what is served, a graph or a version of a plain model, and every transition; and
-how `/v1/config` shows them.
+"""States and transitions of a servable: a graph, or a version of a plain model.
 
-As `graph_runtime.engine.states`: an event that the table does not list raises and changes nothing.
-The shown names and codes are OpenVINO Model Server's (``modelversionstatus.hpp``,
-``dags/pipelinedefinitionstatus.cpp``).
+As in `graph_runtime.engine.states`, an event that the table does not list raises and changes
+nothing. The names and codes that `/v1/config` shows are OpenVINO Model Server's
+(``modelversionstatus.hpp``, ``dags/pipelinedefinitionstatus.cpp``).
 """
 
 from __future__ import annotations
@@ -11,46 +10,50 @@ from __future__ import annotations
 from enum import IntEnum, auto
 from typing import Final
 
+from graph_runtime.engine.states import Transitions
+
 
 class ServableState(IntEnum):
-    """Where a graph, or a version of a model, stands."""
+    """The state of a graph or of a version of a model."""
 
-    START = auto()  # named by the configuration, nothing has been done
-    LOADING = auto()  # its file is checked, its resources are made; the model is compiled
-    FAILED = auto()  # it could not be loaded; the reason is kept
-    AVAILABLE = auto()  # it answers
-    UNLOADING = auto()  # no new requests; those in flight end, then its resources are closed
-    END = auto()  # nothing of it is left
-    ON_DEMAND = auto()  # nothing of it is loaded; the next request loads it, and waits
+    START = auto()  # named by the configuration; loading has not begun
+    LOADING = auto()  # the file is checked, resources are made, the model is compiled
+    FAILED = auto()  # could not be loaded; the reason is kept
+    AVAILABLE = auto()  # answers requests
+    UNLOADING = auto()  # refuses requests; closes its resources after the last one in flight
+    END = auto()  # everything is closed
+    ON_DEMAND = auto()  # nothing is loaded; the next request loads it and waits
 
 
 class ServableEvent(IntEnum):
-    """What moves it."""
+    """A cause of a transition."""
 
     LOAD = auto()  # loading begins
     LOADED = auto()  # ... and succeeds
     LOAD_FAILED = auto()  # ... or fails, or is interrupted
     RETIRE = auto()  # retiring begins
-    UNLOADED = auto()  # ... and is through
-    DEFER = auto()  # the first request is to load it; or nobody has asked it for long
+    UNLOADED = auto()  # ... and ends
+    DEFER = auto()  # the next request loads it, because the config says so or it was idle
 
 
-SERVABLE_TRANSITIONS: Final[dict[tuple[ServableState, ServableEvent], ServableState]] = {
-    (ServableState.START, ServableEvent.LOAD): ServableState.LOADING,
-    (ServableState.LOADING, ServableEvent.LOADED): ServableState.AVAILABLE,
-    (ServableState.LOADING, ServableEvent.LOAD_FAILED): ServableState.FAILED,
-    (ServableState.FAILED, ServableEvent.LOAD): ServableState.LOADING,
-    (ServableState.END, ServableEvent.LOAD): ServableState.LOADING,
-    (ServableState.ON_DEMAND, ServableEvent.LOAD): ServableState.LOADING,
-    (ServableState.START, ServableEvent.DEFER): ServableState.ON_DEMAND,
-    (ServableState.FAILED, ServableEvent.DEFER): ServableState.ON_DEMAND,
-    (ServableState.END, ServableEvent.DEFER): ServableState.ON_DEMAND,
-    (ServableState.START, ServableEvent.RETIRE): ServableState.UNLOADING,
-    (ServableState.FAILED, ServableEvent.RETIRE): ServableState.UNLOADING,
-    (ServableState.AVAILABLE, ServableEvent.RETIRE): ServableState.UNLOADING,
-    (ServableState.ON_DEMAND, ServableEvent.RETIRE): ServableState.UNLOADING,
-    (ServableState.UNLOADING, ServableEvent.UNLOADED): ServableState.END,
-}
+SERVABLE_TRANSITIONS: Final[Transitions[ServableState, ServableEvent]] = Transitions(
+    {
+        (ServableState.START, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.LOADING, ServableEvent.LOADED): ServableState.AVAILABLE,
+        (ServableState.LOADING, ServableEvent.LOAD_FAILED): ServableState.FAILED,
+        (ServableState.FAILED, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.END, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.ON_DEMAND, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.START, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.FAILED, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.END, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.START, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.FAILED, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.AVAILABLE, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.ON_DEMAND, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.UNLOADING, ServableEvent.UNLOADED): ServableState.END,
+    }
+)
 
 #: The ``state`` and the ``error_code`` that clients see.
 SHOWN: Final[dict[ServableState, tuple[str, str]]] = {
@@ -60,5 +63,5 @@ SHOWN: Final[dict[ServableState, tuple[str, str]]] = {
     ServableState.AVAILABLE: ("AVAILABLE", "OK"),
     ServableState.UNLOADING: ("UNLOADING", "OK"),
     ServableState.END: ("END", "OK"),
-    ServableState.ON_DEMAND: ("AVAILABLE", "OK"),  # who asks it is answered
+    ServableState.ON_DEMAND: ("AVAILABLE", "OK"),  # a request is answered
 }

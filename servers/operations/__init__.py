@@ -1,1 +1,1 @@
-"""Metrics, traces, the request log, the loop watchdog: the view of an operator."""
+"""Metrics, traces, the request log, the loop watchdog: all that operators see of a server."""

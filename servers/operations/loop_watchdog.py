@@ -1,8 +1,8 @@
-"""Notices from a thread that the event loop does not turn, and says what holds it.
+"""A thread that detects a blocked event loop and reports what blocks it.
 
-A node that is called on the loop cannot be cut off: Python has no way to end a function that does
-not return. So it is named in the log while it lasts, and in ``/v1/config`` afterwards. Meanwhile
-nothing is answered, health neither, which tells an orchestrator.
+A node that is called on the loop cannot be interrupted: Python has no way to end a function that
+does not return. So it is named in the log while it lasts, and in ``/v1/config`` afterwards.
+Meanwhile nothing is answered, not even health, which an orchestrator notices.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from graph_runtime.engine.drivers.running_call import running_node
 
 _log: Final = logging.getLogger(__name__)
 
-#: The loop answers nobody for so long before it is said. A long step of Python is no stall.
+#: Seconds after which a blocked loop is reported. A long step of Python is not a stall.
 STALL_SECONDS: Final = 5.0
-#: How often it is looked at, in this time.
+#: Checks in this time.
 _LOOKS: Final = 5
-#: The inner end of a stack; what is above it is the same in every program.
+#: Innermost frames of a stack that are shown; the others are the same in every program.
 _MOST_FRAMES: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The loop was held up. ``node``: by whose call; None where it was none's."""
+    """A stall of the loop. ``node``: the node whose call blocked it, if it was one."""
 
     node: NodePlan | None
     seconds: float
 
 
 class LoopWatchdog:
-    """Watches the running event loop from entering to leaving.
+    """Watches the running event loop while the context is entered.
 
-    It counts how often it looked in vain, not seconds: a process that was stopped as a whole, or
-    starved, has not stalled.
+    It counts checks without progress, not seconds: a process that was stopped as a whole, or got no
+    processor time, has not stalled.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class LoopWatchdog:
     ) -> None:
         """
         Args:
-            name_of: what a node is called in the log; asked from the watchdog's thread.
-            on_end: called on the loop when it turns again after it was held up.
-            exit_process: ends the process, as of `stop_within`.
+            name_of: returns the name of a node for the log; called in the watchdog's thread.
+            on_end: called on the loop when it runs again after a stall.
+            exit_process: ends the process; see `stop_within`.
         """
         self._name_of = name_of
         self._on_end = on_end
@@ -93,8 +93,10 @@ class LoopWatchdog:
         self._thread.join()
 
     def stop_within(self, seconds: float) -> None:
-        """From now on the process is ended when the loop is held up for so long: it is to stop, and
-        what holds the loop does not let it. For signal handlers."""
+        """End the process if the loop is blocked for ``seconds`` from now on.
+
+        For signal handlers: a blocked loop would prevent the stop.
+        """
         self._stop_seconds = seconds
 
     # On the loop ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Our packages have general names: does another distribution own one of them too?"""
+"""Clashes of our packages' general names with packages of other distributions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _OWN: Final = "graphrt"
 
 
 def clashes() -> list[tuple[str, str]]:
-    """(package, distribution) of each that another distribution has too.
+    """Return (package, distribution) for each package of ours that another distribution has too.
 
-    Installing two such distributions overwrites files without a word, and uninstalling one removes
-    the other's.
+    Installing two such distributions overwrites files silently, and uninstalling one removes files
+    of the other.
     """
     owners = packages_distributions()
     return [

@@ -1,4 +1,4 @@
-"""What the server's process holds at a moment: for a look at one that grows. SIGUSR1 logs it."""
+"""The contents of the server's process, for finding leaks. SIGUSR1 logs them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _log: Final = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc/self")
 _MIB: Final = 1024 * 1024
-#: Packages whose objects are counted: ours, and those that hold connections.
+#: Packages whose objects are counted: ours, and the ones that hold connections.
 _COUNTED: Final = frozenset(
     {"aiohttp", "asyncio", "calculators", "grpc", "graph_runtime", "servers", "uvloop"}
 )
-#: Classes with fewer objects tell of no leak.
+#: Classes with fewer objects are not shown.
 _FEW: Final = 8
 
 State = dict[str, Any]
 
 
 def process_state() -> State:
-    """Memory, descriptors, threads, tasks by what they run, children, objects by class.
+    """Return memory, descriptors, threads, tasks by coroutine, children and objects by class.
 
-    Collects garbage first, so what is counted is held by somebody. Takes about 0.1 s, in which
-    nothing else runs. What only Linux tells is left out elsewhere.
+    Collects garbage first, so all counted objects are referred to. Blocks the process for about
+    0.1 s. Facts that only Linux provides are left out elsewhere.
     """
     is_settled = gc.get_freeze_count() > 0
     gc.unfreeze()
@@ -59,7 +59,7 @@ def process_state() -> State:
 
 @contextmanager
 def logged_on_signal() -> Iterator[None]:
-    """While this is entered, SIGUSR1 writes the state to the log, as one line of JSON."""
+    """Let SIGUSR1 log the state as one line of JSON while this context is entered."""
     number = getattr(signal, "SIGUSR1", None)
     if number is None:  # not on Windows
         yield
@@ -100,11 +100,12 @@ def _classes() -> Iterator[str]:
 
 
 def _types() -> list[type]:
-    """The type of every object that the garbage collector knows.
+    """Return the type of every object that the garbage collector knows.
 
-    Some of these are being made by other threads, tuples say, and CPython fails with a SystemError
-    where somebody else holds one when it is complete. So nothing of Python runs while they are
-    held: all of it is one call of ``list``, which keeps the interpreter's lock.
+    Other threads may be creating some of the objects, such as tuples, and CPython raises
+    SystemError if something else refers to a tuple when it is complete. So no Python code runs
+    while they are referred to: everything is one call of ``list``, which keeps the interpreter's
+    lock.
     """
     was_enabled = gc.isenabled()
     gc.disable()  # it would run finalizers
@@ -116,5 +117,5 @@ def _types() -> list[type]:
 
 
 def _counted(names: Iterator[str]) -> dict[str, int]:
-    """How often each comes, the most frequent first."""
+    """Count the names, the most frequent first."""
     return dict(Counter(names).most_common())

@@ -1,1 +1,1 @@
-"""The options of `graphrt serve`, each declared once: flag, value, default, help, key of config."""
+"""Declarations of the options of `graphrt serve`: flag, value, default, help, key of config."""

@@ -1,4 +1,4 @@
-"""The options that the settings of the fronts inherit: a new one needs no other declaration."""
+"""Options of the fronts. The settings of the fronts inherit these classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FrontOptions:
 
     request_seconds: float = option(
         0.0,
-        "cut off requests that take longer, with 504; clients may ask for less with `timeout` in "
+        "answer requests that take longer with 504; clients may shorten this with `timeout` in "
         "the body or X-Request-Timeout; default {default}: never",
         flag="request_timeout",
         group=LIMITS,
@@ -28,7 +28,7 @@ class FrontOptions:
     )
     max_connections: int = option(
         4096,
-        "of HTTP and of gRPC, each; more are refused; default {default}",
+        "the most connections of HTTP, and of gRPC; further ones are refused; default {default}",
         group=LIMITS,
         metavar="N",
         reads=value_types.count,
@@ -37,11 +37,12 @@ class FrontOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions(FrontOptions):
-    """The options of HTTP, besides its port."""
+    """The options of HTTP except its port."""
 
     hosts: tuple[str, ...] = option(
         _LOCAL,
-        "addresses with commas between them, IPv6 too; default {default}: this machine only",
+        "addresses to listen on, separated by commas, IPv6 too; default {default}: this machine "
+        "only",
         flag="rest_bind_address",
         group=HTTP,
         metavar="HOSTS",
@@ -49,37 +50,37 @@ class HttpOptions(FrontOptions):
     )
     allowed_hosts: tuple[str, ...] = option(
         (),
-        "names besides localhost that clients may use for a server that only this machine "
-        "reaches: those of a proxy in front of it",
+        "host names, besides localhost, that requests may name while the server listens on this "
+        "machine only, such as the name of a proxy in front of it",
         group=HTTP,
         metavar="HOSTS",
         reads=value_types.words,
     )
     allowed_origins: tuple[str, ...] = option(
         (),
-        "web pages that may call the server, with commas: https://console.example; `*` is "
-        "every page, and is only taken with API keys",
+        "origins of web pages that may call the server, separated by commas: "
+        "https://console.example; `*` stands for all and needs API keys",
         group=PAGES,
         metavar="ORIGINS",
         reads=value_types.origins,
     )
     allowed_methods: tuple[str, ...] = option(
         (),
-        "what they may use: GET,POST; default: what each path takes",
+        "methods that pages may use: GET,POST; default: the methods of each path",
         group=PAGES,
         metavar="METHODS",
         reads=value_types.words,
     )
     allowed_headers: tuple[str, ...] = option(
         (),
-        "headers they may send; default: those that clients of these APIs send",
+        "headers that pages may send; default: the headers that clients of these APIs use",
         group=PAGES,
         metavar="HEADERS",
         reads=value_types.words,
     )
     allow_credentials: bool = option(
         False,
-        "they may send cookies and certificates that the browser has; not with `*`",
+        "pages may send the browser's cookies and certificates; not with `*`",
         group=PAGES,
         metavar="BOOL",
         reads=value_types.switch,
@@ -88,11 +89,11 @@ class HttpOptions(FrontOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcOptions(FrontOptions):
-    """The options of gRPC, besides its port."""
+    """The options of gRPC except its port."""
 
     hosts: tuple[str, ...] = option(
         _LOCAL,
-        "as --rest_bind_address; default {default}",
+        "addresses to listen on, like --rest_bind_address; default {default}",
         flag="grpc_bind_address",
         group=GRPC,
         metavar="HOSTS",
@@ -100,7 +101,7 @@ class GrpcOptions(FrontOptions):
     )
     channel_arguments: Mapping[str, int | str] = option(
         MappingProxyType({}),
-        "gRPC's own settings, NAME=VALUE with commas: grpc.max_concurrent_streams=100",
+        "gRPC's own settings, NAME=VALUE separated by commas: grpc.max_concurrent_streams=100",
         flag="grpc_channel_arguments",
         group=GRPC,
         metavar="ARGUMENTS",
@@ -108,7 +109,7 @@ class GrpcOptions(FrontOptions):
     )
     idle_seconds: float = option(
         3600.0,
-        "end gRPC streams in which nobody sends for so long; default {default}; 0: never",
+        "end gRPC streams without messages for this long; default {default}; 0: never",
         flag="stream_idle_timeout",
         group=LIMITS,
         metavar="SECONDS",

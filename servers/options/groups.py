@@ -7,22 +7,22 @@ from typing import Final
 from calculators.settings.declaration import Group
 from calculators.settings.groups import MEDIA, RUNNING, TASK
 
-SERVED: Final = Group("what is served, in other words")
+SERVED: Final = Group("what to serve, without CONFIG")
 MODEL: Final = Group(
     "a plain model",
-    "When DIR holds folders of versions, as DIR/1/model.xml, or a model's file is named.\n"
-    "--shape and --layout may be JSON objects, by the names of tensors. --target_device and\n"
-    "--plugin_config are for this too.",
+    "For a DIR with folders of versions, such as DIR/1/model.xml, or for a model's file. --shape\n"
+    "and --layout may be JSON objects by the names of tensors. --target_device and\n"
+    "--plugin_config apply too.",
 )
 HTTP: Final = Group("HTTP")
 GRPC: Final = Group("gRPC")
-KEYS: Final = Group("who may ask")
-TLS: Final = Group("TLS, of HTTP and of gRPC")
+KEYS: Final = Group("API keys and rights")
+TLS: Final = Group("TLS for HTTP and gRPC")
 PAGES: Final = Group("web pages (CORS)")
 LIMITS: Final = Group("limits")
 TELEMETRY: Final = Group("log, traces and metrics")
 
-#: Groups of families that are not here come last.
+#: The order of the groups. Groups of families that are not listed come last.
 ORDER: Final = (
     SERVED,
     TASK,

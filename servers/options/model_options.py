@@ -1,6 +1,6 @@
-"""The options for one model: of the graph that its task makes, and of a plain model.
+"""Options for one model: for the graph that its task makes, and for a plain model.
 
-Names are OpenVINO Model Server's (``cli_parser.cpp``); those of tasks stand with the tasks.
+The names are OpenVINO Model Server's (``cli_parser.cpp``). Tasks declare their own options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from servers.options.groups import MODEL
 
 
 def task_choice() -> Option:
-    """``--task``: one of the installed tasks."""
+    """Return the option ``--task``, whose values are the installed tasks."""
     names = tuple(task.name for task in installed_tasks())
     default = default_task()
     text = f"{', '.join(names)}; default {default.name}" if default is not None else "none is known"
@@ -34,33 +34,29 @@ def task_choice() -> Option:
 
 
 def task_options() -> tuple[Option, ...]:
-    """The options of all installed tasks, and those that plain models have in any case."""
+    """Return the options of all installed tasks, and the options that all plain models have."""
     return options_of(*(task.options for task in installed_tasks()), DeviceOptions)
 
 
 def _key(metavar: str, help_text: str, reads: Callable[[str], object] = str) -> Any:
-    """A field whose flag is a key of ``model_config_list`` too."""
+    """Declare a field whose flag is also a key of ``model_config_list``."""
     return option(None, help_text, group=MODEL, metavar=metavar, reads=reads, config_key="{flag}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """The options of a plain model, as they are written; `servers.config` checks them."""
+    """The options of a plain model, unparsed; `servers.config` checks them."""
 
     shape: str | None = _key(
-        "SHAPE", '"(1,3,224,224)", with -1 or 2:8 for lengths that vary; or auto'
+        "SHAPE", '"(1,3,224,224)", with -1 or 2:8 for lengths that vary, or auto'
     )
     batch_size: str | None = _key("N", "a number, a range 2:8, or auto")
-    layout: str | None = _key("LAYOUT", "NHWC:NCHW: what clients send, and what the model takes")
-    precision: str | None = _key("TYPES", "uint8:fp32: what clients send, and what the model takes")
-    color_format: str | None = _key(
-        "FORMATS", "RGB:BGR: what the model takes, and what clients send"
-    )
-    mean: str | None = _key(
-        "NUMBERS", "taken from what clients send: 127.5, or one per channel, [1,2,3]"
-    )
-    scale: str | None = _key("NUMBERS", "what that is divided by")
-    model_version_policy: str | None = _key("JSON", '{"latest": {"num_versions": 1}}, the default')
+    layout: str | None = _key("LAYOUT", "NHWC:NCHW: the layout of clients and of the model")
+    precision: str | None = _key("TYPES", "uint8:fp32: the type of clients and of the model")
+    color_format: str | None = _key("FORMATS", "RGB:BGR: the format of the model and of clients")
+    mean: str | None = _key("NUMBERS", "subtracted from inputs: 127.5, or one per channel, [1,2,3]")
+    scale: str | None = _key("NUMBERS", "divides inputs after the mean is subtracted")
+    model_version_policy: str | None = _key("JSON", 'default {"latest": {"num_versions": 1}}')
     nireq: int | None = _key(
-        "N", "inferences at a time; default 0, as OpenVINO advises", count_or_zero
+        "N", "inferences at a time; default 0: as OpenVINO recommends", count_or_zero
     )

@@ -1,7 +1,7 @@
-"""The options of the server as a whole, and the list of all declarations.
+"""Options of the whole server, and the list of all declared options.
 
 A field becomes a flag of ``graphrt serve``, its help, and a row of
-``docs/reference/server_options.md``. Names are OpenVINO Model Server's where it has the option.
+``docs/reference/server_options.md``. Names are OpenVINO Model Server's if it has the option.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LOG_FORMATS: Final = ("text", "json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What only the start of a server reads: files, ports, the log, metrics and traces."""
+    """Options that only the start of a server reads: files, ports, log, metrics and traces."""
 
     config_path: str | None = option(None, "the same as CONFIG", group=SERVED, metavar="CONFIG")
     model_name: str | None = option(
-        None, "the name of the one model", group=SERVED, metavar="NAME", config_key="name"
+        None, "the name of the model", group=SERVED, metavar="NAME", config_key="name"
     )
     model_path: str | None = option(
         None,
@@ -38,7 +38,7 @@ class ServerOptions:
     )
     rest_port: int | str = option(
         8000,
-        "default {default}; `auto` takes a free one, which is printed",
+        "the port of HTTP, default {default}; `auto` takes a free port and prints it; 0: no HTTP",
         group=HTTP,
         metavar="PORT",
         reads=value_types.rest_port,
@@ -52,7 +52,7 @@ class ServerOptions:
     )
     port: int | str = option(
         0,
-        "KServe's protocol over gRPC on this port; `auto` takes a free one, which is printed; "
+        "the port of KServe's protocol over gRPC; `auto` takes a free port and prints it; "
         "default {default}: no gRPC",
         group=GRPC,
         metavar="PORT",
@@ -61,44 +61,48 @@ class ServerOptions:
     api_key_file: str | None = option(
         None,
         "a key per line: requests over HTTP and gRPC need one of them, as `Authorization: "
-        "Bearer KEY` or `x-api-key: KEY`; read again when it changes; default: $API_KEY, if set",
+        "Bearer KEY` or `x-api-key: KEY`; read again when it changes; default: $API_KEY if set",
         group=KEYS,
         metavar="FILE",
     )
     open_routes: tuple[str, ...] = option(
         (),
-        "paths, with commas, that need no key besides health: /metrics,/v3/models*",
+        "paths besides health that need no key, separated by commas: /metrics,/v3/models*",
         group=KEYS,
         metavar="ROUTES",
         reads=value_types.routes,
     )
     allow_repository_control: bool = option(
         False,
-        "models may be loaded, unloaded and reloaded by everybody who can reach the server; "
-        "without it only with a key, or where only this machine reaches it",
+        "let every client load, unload and reload models; without it, clients need a key or a "
+        "certificate, or the server must listen on this machine only",
         group=KEYS,
         metavar="BOOL",
         reads=value_types.switch,
     )
     tls_certificate: str | None = option(
         None,
-        "the server's certificate and those of its chain, as PEM; read again when renewed",
+        "the server's certificate and its chain, as PEM; read again when renewed",
         group=TLS,
         metavar="FILE",
         aliases=("ssl_certfile",),
     )
     tls_key: str | None = option(
-        None, "its private key, as PEM", group=TLS, metavar="FILE", aliases=("ssl_keyfile",)
+        None,
+        "the certificate's private key, as PEM",
+        group=TLS,
+        metavar="FILE",
+        aliases=("ssl_keyfile",),
     )
     tls_client_ca: str | None = option(
         None,
-        "clients must show a certificate that one of these has signed",
+        "authorities, as PEM: clients must show a certificate that one of them has signed",
         group=TLS,
         metavar="FILE",
     )
     metrics_enable: bool | None = option(
         None,
-        "metrics for Prometheus at /metrics of the HTTP port; default true",
+        "publish metrics for Prometheus at /metrics of the HTTP port; default true",
         group=TELEMETRY,
         metavar="BOOL",
         reads=value_types.switch,
@@ -106,8 +110,8 @@ class ServerOptions:
     )
     metrics_list: tuple[str, ...] = option(
         (),
-        "of the families of OpenVINO Model Server publish these, with commas, not its default "
-        "ones; those of graphrt are there anyway",
+        "families of OpenVINO Model Server to publish instead of its default ones, separated by "
+        "commas; graphrt's families are always published",
         group=TELEMETRY,
         metavar="NAMES",
         reads=value_types.words,
@@ -122,7 +126,7 @@ class ServerOptions:
     )
     log_path: str | None = option(
         None,
-        "log to this file too; it may be moved or removed at any time, as logrotate does",
+        "log to this file too; logrotate may move or remove it at any time",
         group=TELEMETRY,
         metavar="FILE",
     )
@@ -135,15 +139,16 @@ class ServerOptions:
     )
     log_prompts: bool = option(
         False,
-        "log what language models are asked and what they write; never logged otherwise",
+        "log the prompts and answers of language models; never logged otherwise",
         group=TELEMETRY,
         metavar="BOOL",
         reads=value_types.switch,
     )
     otlp_endpoint: str | None = option(
         None,
-        "send traces to this OpenTelemetry collector: http://localhost:4318; OpenTelemetry's "
-        "variables (OTEL_TRACES_SAMPLER, ...) say the rest; default: what they name, else none",
+        "send traces to this OpenTelemetry collector: http://localhost:4318; configure the rest "
+        "by OpenTelemetry's variables (OTEL_TRACES_SAMPLER, ...); default: the collector that they "
+        "name, else none",
         group=TELEMETRY,
         metavar="URL",
         reads=value_types.url,
@@ -152,12 +157,12 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleOptions:
-    """The options that the settings of the server's life inherit."""
+    """Options that the settings of the server's life inherit."""
 
     poll_seconds: float = option(
         1.0,
         "how often to look for changes in the config, its graphs, subconfigs and Python files "
-        "and for new versions of models; default {default}; 0 does not look",
+        "and for new versions of models; default {default}; 0: never",
         flag="file_system_poll_wait_seconds",
         group=RUNNING,
         metavar="SECONDS",
@@ -165,7 +170,7 @@ class LifecycleOptions:
     )
     drain_seconds: float = option(
         30.0,
-        "after SIGTERM or Ctrl-C, how long requests in flight may go on; default {default}",
+        "how long requests in flight may continue after SIGTERM or Ctrl-C; default {default}",
         group=RUNNING,
         metavar="SECONDS",
         reads=value_types.seconds,
@@ -174,11 +179,12 @@ class LifecycleOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions(RequestQueue):
-    """The options that the settings of served graphs and models inherit."""
+    """Options that the settings of served graphs and models inherit."""
 
     idle_unload_seconds: float = option(
         0.0,
-        "unload what nobody has asked for so long, until somebody does; default {default}: never",
+        "unload graphs and models without requests for this long, until the next request; "
+        "default {default}: never",
         group=RUNNING,
         metavar="SECONDS",
         reads=value_types.seconds,
@@ -187,14 +193,14 @@ class GraphOptions(RequestQueue):
     cache_dir: str = option("", "keep compiled models here", group=RUNNING, metavar="DIR")
 
 
-#: Flags of existing start scripts that do nothing here yet: whether each takes a whole number, and
-#: the reason that is printed.
+#: Flags of existing start scripts that have no effect here: True if the flag takes a whole number,
+#: and the reason that is printed.
 WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
     "grpc_workers": (True, "one listening server answers all calls"),
     "grpc_max_threads": (True, "gRPC for Python chooses the number of its threads itself"),
     "grpc_memory_quota": (
         True,
-        "gRPC for Python has no such limit; that of a message is --max_body_size",
+        "gRPC for Python has no such limit; --max_body_size limits a message",
     ),
     "rest_workers": (True, "one event loop answers all requests, so there are no workers"),
     "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
@@ -205,12 +211,12 @@ WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
     ),
 }
 
-#: Values besides 0 that say what is so anyway.
+#: Values besides 0 that ask for what is so anyway.
 WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
 
 
 def declared_options() -> tuple[Option, ...]:
-    """All options: the server's, the tasks' and the families', in the order of the help."""
+    """Return the options of the server, the tasks and the families, in the order of the help."""
     kinds: tuple[type[Any], ...] = (
         ServerOptions,
         ModelOptions,

@@ -1,1 +1,1 @@
-"""One server: its fronts, its start, its drain and its end."""
+"""One server: fronts, start, drain and stop."""

@@ -1,4 +1,4 @@
-"""The fronts of a server, HTTP and gRPC: each has its own addresses, both start and stop as one."""
+"""The fronts of a server, HTTP and gRPC, which start and stop together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from graph_runtime import Code, GraphError
 from servers.contract.data_plane import DataPlane
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpSettings
 from servers.fronts.http import start_front as start_http
 from servers.fronts.kserve_grpc.settings import GrpcSettings
@@ -28,7 +29,7 @@ class ListenError(GraphError):
     """An address cannot be listened on; the text says which and why.
 
     Attributes:
-        scheme: of the front that wanted it, `HTTP` or `GRPC`.
+        scheme: the front that failed, `HTTP` or `GRPC`.
     """
 
     code = Code.UNAVAILABLE
@@ -39,29 +40,29 @@ class ListenError(GraphError):
 
 
 class Front(Protocol):
-    """What takes requests. The order of a stop: `stop_accepting`, `drain`, `close`."""
+    """A listener for requests, stopped by `stop_accepting`, `drain`, `close`, in this order."""
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """What was bound: host and port of every listening socket."""
+        """Host and port of every listening socket."""
 
     async def stop_accepting(self) -> None:
-        """Take nothing new; what is in hand goes on."""
+        """Accept no more connections and requests. Requests in flight continue."""
 
     async def drain(self, seconds: float) -> int:
-        """Wait for what is in hand, at most so long; how many were cut off then."""
+        """Wait for requests in flight, at most ``seconds``. Return how many were cut off."""
 
     async def close(self) -> None:
         """Close everything now."""
 
 
 class Fronts:
-    """All fronts of one server, themselves a `Front` but for the addresses."""
+    """The fronts of one server."""
 
     def __init__(
         self, journal: RequestJournal | None = None, metrics: ServerMetrics | None = None
     ) -> None:
-        """``journal``: is told of every request; ``metrics``: what HTTP publishes."""
+        """``journal`` records every request; ``metrics`` are published over HTTP."""
         self._journal = journal or RequestJournal()
         self._metrics = metrics
         self._fronts: dict[str, Front] = {}
@@ -69,7 +70,7 @@ class Fronts:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """What is listened on, with the real ports; HTTP comes first."""
+        """The URLs of all listening sockets, with the real ports, HTTP first."""
         return tuple(
             f"{self._schemes[scheme]}://[{host}]:{port}"
             if ":" in host
@@ -85,15 +86,16 @@ class Fronts:
         grpc: GrpcSettings | None,
         document: bytes = b"",
     ) -> None:
-        """Listen with those that have settings. ``document``: what HTTP publishes of itself.
+        """Start the fronts whose settings are given. ``document`` is published over HTTP.
 
         Raises:
-            ListenError: an address is taken or is none; none is listened on then.
+            ListenError: an address is taken or invalid; no front listens then.
         """
         self._schemes = {
             name: name if settings is None or settings.tls is None else f"{name}s"
             for name, settings in ((HTTP, http), (GRPC, grpc))
         }
+        room = BodyRoom()
         try:
             if http is not None:
                 start = partial(
@@ -101,17 +103,18 @@ class Fronts:
                     journal=self._journal,
                     document=document,
                     metrics=None if self._metrics is None else self._metrics.text_in_turns,
+                    room=room,
                 )
                 plane = self._observed(data_plane, REST)
                 self._fronts[HTTP] = await _start(start, plane, http, HTTP)
             if grpc is not None:
-                # It would want to stop its threads for each child process, and logs that it cannot;
-                # children start another program, and need none of it.
+                # gRPC would stop its threads for each child process, and log that it cannot.
+                # Children run another program, so they need no support for fork.
                 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-                # Only now: gRPC's library takes time to load, and threads.
+                # Imported late: gRPC's library takes time to load, and starts threads.
                 from servers.fronts.kserve_grpc.front import start_front as start_grpc
 
-                start_calls = partial(start_grpc, journal=self._journal)
+                start_calls = partial(start_grpc, journal=self._journal, room=room)
                 plane = self._observed(data_plane, GRPC_INTERFACE)
                 self._fronts[GRPC] = await _start(start_calls, plane, grpc, GRPC)
         except ListenError:

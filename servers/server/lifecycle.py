@@ -1,4 +1,4 @@
-"""A server from start to end: listen, load, answer, drain, close."""
+"""The life of a server: listen, load, answer, drain, close."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import Final, Self, TypeVar
 from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
+from servers.access import Followed, follow
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
@@ -41,31 +42,31 @@ T = TypeVar("T")
 
 _log: Final = logging.getLogger(__name__)
 
-#: How long resources may take to close once nothing answers any more.
+#: Seconds for closing resources after the last request.
 CLOSE_SECONDS: Final = 15.0
-#: And the process to end then.
+#: Seconds from then until the process must have ended.
 _EXIT_SECONDS: Final = 2.0
-#: How often it is said that there is no file descriptor left.
-_TELL_SECONDS: Final = 60.0
-#: Graphs and models, from which on a full collection of garbage takes the better part of a second.
+#: Seconds between two log lines about missing file descriptors.
+_REPORT_SECONDS: Final = 60.0
+#: With this many graphs and models, a full garbage collection takes most of a second.
 _MANY: Final = 1000
-#: Between two looks for what is idle, and for what has changed.
+#: Seconds between two checks for idle servables and changed files.
 TEND_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(LifecycleOptions):
-    """What a server serves, and how.
+    """The settings of a server.
 
     Attributes:
-        graphs, models: what to serve (`servers.config`).
-        http, grpc: where to listen, and limits; None: not at all.
-        registry: where graphs find their calculators and the makers of their resources.
-        graph_settings: of all graphs.
-        python_path: modules whose calculators all graphs have besides those of ``registry``.
-        reread: reads anew what to serve; None: nothing is reloaded.
-        journal: is told of every request.
-        metrics: what is counted.
+        graphs, models: the entries to serve (`servers.config`).
+        http, grpc: addresses and limits of the fronts; None switches a front off.
+        registry: the calculators of all graphs and the initializers of their resources.
+        graph_settings: settings of all graphs.
+        python_path: modules that register further calculators for all graphs.
+        reread: reads the entries to serve again; None: nothing is reloaded.
+        journal: records every request.
+        metrics: the metrics to publish.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -107,21 +108,26 @@ class Server:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The URLs that are listened on, with the real port."""
+        """The URLs of all listening sockets, with the real ports."""
         return self._fronts.urls
 
     async def start(self) -> None:
-        """Listen: live from now on, not ready yet.
+        """Listen. The server is live from now on, but not ready.
 
         Raises:
-            ListenError: an address is taken or is none.
+            ListenError: an address is taken or invalid.
         """
         http = self.settings.http
         document = b"" if http is None else openapi_document(http, self._example_model())
-        await self._fronts.start(self.repository, http, self.settings.grpc, document)
+        grpc = self.settings.grpc
+        await self._fronts.start(self.repository, http, grpc, document)
+        fronts = [front for front in (http, grpc) if front is not None]
+        files: set[Followed | None] = {front.access.keys for front in fronts}
+        files |= {front.tls for front in fronts}
+        self._watch(follow(each for each in files if each is not None), "follow keys and TLS")
 
     def _served(self) -> Iterator[Served]:
-        """What metrics have series of: everything that the configuration names."""
+        """Yield everything that the configuration names: each has series of metrics."""
         for each in self.repository.servables():
             is_ready = self.repository.is_model_ready(each.name)
             versions = None
@@ -130,12 +136,11 @@ class Server:
             yield Served(each.name, is_ready, versions, each.adapters)
 
     def _example_model(self) -> str:
-        """The name that examples in the document have."""
+        """Return the model's name for the examples in the OpenAPI document."""
         return self.settings.graphs[0].name if self.settings.graphs else "demo"
 
     async def load(self) -> None:
-        """Load everything; what fails is logged, and the rest served. From now on changed files are
-        looked for."""
+        """Load everything, log what fails, and start looking for changed files."""
         self._watch(self._tend(), "tend what is loaded")
         if self._reloader is not None and self.settings.poll_seconds:
             self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
@@ -147,14 +152,14 @@ class Server:
     async def _tend(self) -> None:
         known: Sequence[Holding] = ()
         gone = 0
-        told_at = -_TELL_SECONDS
+        reported_at = -_REPORT_SECONDS
         while True:
             await asyncio.sleep(TEND_SECONDS)
             try:
                 check_descriptors()
             except DescriptorsExhaustedError as error:
-                if time.monotonic() - told_at >= _TELL_SECONDS:
-                    told_at = time.monotonic()
+                if time.monotonic() - reported_at >= _REPORT_SECONDS:
+                    reported_at = time.monotonic()
                     _log.error("new connections wait or are closed: %s", error)
             self.repository.unload_idle()
             found = self.repository.holdings()
@@ -163,14 +168,14 @@ class Server:
             loaded = {each.servable for each in found if each.is_loaded}
             gone += len({each.servable for each in known if each.is_loaded} - loaded)
             known = found
-            # Going through thousands of graphs takes seconds: not for each that goes.
+            # Collecting the garbage of thousands of graphs takes seconds, so not after each one.
             is_full = gone > 0 and (len(loaded) < _MANY or gone * 4 >= len(loaded))
             freeze_garbage(is_full=is_full)
             if is_full:
                 gone = 0
 
     def reload_in_background(self) -> None:
-        """Read the configuration again, as SIGHUP asks for; what comes of it is logged."""
+        """Read the configuration again, for SIGHUP, and log the outcome."""
         if self._reloader is None:
             _log.info("SIGHUP: there is no configuration to read again; use SIGTERM to stop")
             return
@@ -190,7 +195,7 @@ class Server:
                 _log.info("nothing has changed")
 
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
-        """Not ready at once; requests in flight may end, until ``hurry`` at most; then close."""
+        """Stop being ready, wait for requests in flight or ``hurry``, then close everything."""
         self.repository.begin_draining()
         for task in self._watching:
             task.cancel()
@@ -218,13 +223,13 @@ def serve(
     *,
     on_loaded: Callable[[Server], None] | None = None,
 ) -> int:
-    """Serve until SIGINT or SIGTERM; the exit code. For the main thread.
+    """Serve until SIGINT or SIGTERM, and return the exit code. Must run in the main thread.
 
     ``on_loaded`` is called once, when every graph is loaded or has failed. A second signal cuts
-    what is in flight, a third ends the process.
+    off requests in flight, a third ends the process.
 
     Raises:
-        ListenError: an address is taken or is none.
+        ListenError: an address is taken or invalid.
     """
     with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
@@ -255,7 +260,7 @@ async def _serve(
         try:
             await asyncio.wait_for(server.stop(hurry), seconds)
         except TimeoutError:
-            # A call that does not return, which nothing can interrupt: do not wait for it.
+            # Do not wait for a call that does not return: nothing can interrupt it.
             _log.error("still not stopped after %g s: ending the process", seconds)
             logging.shutdown()
             os._exit(1)
@@ -264,7 +269,7 @@ async def _serve(
 
 
 async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> T | None:
-    """The result of ``work``; None if the event came first, and ``work`` is then cancelled."""
+    """Return the result of ``work``, or cancel it and return None if ``event`` is set first."""
     task = asyncio.ensure_future(work)
     if event is None:
         return await task
@@ -281,8 +286,8 @@ async def until(event: asyncio.Event | None, work: Coroutine[None, None, T]) -> 
 
 
 class _Deadline:
-    """Ends the process if leaving the context takes too long: by then nothing is left to wait for
-    but what does not return."""
+    """Ends the process if leaving the context takes too long: only calls that never return are
+    left by then."""
 
     def __init__(self) -> None:
         self._is_over = threading.Event()
@@ -295,7 +300,7 @@ class _Deadline:
         self._is_over.set()
 
     def begin(self, seconds: float) -> None:
-        """From now on. For signal handlers; only the first call counts."""
+        """Start the time limit. Only the first call counts. Safe in signal handlers."""
         if not self._has_begun:
             self._has_begun = True
             watch = partial(self._watch, seconds)
@@ -312,12 +317,14 @@ class _Deadline:
 def _signals(
     tell: Callable[[], None], reload: Callable[[], None]
 ) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
-    """Events of the first and of the second signal to stop. The third ends the process.
+    """Install signal handlers; return the events of the first and of the second signal to stop.
+
+    The third signal ends the process.
 
     Args:
-        tell: called with each at once, even while the loop does not turn.
-        reload: called on the loop for SIGHUP, which a server that is closed with its terminal gets
-            too: that one goes on, as under ``nohup``.
+        tell: called with each signal at once, even while the event loop is blocked.
+        reload: called on the loop for SIGHUP. A server whose terminal is closed gets SIGHUP too,
+            and continues, as under ``nohup``.
     """
     loop = asyncio.get_running_loop()
     events = [asyncio.Event(), asyncio.Event()]

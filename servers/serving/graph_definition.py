@@ -1,4 +1,4 @@
-"""One served graph: what the configuration says of it, and where it stands."""
+"""One served graph: its entry in the configuration, its state, and what is loaded."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from typing import Final, TypeAlias
 from calculators.file_threads import in_file_thread
 from calculators.openvino.model_provider import ModelProvider
 from graph_runtime import GraphError, NodePlan, Registry, ResourceError, ValidationError
-from graph_runtime.engine.states import next_state
 from graph_runtime.errors import reason_of
+from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
-from servers.serving.adapter_names import adapter_names_of
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
+from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
 _log: Final = logging.getLogger(__name__)
 
-#: Files, and their digest.
+#: Files with their digest.
 _Watched: TypeAlias = tuple[WatchedFiles, str]
-#: What it is made from, of a failure what lies around too, and its adapters.
+#: The files of a graph, the files around it that may repair a failure, and its adapters.
 _Looked: TypeAlias = tuple[_Watched, _Watched, tuple[str, ...]]
 
 
 async def _alone() -> None:
-    """Nobody else is there to wait for."""
+    """Wait for no other graph."""
 
 
-#: The directories of an absolute path; no URL, and no ``type.googleapis.com/...``.
+#: The directories of an absolute path, but not of a URL or ``type.googleapis.com/...``.
 _DIRECTORIES: Final = re.compile(r"""(?<![\w.:/~-])(?:/[^\s/'"`,;:()]+)+/(?=[^\s/])""")
 
 
@@ -45,15 +45,14 @@ class GraphDefinition:
     """A graph by name, through loading, answering and retiring: a `Servable`.
 
     Attributes:
-        entry: its name and files.
-        graph: what answers; None unless it is AVAILABLE.
-        state: where it stands.
-        reason: why it could not be loaded, for clients: no paths of this machine; "" otherwise.
-        adapters: further names under which it answers, as its files said when it was made or last
-            loaded.
-        created: when it was loaded, or could be, Unix time in seconds.
-        hold_up: how a node of it held up the event loop, in words; "" when none has since it was
-            loaded.
+        entry: the name and the files.
+        graph: the loaded graph; None unless the state is AVAILABLE.
+        state: the state.
+        reason: why loading failed, for clients, without paths of this machine; "" otherwise.
+        adapters: further names for requests, from the files as they were when last read.
+        created: when the graph was loaded, or first deferred, Unix time in seconds.
+        hold_up: a text about a node that has blocked the event loop since the graph was loaded; ""
+            if none has.
     """
 
     def __init__(
@@ -69,24 +68,24 @@ class GraphDefinition:
     ) -> None:
         """
         Args:
-            models: of its session nodes; without, those beside the graph.
-            shared: modules whose calculators ``registry`` has, which are watched like its own.
-            owner_of: who else answers under a name, in words; "" is nobody.
-            others_looked: waits until the names of those that come before it are known.
-            on_adapters: called when it is known to have adapters.
+            models: the models of session nodes; None: the models beside the graph.
+            shared: modules whose calculators are in ``registry``; watched like the graph's own.
+            owner_of: returns the other owner of a name, in words; "" if there is none.
+            others_looked: waits until the names of the graphs before this one are known.
+            on_adapters: called when adapters have been found.
         """
         self.entry = entry
         self._registry = registry
         self._settings = settings
         self._models = models
         self._shared = shared
-        #: What it was made from, with the digest; of a failure also what lies around.
+        #: The files that were loaded, with the digest; after a failure also the files around them.
         self._files = self._around = (WatchedFiles(), "")
         self._owner_of = owner_of
         self._others_looked = others_looked
         self._on_adapters = on_adapters
         self.adapters: tuple[str, ...] = ()
-        #: Looks at its files; None before, and once it is loaded or could not be.
+        #: Reads the files; None before that, and after loading has succeeded or failed.
         self._looking: asyncio.Task[_Looked] | None = None
         self.graph: LoadedGraph | None = None
         self.reason = ""
@@ -100,11 +99,11 @@ class GraphDefinition:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot answer now though it is loaded; "" while it can."""
+        """Why the loaded graph cannot answer now; "" if it can."""
         return self.graph.unavailable_reason if self.graph is not None else ""
 
     async def load(self) -> None:
-        """Load it unless it is loaded. A failure is logged and kept as `reason`, not raised."""
+        """Load the graph unless it is loaded. A failure is logged and kept as `reason`."""
         if self.state is ServableState.AVAILABLE:
             return
         self._move(ServableEvent.LOAD)
@@ -112,7 +111,7 @@ class GraphDefinition:
         _log.info("%s: loading", self.name)
         start = time.monotonic()
         try:
-            # Before: what changes while it loads is seen as a change afterwards.
+            # First, so that a change during loading is detected afterwards.
             await self.prepare()
             looking, self._looking = self._looking, None
             assert looking is not None, "it has looked"
@@ -135,25 +134,24 @@ class GraphDefinition:
         _log.info("%s: loaded in %.1f s", self.name, time.monotonic() - start)
 
     async def prepare(self) -> None:
-        """See under which names it answers, before it is loaded or deferred. What cannot be read
-        is told by `load`."""
+        """Read the names of adapters, before loading or deferring. `load` reports errors."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name=f"look at {self.name}")
         await self.looked()
 
     async def looked(self) -> None:
-        """Wait until `adapters` are known, if that is under way."""
+        """Wait for `prepare` if it is running."""
         if self._looking is not None and not self._looking.done():
             await asyncio.wait({self._looking})
 
     def defer(self) -> None:
-        """The next request is to load it."""
+        """Let the next request load the graph."""
         self.reason = ""
         self.created = self.created or int(time.time())
         self._move(ServableEvent.DEFER)
 
     def is_outdated(self) -> bool:
-        """Are its files others than when it was loaded, or could not be? For a thread."""
+        """True if files have changed since the last attempt to load. Reads files: for a thread."""
         if self.state is ServableState.AVAILABLE:
             files, digest = self._files
         elif self.state is ServableState.FAILED:
@@ -173,14 +171,23 @@ class GraphDefinition:
     def _read(self) -> _Looked:
         files = files_of(self.entry, self._registry, self._shared)
         around = files_around(self.entry, files)
-        adapters = adapter_names_of(self.entry, self._registry)
-        return (files, files.digest()), (around, around.digest()), adapters
+        return (files, files.digest()), (around, around.digest()), self._read_adapters()
+
+    def _read_adapters(self) -> tuple[str, ...]:
+        """Return the adapters in the graph's files; none if they cannot be read. For a thread."""
+        try:
+            path, text = str(self.entry.graph_path), self.entry.graph_text
+            return GraphSource(path, self._registry, text=text).further_names()
+        except DescriptorsExhaustedError:
+            raise
+        except GraphError:  # `load` reports it
+            return ()
 
     async def _check_names(self) -> None:
-        """See that nobody else answers under its names.
+        """Check that no other servable has one of the names.
 
         Raises:
-            ResourceError: somebody does.
+            ResourceError: one has.
         """
         if self.adapters:
             await self._others_looked()
@@ -196,14 +203,14 @@ class GraphDefinition:
         text = _text_of(error)
         self.reason = without_directories(text, str(self.entry.directory))
         self._move(ServableEvent.LOAD_FAILED)
-        # What graphrt reports says where and what; of the rest only the traceback tells.
+        # Errors of graphrt name place and cause; others need a traceback.
         is_known = isinstance(error, GraphError) and not _log.isEnabledFor(logging.DEBUG)
         _log.error(
             "%s: could not be loaded: %s", self.name, text, exc_info=None if is_known else error
         )
 
     async def retire(self) -> None:
-        """Take no new requests, wait for those in flight, close the resources."""
+        """Refuse new requests, wait for requests in flight, close the resources."""
         if self.state in (ServableState.UNLOADING, ServableState.END):
             return
         if self._looking is not None and not self._looking.done():
@@ -219,10 +226,10 @@ class GraphDefinition:
             _log.info("%s: unloaded", self.name)
         self._move(ServableEvent.UNLOADED)
 
-    # What it says of itself -----------------------------------------------------------------------
+    # Status ---------------------------------------------------------------------------------------
 
     def status(self, note: str = "") -> dict[str, object]:
-        """Its part of ``GET /v1/config``. Graphs have one version, as there."""
+        """Return the graph's part of ``GET /v1/config``. A graph has one version."""
         stuck = self.graph.stuck if self.graph is not None else ""
         note = "; ".join(each for each in (note, self.hold_up, stuck) if each)
         return {
@@ -232,19 +239,19 @@ class GraphDefinition:
         }
 
     def holds(self, node: NodePlan) -> bool:
-        """Is it one of the nodes of what answers now? For any thread."""
+        """True if the node belongs to the loaded graph. Safe in any thread."""
         graph = self.graph
         return graph is not None and any(each is node for each in graph.plan.nodes)
 
     def index(self) -> Sequence[IndexEntry]:
-        """Its part of the repository's index."""
+        """Return the graph's lines of the repository's index."""
         return [index_entry(self.name, VERSION, self.state, self.reason, self.unavailable_reason)]
 
     def is_ready(self, version: str) -> bool:
-        """Would it answer now?
+        """True if the graph would answer now.
 
         Raises:
-            NotFoundError: it is loaded, and has no such version.
+            NotFoundError: the loaded graph has no such version.
         """
         if self.state is ServableState.ON_DEMAND:
             return version in VERSIONS
@@ -257,11 +264,11 @@ class GraphDefinition:
     # Answering ------------------------------------------------------------------------------------
 
     def loaded(self, version: str) -> LoadedGraph:
-        """What answers.
+        """Return the loaded graph.
 
         Raises:
-            UnavailableError: it is not loaded.
-            NotFoundError: no such version.
+            UnavailableError: the graph is not loaded.
+            NotFoundError: there is no such version.
         """
         graph = self.graph
         if graph is None:
@@ -270,17 +277,17 @@ class GraphDefinition:
         return graph
 
     def idle_seconds(self) -> float:
-        """How long nobody has used what is loaded; 0 while somebody does."""
+        """Return the seconds since the last request ended; 0 during a request."""
         return 0.0 if self.graph is None else self.graph.users.idle_seconds()
 
     def _move(self, event: ServableEvent) -> None:
-        self.state = next_state(SERVABLE_TRANSITIONS, self.state, event)
+        self.state = SERVABLE_TRANSITIONS[self.state, event]
 
 
 def without_directories(text: str, directory: str) -> str:
-    """A text without absolute paths: of each, and of ``directory``, the last name is left.
+    """Replace absolute paths in a text, and ``directory``, by their last names.
 
-    One line, for JSON and for logs of clients.
+    The result is one line, for JSON and for the logs of clients.
     """
     text = text.replace(directory + os.sep, "").replace(directory, os.path.basename(directory))
     return " ".join(_DIRECTORIES.sub("", text).split())

@@ -1,4 +1,4 @@
-"""A graph with everything it needs: subgraphs beside its file, the lines of its nodes."""
+"""The source of a graph: its file, the subgraphs beside it, and the places of its nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from calculators.tasks import installed_tasks
 from graph_runtime import (
+    GraphConfigError,
     GraphSyntaxError,
     Registry,
     ValidatedGraph,
@@ -16,6 +18,7 @@ from graph_runtime import (
 )
 from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.language.source_map import node_positions, port_positions
+from graph_runtime.plan.link_errors import no_output_producer
 from graph_runtime.regular_file import read_regular_file
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
@@ -23,21 +26,21 @@ _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(
 
 
 class GraphSource:
-    """One graph file; or a graph that was made, whose ``text`` is given.
+    """One graph file, or a generated graph, whose ``text`` is given.
 
     Attributes:
-        path: as the user wrote it; of a graph that was made, what messages call it.
+        path: the path as the user wrote it; for a generated graph, its name in messages.
         config: the ``CalculatorGraphConfig`` as written.
-        configs: that one, and those of the subgraph files beside it that it uses.
-        files: of all these; none of a graph that was made.
-        registry: what its nodes are made from, subgraph files beside it included.
+        configs: ``config``, and the configs of the subgraph files beside it that it uses.
+        files: the files of ``configs``; empty for a generated graph.
+        registry: the registry for its nodes, with the subgraphs beside it.
 
     Args:
-        errors: where errors in options go that do not keep the rest of the graph from being
-            checked; without it they are raised.
+        errors: receives errors in options, so that the rest of the graph can be checked. None:
+            they are raised.
 
     Raises:
-        GraphError: it cannot be read, or does not parse.
+        GraphError: the graph cannot be read, or does not parse.
     """
 
     def __init__(
@@ -62,22 +65,23 @@ class GraphSource:
             self.configs = [self.config]
 
     def validate(self) -> ValidatedGraph:
-        """The plan.
+        """Return the plan of the graph.
 
         Raises:
-            ValidationError: with every finding; those about a node begin with its `positions`.
+            ValidationError: the graph is invalid. It holds every finding; findings about a node
+                begin with the node's `positions`.
         """
         return validate_graph(self.config, registry=self.registry, positions=self.positions())
 
     def positions(self) -> list[str] | None:
-        """``file:line:column`` of each node, in order; None without a text file."""
+        """Return ``file:line:column`` of each node, in order; None without a text file."""
         places = self.node_places()
         if places is None:
             return None
         return [f"{self.path}:{line}:{column}" for line, column in places]
 
     def node_places(self) -> list[tuple[int, int]] | None:
-        """Line and column of each node, in order; None without a text file."""
+        """Return line and column of each node, in order; None without a text file."""
         text = self._text()
         if text is None:
             return None
@@ -85,21 +89,31 @@ class GraphSource:
         return places if len(places) == len(self.config.node) else None
 
     def place_in(self, message: str) -> tuple[int, int] | None:
-        """Line and column of the stream or side packet of the graph itself that a message quotes;
-        None where it quotes none."""
+        """Return line and column of the graph's own stream or side packet that a message quotes;
+        None if it quotes none."""
         for entry, place in port_positions(self._text() or "").items():
             if f'"{entry}"' in message or f'"{entry.rpartition(":")[2]}"' in message:
                 return place
         return None
 
-    def queue_size(self) -> int | Literal["AUTO"]:
-        """What the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO`` asks for; 0 without one.
+    def further_names(self) -> tuple[str, ...]:
+        """Return further names under which tasks serve the graph: its LoRA adapters."""
+        names = (
+            name
+            for config in self.configs
+            for task in installed_tasks()
+            for name in task.further_names(config)
+        )
+        return tuple(dict.fromkeys(names))
 
-        There it is how many prepared instances of the graph wait for requests. Here a graph is
-        made from its plan for each request, which takes some microseconds, so nothing waits.
+    def queue_size(self) -> int | Literal["AUTO"]:
+        """Return the value of the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO``; 0 without one.
+
+        In OpenVINO Model Server it is the number of prepared instances of the graph. Here it has
+        no effect: a graph is made from its plan for each request, in some microseconds.
 
         Raises:
-            GraphSyntaxError: neither a number from 0 on nor AUTO.
+            GraphSyntaxError: the value is neither a number from 0 on nor AUTO.
         """
         text = self._text() or ""
         match = _QUEUE_SIZE.search(text)
@@ -116,7 +130,7 @@ class GraphSource:
         return int(match[1])
 
     def _text(self) -> str | None:
-        """The file as text; None for a binary one, and where there is none."""
+        """Return the file as text; None for a binary file, or without a file."""
         if not self._is_file:
             return None
         try:
@@ -125,7 +139,7 @@ class GraphSource:
             return None
 
     def _register_neighbours(self) -> None:
-        """Nodes of unknown types may be subgraphs, whose files lie beside this one."""
+        """Register the subgraph files beside this one that define unknown node types."""
         waiting = [self.config]
         tried: set[str] = set()
         while waiting:
@@ -148,9 +162,9 @@ class GraphSource:
         )
 
     def _neighbour(self, name: str) -> Any:
-        """The graph of this ``type`` in the same directory, or None.
+        """Return the config of this ``type`` from a file in the same directory, or None.
 
-        A file without a ``type`` goes by its name. Only files that look right are parsed: the
+        The type of a file without ``type`` is its name. Only likely files are parsed, because the
         others may be anything.
         """
         says_type = re.compile(rf"""\btype\s*:\s*["']{re.escape(name)}["']""")
@@ -167,3 +181,26 @@ class GraphSource:
                     self.files.append(path)
                     return config
         return None
+
+
+def serving_problems(plan: ValidatedGraph) -> list[str]:
+    """Return the reasons why no request could ever be answered; empty if one could."""
+    if not plan.nodes:
+        return [
+            'the graph has no nodes, so there is nothing to serve: add node { calculator: "..." }'
+        ]
+    return [
+        no_output_producer(name, plan.producers)
+        for name in plan.outputs.names
+        if name not in plan.producers
+    ]
+
+
+def check_servable(plan: ValidatedGraph) -> None:
+    """Check that requests can be answered.
+
+    Raises:
+        GraphConfigError: no request could be answered; the text has all reasons.
+    """
+    if problems := serving_problems(plan):
+        raise GraphConfigError("\n".join(problems))

@@ -1,4 +1,4 @@
-"""A graph that is loaded: its plan and its resources, and one run of it per request."""
+"""A loaded graph: its plan, its resources, and one run per request."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ from servers.serving.graph_inference import (
     infer_once,
     stuck_nodes,
 )
-from servers.serving.graph_source import GraphSource
-from servers.serving.servable_graph import check_servable
+from servers.serving.graph_source import GraphSource, check_servable
 from servers.serving.text_generation import TextModel
 from servers.serving.use_count import UseCount
 
@@ -76,13 +75,13 @@ RESPONSE_NAME: Final = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings(GraphOptions):
-    """The server's settings of all its graphs and models.
+    """The server's settings for all graphs and models.
 
-    What an operator sets has its words in `GraphOptions`.
+    `GraphOptions` describes the settings that are options.
 
     Attributes:
-        families: what the operator set for each family of calculators.
-        metrics: what they count; None: nothing.
+        families: the settings of each family of calculators.
+        metrics: counts runs; None: nothing is counted.
     """
 
     families: FamilySettings = field(default_factory=FamilySettings)
@@ -95,11 +94,11 @@ async def load_graph(
     settings: GraphSettings | None = None,
     models: ModelProvider | None = None,
 ) -> LoadedGraph:
-    """Check the graph and make its resources. Its sessions take ``models``, or those beside it.
+    """Check the graph and make its resources. Sessions use ``models``, or the models beside it.
 
     Raises:
-        GraphError: its file cannot be read or does not parse, the graph cannot run, a resource
-            cannot be made or a side packet has no resource.
+        GraphError: the file cannot be read or does not parse, the graph cannot run, a resource
+            cannot be made, or a side packet has no source.
     """
     registry = await registry_of(entry, registry)
     source, plan = await in_file_thread(
@@ -141,18 +140,18 @@ async def load_graph(
 
 
 def _validated(entry: GraphEntry, registry: Registry) -> tuple[GraphSource, ValidatedGraph]:
-    """In a thread: a large graph takes seconds."""
+    """Parse and validate a graph. For a thread: a large graph takes seconds."""
     source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
     return source, source.validate()
 
 
 def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
-    """See that every side packet can come from somewhere.
+    """Check that every side packet has a source.
 
     Raises:
-        ResourceError: one is neither a resource nor what a request's parameter can be, or the
-            graph takes HTTP requests, which have no such parameters.
+        ResourceError: a side packet is neither a resource nor of a type that a parameter of a
+            request can have, or the graph takes HTTP requests, which have no such parameters.
     """
     missing = parameters.needed if interface.takes_http else parameters.impossible
     if missing:
@@ -168,7 +167,7 @@ class LoadedGraph:
     """A `servers.contract.data_plane.LoadedServable`. Belongs to one event loop.
 
     Attributes:
-        users: runs, those included that were given up, and streams of texts.
+        users: runs, abandoned ones included, and streams of texts.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class LoadedGraph:
         self._name = name
         self._resources = resources
         self._services: dict[GraphService[Any], Any] = {
-            # Plain models beside the graph; loaded when a run first asks for one, and kept.
+            # Plain models beside the graph, loaded when a run first needs them, and kept.
             MODELS: models,
             GRAPH_DIRECTORY: directory,
         }
@@ -200,33 +199,28 @@ class LoadedGraph:
         self._refusal = refusal_of(
             name, self.request_stream, self.response_stream, parameters.needed
         )
-        #: A graph that takes HTTP requests is asked for completions.
+        #: A graph that takes HTTP requests is called for completions.
         self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
         self.users = UseCount(name, request_limit)
-        #: Of each run that was given up, the nodes that do not return.
+        #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
     def count_into(self, metrics: ServerMetrics) -> None:
-        """Count its runs there, until it is closed."""
+        """Count runs into these metrics until `close`."""
         self._metrics = metrics
         self._runs = metrics.begin_graph(self._name, self.plan)
         self._services[METRICS] = self._runs.service
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot answer now; "" while it can."""
+        """Why the graph cannot answer now; "" if it can."""
         return self._resources.unavailable_reason
 
     @property
-    def in_flight(self) -> int:
-        """How many requests it answers now."""
-        return self.users.requests
-
-    @property
     def stuck(self) -> str:
-        """Which runs do not end although they were cancelled, in words; "" when there are none."""
+        """A text about cancelled runs that do not end; "" if there are none."""
         if not self._stuck:
             return ""
         count = len(self._stuck)
@@ -238,11 +232,11 @@ class LoadedGraph:
         return not self._refusal
 
     async def answer(self, payload: HttpPayload, emit: Emit) -> None:
-        """One run for one request; see `servers.contract.data_plane.LoadedServable.answer`.
+        """Run the graph once; see `servers.contract.data_plane.LoadedServable.answer`.
 
         Raises:
-            RequestError: the graph takes no HTTP requests (INVALID_ARGUMENT), or no more of them
-                for now (RESOURCE_EXHAUSTED).
+            RequestError: the graph takes no HTTP requests (INVALID_ARGUMENT), or too many are in
+                flight (RESOURCE_EXHAUSTED).
             RunError: the graph failed.
         """
         self._check_answers_http()
@@ -253,7 +247,7 @@ class LoadedGraph:
             try:
                 await graph.start_run_async(self._side_packets)
                 graph.add_packet_to_input_stream(self.request_stream, payload, 0)
-                del payload  # the nodes that get it have it now
+                del payload  # free it as soon as the nodes are done with it
                 graph.close_all_input_streams()
                 await graph.wait_until_done_async()
             except BaseException:
@@ -268,10 +262,10 @@ class LoadedGraph:
     # KServe ---------------------------------------------------------------------------------------
 
     def is_ready(self, version: str = "") -> bool:
-        """Would it answer now? See `servers.contract.data_plane.DataPlane.is_model_ready`.
+        """True if the graph would answer now.
 
         Raises:
-            NotFoundError: there is version 1 only; "" and "0" mean it, too.
+            NotFoundError: the version is not 1, nor "" or "0", which stand for it.
         """
         self.check_version(version)
         return not self.unavailable_reason
@@ -286,7 +280,7 @@ class LoadedGraph:
         return self._interface.metadata if self._text_model is None else self._text_model.metadata()
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """One run for one request; see `servers.contract.data_plane.LoadedServable.infer`.
+        """Run the graph once; see `servers.contract.data_plane.LoadedServable.infer`.
 
         Raises:
             RequestError: the request does not fit the graph, or too many are in flight.
@@ -307,10 +301,13 @@ class LoadedGraph:
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
-        """One run for many requests; see `servers.contract.data_plane.LoadedServable.open_stream`.
+        """Start one run for many requests.
+
+        See `servers.contract.data_plane.LoadedServable.open_stream`.
 
         Raises:
-            RequestError: as `infer`, of the parameters of ``first``.
+            RequestError: the parameters of ``first`` do not fit the graph, or too many requests
+                are in flight.
             RunError: the run cannot begin.
         """
         if self._text_model is not None:
@@ -333,9 +330,10 @@ class LoadedGraph:
                 self._ended(graph)
 
     def check_version(self, version: str) -> None:
-        """
+        """Check a version.
+
         Raises:
-            NotFoundError: there is version 1 only; "" and "0" mean it, too.
+            NotFoundError: the version is not 1, nor "" or "0", which stand for it.
         """
         if version not in VERSIONS:
             raise NotFoundError(
@@ -352,13 +350,13 @@ class LoadedGraph:
     # Runs -----------------------------------------------------------------------------------------
 
     def _ended(self, graph: CalculatorGraph) -> None:
-        """A request is over; its run counts on if it has not ended."""
+        """End a request. Its run still counts if it has not ended."""
         ending = ending_of(graph)
         if ending is not None:
             self._give_up(graph, ending)
 
     def _give_up(self, graph: CalculatorGraph, ending: asyncio.Future[None]) -> None:
-        """A run does not end; it counts until it has, as does the thread that it holds."""
+        """Abandon a run that does not end. It counts until it ends, because it holds a thread."""
         nodes = ", ".join(f'"{name}"' for name in stuck_nodes(graph))
         _log.error(
             "%s: a run does not end although it was cancelled: node %s has not returned for %g s; "
@@ -386,7 +384,7 @@ class LoadedGraph:
         return graph
 
     async def close(self) -> None:
-        """Wait until nobody uses it, then give the resources back."""
+        """Wait for the last request, then close the resources."""
         await self.users.close()
         if self._metrics is not None and self._runs is not None:
             self._metrics.end_graph(self._runs)
@@ -395,7 +393,7 @@ class LoadedGraph:
 
 
 def no_answer(name: str, reason: str) -> RequestError:
-    """The error of a request that the graph ``name`` did not answer, in its own words."""
+    """Return the error for a request that the graph ``name`` did not answer."""
     _log.error("%s: the graph gave no answer: %s", name, reason)
     return RequestError(
         f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
@@ -403,7 +401,7 @@ def no_answer(name: str, reason: str) -> RequestError:
 
 
 def request_stream_of(plan: ValidatedGraph) -> str:
-    """The graph input that takes an `HttpPayload`; "" without one."""
+    """Return the graph input that takes an `HttpPayload`; "" without one."""
     inputs = [
         (graph_input.tag, graph_input.name)
         for graph_input in plan.graph_inputs
@@ -413,7 +411,7 @@ def request_stream_of(plan: ValidatedGraph) -> str:
 
 
 def response_stream_of(plan: ValidatedGraph) -> str:
-    """The graph output whose packets go to the client; "" without one."""
+    """Return the graph output whose packets are sent to the client; "" without one."""
     outputs = [
         (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
     ]
@@ -423,9 +421,9 @@ def response_stream_of(plan: ValidatedGraph) -> str:
 def refusal_of(
     name: str, request_stream: str, response_stream: str, parameters: tuple[str, ...] = ()
 ) -> str:
-    """Why a graph with these streams does not answer HTTP requests; "" when it does.
+    """Return why a graph with these streams does not answer HTTP requests; "" if it does.
 
-    ``parameters``: side packets that it needs from each request.
+    ``parameters`` are the side packets that it needs from each request.
     """
     if not request_stream:
         lack = f'input stream that takes an HttpPayload: input_stream: "{REQUEST_TAGS[0]}:input"'

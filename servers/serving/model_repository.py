@@ -1,4 +1,4 @@
-"""The served graphs and plain models by name: the data plane that all fronts share."""
+"""The repository of served graphs and plain models, which is the data plane of all fronts."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ from servers.serving.served_entry import Entry, ServedEntry
 
 T = TypeVar("T")
 
-#: Longer names are of no model, and looking for near ones would take long.
+#: The longest name of a model in characters: finding near names for longer ones would be slow.
 _LONGEST_NAME = 256
-#: Of more names none is looked for that is near: each takes some ten microseconds of the loop.
+#: Near names are found among this many names at most: each takes some ten microseconds.
 _MOST_COMPARED = 1000
-#: How long who loads something waits for its unloading: processes take a moment to end, requests in
-#: flight perhaps hours.
+#: Seconds that `load` waits for unloading: processes end in a moment, requests perhaps in hours.
 UNLOAD_SECONDS = 10.0
-#: Entries that one turn of the loop goes through.
+#: Entries that are handled in one turn of the event loop.
 _AT_ONCE = 100
 _ANSWERING = (ServableState.AVAILABLE, ServableState.ON_DEMAND)
 
 
 class Changes(NamedTuple):
-    """What an update changes.
+    """The changes of an update.
 
     Attributes:
-        names: of all that it touches.
-        work: ends when what is new is loaded, or has failed; what is retired may still have
+        names: the names of everything that is loaded, replaced or retired.
+        work: ends when everything new is loaded or has failed. Retired servables may still have
             requests then.
     """
 
@@ -56,7 +55,7 @@ class Changes(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What a slot has in memory. ``leaving``: how many that were replaced still have requests."""
+    """The contents of a slot. ``leaving`` counts replaced servables that still have requests."""
 
     servable: Servable
     state: ServableState
@@ -68,7 +67,7 @@ class Holding(NamedTuple):
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items; the event loop turns now and then, as a configuration may name thousands."""
+    """Yield the items and let the event loop run in between, because there may be thousands."""
     for number, item in enumerate(items, 1):
         yield item
         if number % _AT_ONCE == 0:
@@ -79,10 +78,10 @@ class ModelRepository:
     """Implements `servers.contract.data_plane.DataPlane`. Belongs to one event loop.
 
     Attributes:
-        registry: where graphs that are loaded from now on find their calculators.
-        shared: modules whose calculators it has, from the configuration.
-        problem: why the configuration as it is now is not in use; "" while it is.
-        reloads_by: what `reload` calls; None without a configuration to read again.
+        registry: the calculators for graphs that are loaded from now on.
+        shared: modules from the configuration whose calculators are in ``registry``.
+        problem: why the present configuration is not in use; "" if it is.
+        reloads_by: the function that `reload` calls; None if there is nothing to read again.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class ModelRepository:
         self.reloads_by: Callable[[], Awaitable[bool]] | None = None
         self._settings = settings or GraphSettings()
         entries: list[Entry] = [*graphs, *models]
-        #: Names of graphs that have adapters, or had some: few, where there may be thousands.
+        #: Names of graphs that have or had adapters: few, even among thousands of graphs.
         self._adapted: set[str] = set()
         self._slots = {entry.name: self._slot(entry) for entry in entries}
         self._leaving: dict[asyncio.Task[None], ServedEntry] = {}
@@ -110,10 +109,9 @@ class ModelRepository:
     # Life -----------------------------------------------------------------------------------------
 
     async def load_all(self) -> None:
-        """Load everything at the same time; a graph waits for the models that it asks for. What is
-        to be loaded on demand is not.
+        """Load everything at once, except what is loaded on demand.
 
-        Failures are logged and kept.
+        A graph waits for the models that it uses. Failures are logged and kept.
         """
         begun = [
             slot.begin()
@@ -124,13 +122,12 @@ class ModelRepository:
         self._was_loaded = True
 
     async def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
-        """Serve these, in this order: load new ones, replace those that are others now, retire the
-        rest. Requests in flight go on, on what they began with.
+        """Serve these entries, in this order: load new ones, replace changed ones, retire others.
 
-        Failures are logged and kept.
+        Requests in flight finish on the servable they began with. Failures are logged and kept.
 
         Args:
-            changed: names of those whose files have changed, or that are to be tried again.
+            changed: names of entries whose files have changed, or that are to be retried.
 
         Raises:
             UnavailableError: the server is shutting down.
@@ -164,16 +161,16 @@ class ModelRepository:
         return Changes(touched, [task for task in work if task is not None])
 
     def unload_idle(self) -> None:
-        """Begin to unload what nobody has asked for longer than it may stay so."""
+        """Begin to unload everything that has been idle for longer than its limit."""
         for slot in self._slots.values():
             slot.unload_if_idle()
 
     def begin_draining(self) -> None:
-        """Not ready any more, no new requests; those in flight go on."""
+        """Stop being ready and refuse new requests. Requests in flight continue."""
         self._is_draining = True
 
     async def close(self) -> None:
-        """Retire everything, which waits for requests in flight. Ends `load_all` too."""
+        """Retire everything after its last request in flight. Cancels `load_all` too."""
         self.begin_draining()
         await asyncio.gather(*(slot.close() for slot in self._slots.values()))
         await asyncio.gather(*self._leaving, *self._retiring)
@@ -181,8 +178,11 @@ class ModelRepository:
     # The data plane -------------------------------------------------------------------------------
 
     def models(self) -> Sequence[ModelDescription]:
-        """What answers now, or once it is loaded for a request: graphs first, each in the order of
-        the configuration, with its adapters behind it."""
+        """Return everything that answers, now or when loaded on demand.
+
+        Graphs come before plain models, in the order of the configuration, each followed by its
+        adapters.
+        """
         found: list[ModelDescription] = []
         for each in self._answering():
             found.append(ModelDescription(each.name, each.created))
@@ -190,8 +190,10 @@ class ModelRepository:
         return found
 
     def statuses(self) -> dict[str, object]:
-        """Everything, what failed included, with the reason; what the configuration does not name
-        any more stands at the end until its last request is over."""
+        """Return the status of everything, with the reasons of failures.
+
+        What the configuration no longer names is listed last, until its last request is over.
+        """
         problem = self.problem and f"the changed configuration is not in use: {self.problem}"
         found: dict[str, object] = {}
         for name, slot in self._slots.items():
@@ -203,10 +205,10 @@ class ModelRepository:
 
     @property
     def is_ready(self) -> bool:
-        """Has everything been loaded, and can everything that loaded work?
+        """True if loading is over and everything loaded can answer.
 
-        What could not be loaded does not make the others unready, as in OpenVINO Model Server; nor
-        does what was unloaded. If nothing could be loaded, there is nothing to be ready for.
+        As in OpenVINO Model Server, servables that failed to load, or were unloaded, do not make
+        the others unready. If everything failed, the server is not ready.
         """
         if self._is_draining or not self._was_loaded:
             return False
@@ -236,7 +238,7 @@ class ModelRepository:
         return (await self.metadata(model, version)).inputs
 
     def index(self) -> Sequence[IndexEntry]:
-        """Every version of everything that the configuration names."""
+        """Return every version of everything in the configuration."""
         return [entry for each in self.servables() for entry in each.index()]
 
     async def reload(self) -> bool:
@@ -250,8 +252,10 @@ class ModelRepository:
         return await self.reloads_by() if self.reloads_by is not None else False
 
     async def load(self, model: str) -> None:
-        """Load it from its files if it is not loaded; of a plain model the versions that are there
-        now and that its policy chooses. Who asks while it is loading waits for the same.
+        """Load a graph or model from its files unless it is loaded.
+
+        For a plain model, load the versions that exist now and that its policy chooses. Concurrent
+        calls wait for the same loading.
 
         Raises:
             NotFoundError: the configuration does not name it.
@@ -270,9 +274,9 @@ class ModelRepository:
                 f'The model "{model}" is still being unloaded: requests in flight have not ended; '
                 f"load it when it is unloaded"
             )
-        # Whoever leaves does not end it for others.
+        # Shielded: a caller that is cancelled must not cancel the loading for others.
         await asyncio.shield(slot.begin_loading())
-        if slot.servable.state is ServableState.ON_DEMAND:  # it was being unloaded for being idle
+        if slot.servable.state is ServableState.ON_DEMAND:  # it was being unloaded as idle
             await asyncio.shield(slot.begin_loading())
         if slot.servable.state is not ServableState.AVAILABLE:
             raise GraphError(
@@ -281,10 +285,10 @@ class ModelRepository:
             )
 
     async def unload(self, model: str) -> None:
-        """Take no more requests, and give everything back when those in flight have ended.
+        """Refuse requests, and close everything when requests in flight have ended.
 
-        Graphs whose runs hold a plain model go on with it; later runs are told that it is not
-        served any more.
+        Running graphs keep a plain model that they use. Later runs fail, because it is no longer
+        served.
 
         Raises:
             NotFoundError: the configuration does not name it.
@@ -298,10 +302,10 @@ class ModelRepository:
         retiring = asyncio.create_task(slot.servable.retire(), name=f"unload {model}")
         self._retiring[retiring] = model
         retiring.add_done_callback(lambda task: self._retiring.pop(task, None))
-        # Its first step: from then on nothing new is taken.
+        # Wait for its first step, which refuses new requests.
         await asyncio.sleep(0)
 
-    # What graphs take their plain models from -----------------------------------------------------
+    # Plain models for graphs ----------------------------------------------------------------------
 
     def model_names(self) -> Collection[str]:
         """See `servers.serving.models.graph_models.ConfiguredModels`."""
@@ -320,15 +324,15 @@ class ModelRepository:
     # Names ----------------------------------------------------------------------------------------
 
     def servables(self) -> Sequence[Servable]:
-        """Everything that the configuration names: graphs, then plain models, each in its order."""
+        """Return everything in the configuration: graphs, then plain models, each in its order."""
         return tuple(slot.servable for slot in self._slots.values())
 
     def slots(self) -> Sequence[ServedEntry]:
-        """Their places, in the same order."""
+        """Return the entries of `servables`, in the same order."""
         return tuple(self._slots.values())
 
     def holdings(self) -> Sequence[Holding]:
-        """Equal to what it was before unless something has been loaded or unloaded since."""
+        """Return what is in memory. The result is equal until something is loaded or unloaded."""
         slots = (*self._slots.values(), *self._leaving.values())
         return [Holding(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
 
@@ -352,7 +356,7 @@ class ModelRepository:
         )
 
     def _let_go(self, slot: ServedEntry) -> None:
-        """Retire what is not named any more; nobody waits for it."""
+        """Retire, in the background, what the configuration no longer names."""
         leaving = asyncio.create_task(slot.close(), name=f"retire {slot.name}")
         self._leaving[leaving] = slot
         leaving.add_done_callback(self._leaving.pop)
@@ -361,7 +365,7 @@ class ModelRepository:
         return [each for each in self.servables() if each.state in _ANSWERING]
 
     def _named(self, model: str) -> ServedEntry:
-        """By its own name, which is what is loaded and unloaded."""
+        """Return the entry with this name, for loading and unloading."""
         slot = self._asked_for(model)
         if slot.name != model:
             raise NotFoundError(
@@ -370,7 +374,7 @@ class ModelRepository:
         return slot
 
     def _asked_for(self, model: str) -> ServedEntry:
-        """By its own name, or that of one of its adapters."""
+        """Return the entry with this name or with an adapter of this name, for requests."""
         slot = self._slots.get(model)
         if slot is not None:
             return slot
@@ -380,10 +384,10 @@ class ModelRepository:
         raise self._unknown(model)
 
     def _owner_of(self, name: str, *, asker: str) -> str:
-        """Who but ``asker`` answers under a name, in words; "" is nobody.
+        """Return the owner of a name other than ``asker``, in words; "" if there is none.
 
-        Of two with the same adapter, neither of them loaded, it is the one that the configuration
-        names first.
+        If two graphs have the same adapter and neither is loaded, the one that the configuration
+        names first owns it.
         """
         if name in self._slots and name != asker:
             return f'the model "{name}"'
@@ -395,24 +399,24 @@ class ModelRepository:
         return ""
 
     def _with_adapters(self) -> list[ServedEntry]:
-        """Those that may have adapters, in the order of the configuration."""
+        """Return the entries that may have adapters, in the order of the configuration."""
         if len(self._adapted) > 1:
             return [slot for name, slot in self._slots.items() if name in self._adapted]
         return [self._slots[name] for name in self._adapted if name in self._slots]
 
     def _is_before(self, one: str, other: str) -> bool:
-        """Does the configuration name one before the other?"""
+        """True if the configuration names ``one`` before ``other``."""
         return next(name for name in self._slots if name in (one, other)) == one
 
     async def _looked_before(self, asker: str) -> None:
-        """Wait until the adapters of all that the configuration names before it are known."""
+        """Wait until the adapters of all entries before ``asker`` are known."""
         for slot in self.slots():
             if slot.name == asker:
                 return
             await slot.servable.looked()
 
     async def _ready_servable(self, model: str) -> Servable:
-        """One that answers."""
+        """Return the servable for a request."""
         slot = self._asked_for(model)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")

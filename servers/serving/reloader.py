@@ -1,4 +1,4 @@
-"""`Reloader`: sees that the configuration and what it names have changed, and takes the change."""
+"""`Reloader`: detects changes of the configuration and its files, and applies them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from servers.serving.watched_files import WatchedFiles
 
 _log: Final = logging.getLogger(__name__)
 
-#: How much longer than looking the time between two looks is, at least.
+#: The time between two checks is at least this many times the duration of a check.
 _REST: Final = 10.0
 _CONFIG_FILES: Final = "the files of the configuration"
-#: Of many errors or names, those that one text has.
-_TOLD: Final = 10
+#: The most errors or names in one text.
+_MOST_TEXTS: Final = 10
 
 
 class _Reading(NamedTuple):
-    """What was read of the configuration. ``config``: None where it cannot be used at all;
-    ``findings`` then say why."""
+    """A reading of the configuration. ``config`` is None if it cannot be used; ``findings`` then
+    say why."""
 
     digest: str
     config: ServerConfig | None
@@ -41,10 +41,10 @@ class _Reading(NamedTuple):
 
 
 class Reloader:
-    """Belongs to the event loop of its repository. One reload at a time.
+    """Reloads the configuration, one reload at a time. Belongs to its repository's event loop.
 
-    What cannot be used changes nothing: it is logged, told by ``/v1/config``, and looked at again
-    when its file is another one.
+    A configuration that cannot be used changes nothing. It is logged, reported by ``/v1/config``,
+    and read again when its file changes.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Reloader:
     ) -> None:
         """
         Args:
-            shared: of the configuration.
-            config: what the repository serves.
+            shared: the modules of the configuration.
+            config: the configuration that the repository serves.
             reread: reads the configuration again, in a thread; raises `ConfigError`.
         """
         self._repository = repository
@@ -65,7 +65,7 @@ class Reloader:
         self._config = config
         self._reread = reread
         self._digest = ""
-        #: Of the last reading; those of the first were told when the server started.
+        #: Findings of the last reading; the start of the server has reported those of the first.
         self._findings: tuple[Finding, ...] | None = None
         self._lock = asyncio.Lock()
         self._reloads: set[asyncio.Task[bool]] = set()
@@ -73,38 +73,37 @@ class Reloader:
         repository.reloads_by = self.reload
 
     async def watch(self, seconds: float) -> None:
-        """Look again and again, with so much time between; never returns. Where looking takes long,
-        as with thousands of graphs, there is more time between.
+        """Check for changes every ``seconds``, or less often if a check takes long. Never returns.
 
-        What takes long to load does not hold up what changes meanwhile.
+        Slow loading does not delay later changes.
         """
-        told = ""
+        reported = ""
         took = 0.0
         while True:
             await asyncio.sleep(max(seconds, took * _REST))
             began = time.monotonic()
             try:
                 await self.look()
-                told = ""
+                reported = ""
             except (FilesNotAnsweringError, DescriptorsExhaustedError) as error:
-                if str(error) != told:
+                if str(error) != reported:
                     _log.error("changed files are not seen: %s", error)
-                told = str(error)
+                reported = str(error)
             except Exception:
-                _log.exception("looking for changed files failed; it is done again")
+                _log.exception("looking for changed files failed; it will be tried again")
             took = time.monotonic() - began
 
     async def step(self) -> bool:
-        """Look once, and take what has changed; was there anything? Returns when it is loaded."""
+        """Check once, load changes, and return True if there were any."""
         touched = await self.look()
         await self._finished()
         return bool(touched)
 
     async def reload(self) -> bool:
-        """`step`, which tries again what could not be loaded, too. Whoever leaves does not end it.
+        """Do a `step` that also retries what could not be loaded. Cancelling does not end it.
 
         Raises:
-            ReloadError: the configuration cannot be used, or something in it cannot be loaded.
+            ReloadError: the configuration cannot be used, or part of it cannot be loaded.
         """
         task = asyncio.create_task(self._reload(), name="reload")
         self._reloads.add(task)
@@ -112,7 +111,7 @@ class Reloader:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """End reloads that are under way."""
+        """Cancel reloads."""
         tasks = [*self._reloads, *self._finishing]
         for task in tasks:
             task.cancel()
@@ -130,14 +129,14 @@ class Reloader:
         }
         if failed:
             reloaded = [name for name in touched if name not in failed]
-            raise ReloadError(_told(reloaded, failed), reloaded, failed)
+            raise ReloadError(_summary(reloaded, failed), reloaded, failed)
         return bool(touched)
 
     async def look(self, *, retries: bool = False) -> Sequence[str]:
-        """Look once, and begin to take what has changed; the names of all that is touched.
+        """Check once, begin to load changes, and return the names of everything that is touched.
 
         Args:
-            retries: what could not be loaded is tried again, changed or not.
+            retries: retry what could not be loaded, even if it has not changed.
         """
         async with self._lock:
             self._take(await in_file_thread(_CONFIG_FILES, self._read, self._config, self._digest))
@@ -162,18 +161,18 @@ class Reloader:
             return names
 
     async def _finished(self) -> None:
-        """All that has been begun is loaded, or has failed."""
+        """Wait until everything that has begun to load is loaded or has failed."""
         if self._finishing:
             await asyncio.wait(self._finishing)
 
     # In a thread ----------------------------------------------------------------------------------
 
     def _read(self, config: ServerConfig, known: str) -> _Reading | None:
-        """The configuration as it is now; None where no file of it has changed."""
+        """Return the present configuration; None if none of its files has changed."""
         digest = _deciding(config).digest()
         if digest == known:
             return None
-        # The digest comes first: a change meanwhile is seen by the next look.
+        # The digest comes first, so that the next check detects a change meanwhile.
         try:
             return _Reading(digest, self._reread())
         except ConfigError as error:
@@ -182,7 +181,7 @@ class Reloader:
     def _outdated(self) -> list[str]:
         return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
 
-    # What was read --------------------------------------------------------------------------------
+    # Readings -------------------------------------------------------------------------------------
 
     def _take(self, reading: _Reading | None) -> None:
         if reading is None:
@@ -205,20 +204,20 @@ class Reloader:
             _log.info("the configuration can be used again")
             self._repository.problem = ""
         if _deciding(config) != _deciding(self._config):
-            self._digest = ""  # other files decide now; they are read once more
+            self._digest = ""  # the set of files has changed; read them once more
         self._config = config
 
     def _refuse(self, findings: Collection[Finding]) -> None:
         texts = [finding.to_text() for finding in findings if finding.severity == "error"]
-        told = "; ".join(texts[:_TOLD])
-        problem = clean(without_directories(told, str(self._config.path.absolute().parent)))
+        text = "; ".join(texts[:_MOST_TEXTS])
+        problem = clean(without_directories(text, str(self._config.path.absolute().parent)))
         if problem != self._repository.problem:
             self._repository.problem = problem
             _log.error("the changed configuration is not in use:\n%s", "\n".join(texts))
 
 
-def _told(reloaded: Sequence[str], failed: Mapping[str, str]) -> str:
-    """How a reload went of which something failed."""
+def _summary(reloaded: Sequence[str], failed: Mapping[str, str]) -> str:
+    """Return a text about a reload that failed in part."""
     if reloaded:
         begin = f"Reloading config file took effect in part: reloaded {_some(reloaded)}; failed: "
     else:
@@ -227,8 +226,8 @@ def _told(reloaded: Sequence[str], failed: Mapping[str, str]) -> str:
 
 
 def _some(texts: Sequence[str], separator: str = ", ") -> str:
-    more = [f"and {len(texts) - _TOLD} more"] if len(texts) > _TOLD else []
-    return separator.join([*texts[:_TOLD], *more])
+    more = [f"and {len(texts) - _MOST_TEXTS} more"] if len(texts) > _MOST_TEXTS else []
+    return separator.join([*texts[:_MOST_TEXTS], *more])
 
 
 async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> None:
@@ -239,7 +238,7 @@ async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> N
 
 
 def _deciding(config: ServerConfig) -> WatchedFiles:
-    """The files whose content says what is served: which graphs there are, and which models."""
+    """Return the files that decide which graphs and models are served."""
     files = [config.path]
     for graph in config.graphs:
         files += (graph.subconfig_path, graph.graph_path)

@@ -1,4 +1,4 @@
-"""`Servable`: one name that clients may call, and what the repository knows of it."""
+"""`Servable`: a graph or plain model, as the repository sees it."""
 
 from __future__ import annotations
 
@@ -13,69 +13,70 @@ from servers.contract.servable_states import ServableState
 class Servable(Protocol):
     """A graph, or a plain model with its versions, through loading, answering and retiring.
 
-    What asks it something when it is not AVAILABLE raises `UnavailableError`, and `NotFoundError`
-    for a version that is not there.
+    Methods about the loaded graph or model raise `UnavailableError` in states other than AVAILABLE,
+    and `NotFoundError` for a version that does not exist.
     """
 
     @property
     def entry(self) -> GraphEntry | ModelEntry:
-        """What it is made from."""
+        """The entry of the configuration."""
 
     @property
     def name(self) -> str:
-        """What clients call it."""
+        """The name that clients use."""
 
     @property
     def adapters(self) -> Sequence[str]:
-        """Further names under which it answers: those of its adapters."""
+        """The names of its adapters, under which it answers too."""
 
     @property
     def state(self) -> ServableState:
-        """Where it stands; of a model with several versions, where the one stands that got
-        furthest."""
+        """The state; for a model, the state of its most advanced version."""
 
     @property
     def reason(self) -> str:
-        """Why it is FAILED, for clients: no paths of this machine; "" otherwise."""
+        """Why the state is FAILED, for clients, without paths of this machine; "" otherwise."""
 
     @property
     def created(self) -> int:
-        """When it was loaded, Unix time in seconds."""
+        """The time of loading, Unix time in seconds."""
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot answer now though it is AVAILABLE; "" while it can."""
+        """Why an AVAILABLE servable cannot answer now; "" if it can."""
 
     def idle_seconds(self) -> float:
-        """How long nobody has used what is loaded; 0 while somebody does."""
+        """Return the seconds since the last request ended; 0 during a request."""
 
     def loaded(self, version: str) -> LoadedServable:
-        """What answers: the graph, or that version of the model; "" and "0" are the highest."""
+        """Return the loaded graph or version; "" and "0" stand for the highest version."""
 
     def is_outdated(self) -> bool:
-        """Are its files others than those that it was loaded from, or could not be? False while
-        nothing is loaded. Reads files: for a thread."""
+        """True if files have changed since the last attempt to load; False if nothing is loaded.
+
+        Reads files: for a thread.
+        """
 
     async def prepare(self) -> None:
-        """See under which names it answers, before it is loaded or deferred."""
+        """Read the names of adapters, before loading or deferring."""
 
     async def looked(self) -> None:
-        """Wait until `adapters` are known, if `prepare` is under way."""
+        """Wait for `prepare` if it is running."""
 
     async def load(self) -> None:
-        """Load it, unless it is UNLOADING. A failure is logged and kept as `reason`."""
+        """Load, unless the state is UNLOADING. A failure is logged and kept as `reason`."""
 
     def defer(self) -> None:
-        """Of what is not loaded: the next request is to load it."""
+        """Let the next request load it. It must not be loaded."""
 
     async def retire(self) -> None:
-        """Take no new requests, wait for those in flight, give everything back."""
+        """Refuse new requests, wait for requests in flight, close everything."""
 
     def status(self, note: str = "") -> dict[str, object]:
-        """Its part of ``GET /v1/config``; ``note``: what else is to be said of it."""
+        """Return its part of ``GET /v1/config``; ``note`` is a text to add."""
 
     def index(self) -> Sequence[IndexEntry]:
-        """Its part of the repository's index."""
+        """Return its lines of the repository's index."""
 
     def is_ready(self, version: str) -> bool:
         """See `servers.contract.data_plane.DataPlane.is_model_ready`."""

@@ -1,4 +1,4 @@
-"""How a state of what is served is told: to clients that ask for it, and to those it fails."""
+"""States of servables as clients see them: in status answers and in errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graph_runtime import UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.contract.servable_states import SHOWN, ServableState
 
-#: Said of what the next request loads.
+#: The note about a servable that the next request loads.
 ON_DEMAND: Final = "available on demand: not loaded now, the next request loads it"
 
 #: The repository's index has three states.
@@ -26,7 +26,7 @@ _REASONS: Final[dict[ServableState, str]] = {
     ServableState.END: "unloaded",
     ServableState.ON_DEMAND: ON_DEMAND,
 }
-#: What `/v1/config` says of states that say nothing else; of AVAILABLE it says "OK".
+#: The messages of `/v1/config` for states without a reason; the one of AVAILABLE is "OK".
 _WORDS: Final[dict[ServableState, str]] = {
     ServableState.START: "not loaded yet",
     ServableState.LOADING: "loading",
@@ -43,12 +43,12 @@ def version_status(
     unavailable: str = "",
     note: str = "",
 ) -> dict[str, object]:
-    """One version in ``GET /v1/config``, as OpenVINO Model Server has it, but with the reason.
+    """Return one version for ``GET /v1/config``, as in OpenVINO Model Server, but with the reason.
 
     Args:
-        reason: why it is FAILED.
-        unavailable: why what is loaded cannot answer now: what it needs is being made again.
-        note: what else there is to know, such as that a newer one could not be loaded.
+        reason: why the state is FAILED.
+        unavailable: why the loaded servable cannot answer now: a resource is being made again.
+        note: further text, for example that a newer version could not be loaded.
     """
     shown, code = SHOWN[state]
     reason = reason or _WORDS.get(state, "")
@@ -65,14 +65,14 @@ def version_status(
 def index_entry(
     name: str, version: str, state: ServableState, reason: str = "", unavailable: str = ""
 ) -> IndexEntry:
-    """One line of the repository's index; arguments as of `version_status`."""
+    """Return one line of the repository's index; arguments as in `version_status`."""
     if unavailable:
         return IndexEntry(name, version, "UNAVAILABLE", unavailable)
     return IndexEntry(name, version, _INDEX_STATES[state], reason or _REASONS.get(state, ""))
 
 
 def unavailable_error(what: str, state: ServableState, reason: str = "") -> UnavailableError:
-    """Why ``what``, the beginning of a sentence, does not answer in any state but AVAILABLE."""
+    """Return the error for a call in a state other than AVAILABLE. ``what`` begins the sentence."""
     if state is ServableState.FAILED:
         return UnavailableError(f"{what} could not be loaded: {reason}")
     if state in (ServableState.START, ServableState.LOADING):

@@ -1,4 +1,4 @@
-"""`ServedEntry`: a name of the configuration and what answers under it, replacements included."""
+"""`ServedEntry`: a name of the configuration and its servable, through all replacements."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ Entry: TypeAlias = GraphEntry | ModelEntry
 
 _log: Final = logging.getLogger(__name__)
 
-#: How long a request waits for what it has to load; the loading goes on behind it.
+#: Seconds that a request waits for loading on demand; loading continues afterwards.
 LOAD_WAIT_SECONDS: Final = 300.0
-#: After a failure, how long requests are told why instead of trying it again.
+#: Seconds after a failure in which requests get its reason instead of loading again.
 RETRY_SECONDS: Final = 10.0
 
 
 class ServedEntry:
-    """Belongs to one event loop. One job at a time loads, replaces or unloads what is in it.
+    """The servable of one name. One job at a time loads, replaces or unloads it.
+
+    Belongs to one event loop.
 
     Attributes:
-        entry: what the configuration says now.
-        servable: what answers; what it was made from may be older than `entry`.
-        rejected: what should have replaced it, and could not be loaded; None without such.
+        entry: the present entry of the configuration.
+        servable: the servable that answers, perhaps made from an older entry.
+        rejected: the replacement that could not be loaded, or None.
     """
 
     def __init__(
@@ -58,17 +60,17 @@ class ServedEntry:
 
     @property
     def is_busy(self) -> bool:
-        """Is it being loaded, replaced, or unloaded for being idle?"""
+        """True while the servable is being loaded, replaced, or unloaded as idle."""
         return self._job is not None
 
     @property
     def leaving(self) -> int:
-        """How many that were replaced still have requests."""
+        """The number of replaced servables that still have requests."""
         return len(self._leaving)
 
     @property
     def loads_on_demand(self) -> bool:
-        """May a request find it unloaded, and load it?"""
+        """True if a request may have to load the servable."""
         return self.entry.residence.is_on_demand or self._idle_limit > 0
 
     @property
@@ -76,7 +78,7 @@ class ServedEntry:
         return self.entry.residence.idle_limit(self._settings.idle_unload_seconds)
 
     def note(self) -> str:
-        """What is to be known beside the state of `servable`."""
+        """A text beside the state of `servable`, such as the error of its replacement."""
         if self._is_replacing and self.servable.state is ServableState.AVAILABLE:
             return "a changed version is being loaded; the previous one answers meanwhile"
         if self.rejected is not None:
@@ -89,22 +91,22 @@ class ServedEntry:
     # Loading --------------------------------------------------------------------------------------
 
     def begin(self) -> asyncio.Task[None]:
-        """At the start: load it, or leave that to the first request."""
+        """Load at the start of the server, or leave that to the first request."""
         if self.entry.residence.is_on_demand:
             self.servable.defer()
             return self._begin(self.servable.prepare(), "look at")
         return self.begin_loading()
 
     def begin_loading(self) -> asyncio.Task[None]:
-        """Load it; the job that is under way, if there is one."""
+        """Begin to load, unless a job is running, and return the job."""
         return self._job or self._begin(self._load(), "load")
 
     async def ensure_loaded(self) -> Servable:
-        """What answers. If a request is to load it, wait for that.
+        """Return the servable. If it loads on demand, load it first.
 
         Raises:
-            UnavailableError: it does not answer, and why; or it still loads.
-            RequestError: too many wait for it already (RESOURCE_EXHAUSTED).
+            UnavailableError: it does not answer, or is still loading; the text says why.
+            RequestError: too many requests wait for it already (RESOURCE_EXHAUSTED).
         """
         if self.servable.state is ServableState.AVAILABLE:
             return self.servable
@@ -119,7 +121,7 @@ class ServedEntry:
             if self._job is None and not self._may_load():
                 raise self.unavailable()
             left = deadline - time.monotonic()
-            # Whoever leaves does not end it for others.
+            # Shielded: a caller that is cancelled must not cancel the loading for others.
             done, _ = await asyncio.wait({self.begin_loading()}, timeout=max(left, 0))
             if not done:
                 raise UnavailableError(
@@ -137,7 +139,7 @@ class ServedEntry:
         return state is ServableState.ON_DEMAND
 
     def unavailable(self) -> UnavailableError:
-        """Why it does not answer."""
+        """Return the error for requests that the servable does not answer."""
         servable = self.servable
         return unavailable_error(f'The model "{self.name}"', servable.state, servable.reason)
 
@@ -149,16 +151,16 @@ class ServedEntry:
     # Replacing ------------------------------------------------------------------------------------
 
     def is_outdated(self) -> bool:
-        """Would `begin_refreshing` bring anything new? Reads files: for a thread."""
+        """True if `begin_refreshing` would change anything. Reads files: for a thread."""
         if self.is_busy or self._refreshing:
             return False
         return (self.rejected or self.servable).is_outdated()
 
     def begin_refreshing(self, entry: Entry) -> asyncio.Task[None]:
-        """Serve what the entry and its files are now; the old one answers until the new one does.
+        """Replace the servable by one made from ``entry`` and its files as they are now.
 
-        What fails is logged and kept as `rejected`, and the old one stays, if it answers. Comes
-        after the job that is under way.
+        The old one answers until the new one does. If the new one cannot be loaded, that is logged,
+        it is kept as `rejected`, and the old one stays if it answers. A running job ends first.
         """
         self.entry = entry
         task = asyncio.create_task(self._refresh_next(), name=f"refresh {self.name}")
@@ -175,10 +177,10 @@ class ServedEntry:
         old = self.servable
         is_same = old.entry == entry
         if is_same and isinstance(old, ModelDefinition):
-            await self._load()  # it keeps the versions that are loaded
+            await self._load()  # loaded versions stay
             return
         if is_same and self.rejected is not None and not await self._is_outdated(old):
-            await self._drop_rejected()  # the change was taken back
+            await self._drop_rejected()  # the change was reverted
             return
         new = self._make(entry)
         await new.prepare()
@@ -212,12 +214,12 @@ class ServedEntry:
         return await in_file_thread(f'the files of "{self.name}"', servable.is_outdated)
 
     async def _take_over(self, old: Servable, new: Servable, *, is_same: bool) -> None:
-        """Where the old one does not answer; whether the new one is loaded goes by why."""
+        """Replace a servable that does not answer; its state decides if the new one is loaded."""
         was = old.state
         self.servable = new
         self._let_go(old)
         if is_same and was in (ServableState.UNLOADING, ServableState.END):
-            await new.retire()  # a client has unloaded it, and only its modules have changed
+            await new.retire()  # a client unloaded it, and only its modules have changed
         elif self.entry.residence.is_on_demand or (
             was is ServableState.ON_DEMAND and self.loads_on_demand
         ):
@@ -231,13 +233,13 @@ class ServedEntry:
             await rejected.retire()
 
     def _let_go(self, old: Servable) -> None:
-        """Retire what has been replaced when its last request is over; nobody need wait for it."""
+        """Retire a replaced servable in the background, after its last request."""
         leaving = asyncio.create_task(old.retire(), name=f"retire {self.name}")
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
     def update_residence(self, entry: Entry) -> asyncio.Task[None] | None:
-        """Take an equal entry, which may say something else about when it is loaded."""
+        """Take an equal entry, whose load policy may differ."""
         self.entry = entry
         if self.servable.state is ServableState.ON_DEMAND and not self.loads_on_demand:
             return self.begin_loading()
@@ -246,7 +248,7 @@ class ServedEntry:
     # Unloading ------------------------------------------------------------------------------------
 
     def unload_if_idle(self) -> None:
-        """Unload it if nobody has asked it for longer than its limit."""
+        """Unload the servable if it has been idle for longer than its limit."""
         limit = self._idle_limit
         if (
             limit > 0
@@ -264,7 +266,7 @@ class ServedEntry:
         self.servable.defer()
 
     async def close(self) -> None:
-        """End what is being done, and retire all, which waits for requests in flight."""
+        """Cancel the job and retire everything after its last request in flight."""
         for task in (*self._refreshing, *filter(None, [self._job])):
             task.cancel()
             await asyncio.wait({task})

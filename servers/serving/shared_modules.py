@@ -1,4 +1,4 @@
-"""`SharedModules`: what the key ``python_path`` of a whole config.json adds to all graphs."""
+"""`SharedModules`: calculators for all graphs, from the key ``python_path`` of a config.json."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _log: Final = logging.getLogger(__name__)
 
 
 class SharedModules:
-    """Imports them anew when they have changed. Blocks: for a thread once the server runs.
+    """Imports modules, and imports them again after a change. Blocks: for a thread.
 
     Attributes:
-        registry: with what they register; what fails is logged, and a graph that misses it says so.
-        paths: where they are.
+        registry: the server's registry with the calculators of the modules. A module that cannot be
+            imported is logged; graphs that need it then fail to load.
+        paths: the paths of the modules.
     """
 
     def __init__(self, registry: Registry, paths: tuple[Path, ...]) -> None:
-        """``registry``: of the server, without them."""
+        """``registry`` is the server's, without the modules."""
         self._parent = registry
         self._digest = ""
         self.registry = registry
@@ -30,12 +31,12 @@ class SharedModules:
         self.import_again(paths)
 
     def is_outdated(self, paths: tuple[Path, ...]) -> bool:
-        """Would `import_again` import anything?"""
+        """True if `import_again` would import anything."""
         return WatchedFiles(folders=paths).digest() != self._digest
 
     def import_again(self, paths: tuple[Path, ...]) -> bool:
-        """Import what is at these paths, if that is not what it was; was it?"""
-        # Before: what changes meanwhile is imported the next time.
+        """Import the modules at these paths if they have changed. Return True if they have."""
+        # First, so that a change during the import is detected the next time.
         digest = WatchedFiles(folders=paths).digest()
         if digest == self._digest:
             return False

@@ -1,4 +1,4 @@
-"""Which served graph a node belongs to that held up the event loop; told in ``/v1/config``."""
+"""Reports of nodes that blocked the event loop, with their graphs, for ``/v1/config``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from servers.serving.servable import Servable
 
 
 class StallReporter:
-    """What a `servers.operations.loop_watchdog.LoopWatchdog` asks and tells.
+    """Names nodes for a `servers.operations.loop_watchdog.LoopWatchdog` and takes its reports.
 
-    ``servables``: what is served now.
+    ``servables`` returns what is served now.
     """
 
     def __init__(self, servables: Callable[[], Sequence[Servable]]) -> None:
         self._servables = servables
 
     def name_of(self, node: NodePlan) -> str:
-        """``node "x" of graph "y"``. For any thread."""
+        """Return ``node "x" of graph "y"``. Safe in any thread."""
         graph = self._graph_of(node)
         return f'node "{node.name}"' + (f' of graph "{graph.name}"' if graph is not None else "")
 
     def note(self, stall: Stall) -> None:
-        """Keep it beside the state of its graph until that is loaded anew."""
+        """Keep a stall beside the state of its graph until the graph is loaded again."""
         graph = self._graph_of(stall.node) if stall.node is not None else None
         if graph is not None and stall.node is not None:
             graph.hold_up = (

@@ -12,20 +12,20 @@ from graph_runtime import Code, UnavailableError
 
 
 class UseCount:
-    """Limits the requests in flight, and knows when nobody is left. Belongs to one event loop.
+    """Counts and limits requests in flight. Belongs to one event loop.
 
-    ``with users:`` around each request, ``with users.stream():`` around a stream whose requests
-    are counted one by one.
+    Put ``with users:`` around each request, and ``with users.stream():`` around a stream whose
+    requests are counted one by one.
 
     Attributes:
-        requests: those in flight, runs that were given up included.
+        requests: the number of requests in flight, abandoned runs included.
     """
 
     def __init__(self, name: str, limit: int) -> None:
         """
         Args:
-            name: of the model, for clients.
-            limit: how many requests may be in flight.
+            name: the model's name, for errors.
+            limit: the most requests in flight.
         """
         self.requests = 0
         self._streams = 0
@@ -38,7 +38,7 @@ class UseCount:
     def __enter__(self) -> None:
         """
         Raises:
-            RequestError: there are as many requests as may be (RESOURCE_EXHAUSTED).
+            RequestError: the limit is reached (RESOURCE_EXHAUSTED).
             UnavailableError: `close` has returned.
         """
         if self.requests >= self._limit:
@@ -59,7 +59,7 @@ class UseCount:
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """Count an open stream, which the limit does not concern.
+        """Count an open stream, to which the limit does not apply.
 
         Raises:
             UnavailableError: `close` has returned.
@@ -75,23 +75,23 @@ class UseCount:
                 self._note_idle()
 
     def hold(self, ending: asyncio.Future[None]) -> None:
-        """Count a request until ``ending`` is done, above the limit if need be."""
+        """Count a request until ``ending`` is done, even above the limit."""
         self.requests += 1
         ending.add_done_callback(self.__exit__)
 
     def touch(self) -> None:
-        """Start the idle time anew."""
+        """Restart the idle time."""
         self._idle_since = time.monotonic()
 
     def idle_seconds(self) -> float:
-        """How long nobody has used it; 0 while somebody does."""
+        """Return the seconds since the last request or stream ended; 0 during one."""
         is_used = self.requests or self._streams
         return 0.0 if is_used else time.monotonic() - self._idle_since
 
     async def close(self) -> None:
-        """Return when nobody uses it, and let nobody in afterwards.
+        """Wait until there are no requests and streams, and refuse new ones afterwards.
 
-        Until then streams that are open go on with their requests.
+        Open streams may send requests until then.
         """
         while self.requests or self._streams:
             self._none_left = asyncio.get_running_loop().create_future()

@@ -1,7 +1,7 @@
-"""`WatchedFiles`: what a graph is made from, and whether that has changed.
+"""`WatchedFiles`: detection of changes in the files of a graph.
 
-The content decides: a file that was only touched has not changed, and one that was changed within
-the same second has.
+The content decides: a file that was only touched has not changed, but a file that was changed twice
+within a second has.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from graph_runtime.regular_file import (
 from servers.config import GraphEntry
 from servers.serving.graph_source import GraphSource
 
-#: Of a file that is larger its size and time stand for its content.
+#: Size and time stand for the content of larger files.
 _LARGEST_READ: Final = 16 * 1024 * 1024
-#: A file that was changed so short before it was read may be changed again without a trace in its
+#: A file that was changed this shortly before it was read may change again without a change of its
 #: times, which some file systems keep in whole seconds. So it is read once more after this time.
 _SETTLING_SECONDS: Final = 3.0
-#: Files whose content is remembered; with more, all are read again once.
+#: The most files whose digests are kept; beyond that, all are read again once.
 _MOST_KNOWN: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFiles:
-    """Files, and folders whose files count too.
+    """A set of files, given by paths and folders.
 
     Attributes:
-        files: they may be missing.
-        folders: paths of Python modules: files, packages, or folders of both, however deep.
-        around: a folder whose graph files count too; None without.
+        files: paths of files, which need not exist.
+        folders: paths of Python modules: files, packages, or folders of both, at any depth.
+        around: a folder whose graph files belong to the set, or None.
     """
 
     files: tuple[Path, ...] = ()
@@ -50,17 +50,17 @@ class WatchedFiles:
     around: Path | None = None
 
     def digest(self) -> str:
-        """Of all names and contents. Reads the files: for a thread.
+        """Return a digest of all names and contents. Reads the files: for a thread.
 
         Raises:
-            DescriptorsExhaustedError: nothing is known of them now.
+            DescriptorsExhaustedError: the files cannot be read now.
         """
         found = hashlib.sha256()
         paths = {os.fspath(path) for path in self.files}
         try:
             paths.update(map(os.fspath, self._modules()))
             paths.update(map(os.fspath, self._graphs()))
-        except OSError as error:  # a folder went away meanwhile: the next look sees that
+        except OSError as error:  # a folder was removed meanwhile; the next digest differs
             raise_if_exhausted(error)
         for path in sorted(paths):
             found.update(f"{path}\0{_CONTENTS.digest(path)}\0".encode(errors="surrogateescape"))
@@ -78,8 +78,10 @@ class WatchedFiles:
 
 
 def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = ()) -> WatchedFiles:
-    """Its graph file, the subgraph files beside it that it uses, the files of its Python handlers,
-    and its own modules; ``shared``: the modules that all graphs have. For a thread."""
+    """Return the files of a graph: its own, its subgraphs', Python handlers' and modules' files.
+
+    ``shared`` are the paths of modules for all graphs. Reads files: for a thread.
+    """
     folders = (*shared, *entry.python_path)
     if entry.graph_text is not None:
         return WatchedFiles(folders=folders)
@@ -95,12 +97,12 @@ def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = (
 
 
 def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
-    """For a graph that could not be loaded: a file beside it may be what it lacks."""
+    """Return files whose change may repair a graph that could not be loaded."""
     return replace(files, around=entry.graph_path.parent)
 
 
 class _Known(NamedTuple):
-    """What was read of a file. ``seen_at``: when it first had these marks, in monotonic seconds."""
+    """The digest of a file. ``seen_at`` is when its marks were first seen, in monotonic seconds."""
 
     marks: tuple[int, ...]
     digest: str
@@ -115,7 +117,7 @@ class _Contents:
         self._known: dict[str, _Known] = {}
 
     def digest(self, path: str) -> str:
-        """Of the content; what stands for it where it is not read."""
+        """Return the digest of a file's content, or what stands for it."""
         try:
             with being_read(path):
                 status = os.stat(path)

@@ -1,8 +1,8 @@
-"""Requests of every kind against a real server, by its own OpenAPI document.
+"""Requests of every kind against a real server, generated from its own OpenAPI document.
 
-``python -m tests.api_fuzz`` takes some minutes; words behind it go to ``schemathesis run``, such as
-``--max-examples 1000``. Exits with 1 where an answer is not as the document says, or the server
-failed; ``--log FILE`` keeps what the server wrote.
+``python -m tests.api_fuzz`` takes some minutes; further arguments go to ``schemathesis run``, such
+as ``--max-examples 1000``. Exits with 1 if an answer contradicts the document or the server failed;
+``--log FILE`` writes the server's log.
 """
 
 from __future__ import annotations

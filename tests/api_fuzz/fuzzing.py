@@ -1,4 +1,4 @@
-"""A server, and schemathesis's command against its own document."""
+"""A server, and schemathesis's command run against its document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api_fuzz.site import make_site
 from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
 
-#: What must hold of every answer. What it says of requests is no promise that all of them are
+#: Checks of every answer. The document does not promise that every request that fits its schemas is
 #: accepted: members exclude each other, and lists of words depend on the model.
 CHECKS: Final = (
     "not_a_server_error",
@@ -26,7 +26,7 @@ CHECKS: Final = (
     "unsupported_method",
     "allow_header_conformance",
 )
-#: Statuses that say the truth of what is asked: a time-out that is too short, a graph that was
+#: Statuses that depend on the request's values: a time-out that is too short, a graph that was
 #: unloaded.
 _SETTINGS: Final = """\
 [checks.not_a_server_error]
@@ -36,13 +36,13 @@ expected-statuses = ["2xx", "3xx", "4xx", "501", "503", "504"]
 
 @dataclass(frozen=True)
 class Fuzzing:
-    """What came of it.
+    """The result of a run.
 
     Attributes:
-        exit_code: of schemathesis; 0 is that nothing was found.
-        output: what it printed.
-        log: what the server did.
-        is_alive: did the server still answer afterwards?
+        exit_code: of schemathesis; 0 if it found nothing.
+        output: the text that it printed.
+        log: the server's log.
+        is_alive: True if the server still answered afterwards.
     """
 
     exit_code: int
@@ -52,9 +52,9 @@ class Fuzzing:
 
 
 def fuzz(folder: Path, *words: str, paths: Sequence[str] = ()) -> Fuzzing:
-    """Serve in ``folder``, and run schemathesis with more ``words`` on its command line.
+    """Serve in ``folder``, and run schemathesis with ``words`` added to its command line.
 
-    ``paths``: regular expressions of the paths to ask; all when there are none.
+    ``paths``: regular expressions of the paths to request; all paths if empty.
     """
     (folder / "schemathesis.toml").write_text(_SETTINGS)
     chosen = [word for path in paths for word in ("--include-path-regex", path)]

@@ -1,6 +1,6 @@
-"""Loaded by schemathesis: turns what it makes into requests that reach the models.
+"""Hooks of schemathesis that turn its requests into ones that reach the models.
 
-A name of its own invention would get 404, and that is all it would ever see.
+With a name of its own invention it would only ever see 404.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import schemathesis
 
 from tests.api_fuzz.site import INPUT, MODEL, PASSED, SPARE, TEXT
 
-#: Answers are short: what counts is how a request is taken, not how long a model writes.
+#: Answers are short: the checks are about how a request is parsed, not about how long a model
+#: writes.
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens")
 _MOST_TOKENS: Final = 4
-#: With the times that it makes, most requests would be over before they begin.
+#: With schemathesis's own values most requests would time out before they begin.
 _LEAST_SECONDS: Final = 30
 _MODELS: Final = cycle(("arithmetic", PASSED, MODEL))
 
 
 @schemathesis.hook  # type: ignore[untyped-decorator]
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Name models and inputs that are there, and ask for few tokens."""
+    """Name models and inputs that exist, and request few tokens."""
     body = case.body if isinstance(case.body, dict) else {}
     if isinstance(body.get("model"), str) and body["model"]:
         body["model"] = MODEL
@@ -51,7 +52,7 @@ def _is_short(seconds: object) -> bool:
 
 
 def _model_for(body: dict[str, Any]) -> str:
-    """One that may know these inputs; of the graph that knows one, the first is called so."""
+    """Return a model that may have these inputs."""
     inputs = body.get("inputs")
     first = inputs[0] if isinstance(inputs, list) and inputs else None
     if isinstance(first, dict) and isinstance(first.get("name"), str):

@@ -1,4 +1,4 @@
-"""What the fuzzed server serves: a language model, a graph of tensors, one that passes them on."""
+"""Models of the fuzzed server: a language model, a graph of tensors, a graph that is reloaded."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 from tests.checkout import ROOT
 
-#: A language model, and what its input for KServe is called.
+#: A language model, and the name of its input in KServe.
 MODEL: Final = "demo"
 TEXT: Final = "text_input"
-#: A graph that gives back its one input.
+#: A graph that returns its one input.
 PASSED: Final = "passed"
 INPUT: Final = "in"
-#: The same, which is loaded and unloaded all the time.
+#: The same graph, which is loaded and unloaded all the time.
 SPARE: Final = "spare"
 
 _PASS_THROUGH: Final = f"""\
@@ -25,7 +25,7 @@ node {{ calculator: "PassThroughCalculator" input_stream: "{INPUT}" output_strea
 
 
 def make_site(folder: Path) -> Path:
-    """A configuration in ``folder``; its path."""
+    """Write a configuration into ``folder``; return its path."""
     for name in (SPARE, PASSED):
         (folder / name).mkdir()
         (folder / name / "graph.pbtxt").write_text(_PASS_THROUGH)

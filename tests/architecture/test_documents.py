@@ -1,4 +1,4 @@
-"""The documents say what the code does."""
+"""The documents agree with the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
-from calculators.llm.requests import members, structured_output
+from calculators.llm.requests import structured_output
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.media import limits as images
@@ -33,7 +33,7 @@ from servers.access.api_keys import MAX_KEY
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
-from servers.fronts.http.body_room import SLOW_SECONDS, WAIT_SECONDS
+from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
@@ -47,6 +47,13 @@ from tests.markdown import DOCS, PAGES, text_of
 INVARIANTS = text_of("docs/invariants.md")
 LIMITS = text_of("docs/limits.md")
 DECISIONS = DOCS / "decisions"
+#: Packages of the checkout, as a regular expression.
+ROOMS = "protos|graph_runtime|calculators|servers|tests|bench|examples"
+#: Pages about the whole project, and those beside the code that they describe.
+NAMING_PAGES = (
+    *PAGES,
+    *(page for room in ROOMS.split("|") for page in sorted((ROOT / room).rglob("*.md"))),
+)
 
 
 def rows_of(table: dict[Any, Any]) -> list[str]:
@@ -62,7 +69,7 @@ def rows_of(table: dict[Any, Any]) -> list[str]:
         ("graph", SERVABLE_TRANSITIONS),
     ],
 )
-def test_the_state_tables_are_those_of_the_code(name: str, table: dict[Any, Any]) -> None:
+def test_the_state_tables_agree_with_the_code(name: str, table: dict[Any, Any]) -> None:
     match = re.search(rf"<!-- {name} table -->\n.*\n.*\n((?:\|.*\n)*)<!-- end -->", INVARIANTS)
     assert match is not None
     assert match.group(1).splitlines() == rows_of(table)
@@ -79,6 +86,33 @@ def test_every_checked_invariant_is_explained() -> None:
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`", text_of(page))
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", NAMING_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    """Paths anywhere in the text, in commands too, and dotted names of modules and members."""
+    text = text_of(page)
+    paths = re.findall(rf"(?<![\w./-])(?:{ROOMS})(?:/[\w.-]+)+\.(?:py|pbtxt|proto|md)\b", text)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    tests = re.findall(r"(tests/[\w/]+\.py)::(\w+)", text)
+    assert [test for file, test in tests if f"def {test}(" not in text_of(file)] == []
+    modules = re.findall(rf"(?<![\w./-])(?:{ROOMS})(?:\.\w+)+", text)
+    assert [name for name in modules if not is_module_or_member(name)] == []
+
+
+def is_module_or_member(name: str) -> bool:
+    """Return True for a dotted module name, with or without the name of a member behind it."""
+    module, _, member = name.rpartition(".")
+    file = module_file(module)
+    return module_file(name) is not None or (
+        file is not None and re.search(rf"\b{member}\b", file.read_text("utf-8")) is not None
+    )
+
+
+def module_file(name: str) -> Path | None:
+    path = ROOT.joinpath(*name.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def test_the_map_names_every_room() -> None:
@@ -104,7 +138,7 @@ def test_the_modules_in_the_drawings_of_layers_exist() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -138,7 +172,7 @@ def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
     assert all("`tests/" in tests for _, tests in rows)
 
 
-def test_the_limits_are_those_of_the_code() -> None:
+def test_the_limits_agree_with_the_code() -> None:
     http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
     grpc, image = GrpcSettings(), ImageLimits()
     server = ServerSettings(graphs=(), http=http)
@@ -146,7 +180,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
-        f"{http.max_bodies_bytes >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
+        f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
         "(`--max_body_size`)",
@@ -173,7 +207,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"{WALL_SECONDS:g} s, {WALL_SECONDS + client.LONG_SECONDS:g} s; "
         f"{client.SHORT_WAITING}, {client.LONG_WAITING}",
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
-        f"{members.MAX_TEXTS}, {members.MAX_CHARACTERS >> 20} Mi, "
+        f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",

@@ -16,16 +16,16 @@ PUBLIC = {name: getattr(graph_runtime, name) for name in graph_runtime.__all__}
 
 
 def isort_key(name: str) -> tuple[int, str]:
-    """Constants, then classes, then the rest: ruff's order of ``__all__``."""
+    """Sort key of ruff's order of ``__all__``: constants, then classes, then the rest."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 
-def test_the_list_of_names_is_sorted_and_has_no_double() -> None:
+def test_the_list_of_names_is_sorted_without_duplicates() -> None:
     names = graph_runtime.__all__
     assert names == sorted(set(names), key=isort_key)
 
 
-def test_what_is_imported_is_exported() -> None:
+def test_every_imported_name_is_exported() -> None:
     imported = {
         name
         for name, value in vars(graph_runtime).items()

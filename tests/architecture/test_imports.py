@@ -1,4 +1,4 @@
-"""Every module can be imported first, without a warning, and brings along no more than it may."""
+"""Imports: every module can be the first one, without a warning, and loads no more than it may."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.patience import PATIENCE
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 ROOMS = ("protos", "graph_runtime", "calculators")
-#: Modules that one test imports.
+#: Number of modules that one test imports.
 SHARE = 80
 
-#: Imports a package, as Python does first for any of its modules, and then each module in a
-#: process forked from there: as good as a fresh interpreter for each, without the time to start it.
+#: Imports a package, as Python does first for any of its modules, and then each module in a forked
+#: process: equivalent to a fresh interpreter for each, without the time to start it.
 IMPORT_EACH = """
 import asyncio, importlib.metadata, inspect, os, sys, traceback
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
@@ -61,7 +61,7 @@ print(*sorted(name for name in sys.modules if name.startswith("google.") and nam
 
 
 def modules(room: str) -> Iterator[str]:
-    """The dotted names of a room's modules."""
+    """Return the dotted names of a room's modules."""
     for path in sorted((ROOT / room).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[-1] != "__main__":
@@ -80,7 +80,7 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def shares() -> Iterator[tuple[str, ...]]:
-    """All rooms in parts: a room, and some of its modules."""
+    """Yield all rooms in parts: a room, and some of its modules."""
     for room in ROOMS:
         names = list(modules(room))
         for start in range(0, len(names), SHARE):
@@ -104,7 +104,7 @@ def test_the_runtime_needs_the_standard_library_and_protobuf_only(room: str) -> 
 
 
 @needs_fork
-def test_a_module_that_cannot_be_imported_would_be_found() -> None:
+def test_a_module_that_cannot_be_imported_is_found() -> None:
     done = python(IMPORT_EACH, "protos", "protos.pool", "protos.nothing_of_that_name")
     assert done.returncode == 1
     assert "import protos.nothing_of_that_name failed" in done.stdout

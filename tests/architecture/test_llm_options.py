@@ -29,14 +29,14 @@ def fields_of(message: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 FIELDS = dict(fields_of(OptionsType.of("mediapipe.LLMCalculatorOptions").message_class.DESCRIPTOR))
 
 
-def test_the_table_has_all_fields_and_no_others() -> None:
+def test_the_table_lists_exactly_the_fields() -> None:
     assert ROWS.keys() == FIELDS.keys()
 
 
 @pytest.mark.parametrize(
     "name", [name for name, field in FIELDS.items() if field.has_default_value]
 )
-def test_a_default_is_that_of_the_file(name: str) -> None:
+def test_the_table_has_the_defaults_of_the_proto_file(name: str) -> None:
     field = FIELDS[name]
     value = field.default_value
     if field.enum_type is not None:
@@ -56,5 +56,5 @@ def test_the_values_of_a_choice_are_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if is_required(field)])
-def test_what_is_required_says_so(name: str) -> None:
+def test_required_fields_are_marked(name: str) -> None:
     assert ROWS[name] == "required"

@@ -1,4 +1,4 @@
-"""What the server's process loads, and what it does not do."""
+"""Imports and actions that the server's process must not have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The top-level packages that a file imports, in functions too."""
+    """Return the top-level packages that a file imports, in functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -34,13 +34,13 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def importers(*packages: str) -> set[Path]:
-    """The project's files that import one of these."""
+    """Return the project's files that import one of these packages."""
     files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
     assert len(files) > 100
     return {path for path in files if not set(packages).isdisjoint(imports(path))}
 
 
-def test_a_server_loads_no_model_library_and_no_grpc_before_it_is_needed() -> None:
+def test_a_server_loads_neither_model_libraries_nor_grpc_before_they_are_needed() -> None:
     done = python(LIBRARIES_OF_A_SERVER)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
@@ -82,4 +82,6 @@ def test_nothing_is_pickled() -> None:
 
 
 def test_processes_are_started_in_one_place() -> None:
-    assert importers("subprocess") == {CHILD / "child_process.py"}
+    # A command that needs a server starts it as a user would.
+    own_server = ROOT / "servers" / "cli" / "chat" / "own_server.py"
+    assert importers("subprocess") == {CHILD / "child_process.py", own_server}

@@ -1,1 +1,1 @@
-"""The commands and snippets of README and docs, run as they stand there."""
+"""Tests that run the commands and snippets of README and docs as they are written."""

@@ -15,16 +15,16 @@ from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 from tests.servers.cli.serving import Serving
 
-#: Where the servers of the documents listen.
+#: Address of the servers in the documents.
 ADDRESS: Final = "http://127.0.0.1:8000"
 GRPC_PORT: Final = "9000"
 
 
 def run_shell(command: str, folder: Path, *, path: Sequence[Path] = ()) -> str:
-    """The output of a shell's command, in which ``graphrt`` is this checkout's.
+    """Return the output of a shell command, in which ``graphrt`` is this checkout's.
 
     Raises:
-        AssertionError: it failed or wrote to standard error.
+        AssertionError: the command failed or wrote to standard error.
     """
     variables = environment()
     variables["PYTHONPATH"] = ":".join(map(str, (*path, ROOT)))
@@ -42,13 +42,13 @@ def run_shell(command: str, folder: Path, *, path: Sequence[Path] = ()) -> str:
 
 
 def run_python(file: str, folder: Path) -> str:
-    """The output of a script."""
+    """Return the output of a script."""
     return run_shell(f"{shlex.quote(sys.executable)} {file}", folder)
 
 
 @contextmanager
 def served(command: str, folder: Path = ROOT) -> Iterator[Serving]:
-    """The server that a ``graphrt serve`` command starts."""
+    """Run the server of a ``graphrt serve`` command."""
     words = shlex.split(command)
     assert words[:2] == ["graphrt", "serve"]
     words = ["auto" if word == GRPC_PORT else word for word in words[2:]]
@@ -57,6 +57,6 @@ def served(command: str, folder: Path = ROOT) -> Iterator[Serving]:
 
 
 def asked(command: str, server: Serving, folder: Path = ROOT) -> str:
-    """The output of a command that asks the documents' server, asked of this one."""
+    """Return the output of a command of the documents, sent to this server instead of theirs."""
     assert ADDRESS in command
     return run_shell(command.replace(ADDRESS, f"http://127.0.0.1:{server.port}"), folder)

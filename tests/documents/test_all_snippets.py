@@ -1,4 +1,4 @@
-"""No page shows a program or a command that no test runs."""
+"""Coverage of snippets: a test runs every program and command that a page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.markdown import PAGES, blocks, text_of
 
 #: Commands that take minutes, or set up the environment that tests run in.
 LONG = ("make setup", "python -m tests.reliability.")
-#: The tests of snippets, by what they look for in the blocks.
+#: Tests of snippets, by the texts that they search for in blocks.
 TESTS = (
     *sorted((ROOT / "tests" / "documents").glob("test_*.py")),
     ROOT / "tests" / "servers" / "operations" / "metrics" / "test_metrics_of_nodes.py",
@@ -20,7 +20,7 @@ TESTS = (
 
 
 def sought(page: Path) -> list[str]:
-    """The texts by which tests look for blocks of this page."""
+    """Return the texts by which tests search for blocks of this page."""
     name = str(page.relative_to(ROOT))
     sources = [text_of(test) for test in TESTS]
     return [
@@ -33,7 +33,7 @@ def sought(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_that_can_run_is_looked_for_by_a_test(page: Path) -> None:
+def test_every_block_that_can_run_is_run_by_a_test(page: Path) -> None:
     runnable = [text for language, text in blocks(page) if language in ("console", "python")]
     seeks = sought(page)
     left = [

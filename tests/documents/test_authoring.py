@@ -1,4 +1,4 @@
-"""docs/calculators.md and the tutorials: what they write, written, run and served."""
+"""docs/calculators.md and the tutorials: their files are written, run and served."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents.snippets import asked, run_python, run_shell, served
+from tests.installed_package import install
 from tests.markdown import block, commands
 
 CALCULATORS = "docs/calculators.md"
@@ -22,20 +23,20 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 
 def write(folder: Path, page: str, **snippets: tuple[str, str]) -> None:
-    """Files of a page: by name, with ``__`` for the dot, language and text of their blocks."""
+    """Write a page's files: by name, ``__`` for the dot, language and text of their blocks."""
     for name, (language, containing) in snippets.items():
         text = block(page, language, containing)
         (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
 
 
 def check_output(page: str, containing: str, folder: Path) -> None:
-    """The command of a console block prints what stands below it."""
+    """Check that the command of a console block prints the text below it."""
     (command,) = commands(page, containing)
     expected = block(page, "console", containing).split("\n", 1)[1]
     assert run_shell(command, folder) == expected
 
 
-def test_the_class_of_the_reference(tmp_path: Path) -> None:
+def test_the_class_of_the_reference_runs(tmp_path: Path) -> None:
     write(tmp_path, CALCULATORS, redact__py=("python", "class Redact"))
     graph = 'input_stream: "raw"\noutput_stream: "safe"\n' + block(CALCULATORS, "", "acme.Redact")
     (tmp_path / "redact.pbtxt").write_text(graph, encoding="utf-8")
@@ -64,7 +65,7 @@ def test_the_tutorials_calculator_passes_its_test(changes: Path) -> None:
 
 
 @pytest.mark.parametrize("containing", ["validate changes.pbtxt", "run changes", "validate config"])
-def test_the_tutorials_graph(changes: Path, containing: str) -> None:
+def test_the_tutorials_graph_runs(changes: Path, containing: str) -> None:
     check_output(CALCULATOR, containing, changes)
 
 
@@ -77,7 +78,7 @@ def test_the_tutorials_graph_is_served(changes: Path) -> None:
 
 
 @needs_curl
-def test_the_tutorials_endpoint(tmp_path: Path) -> None:
+def test_the_tutorials_endpoint_answers(tmp_path: Path) -> None:
     write(
         tmp_path,
         ENDPOINT,
@@ -94,7 +95,7 @@ def test_the_tutorials_endpoint(tmp_path: Path) -> None:
 
 @pytest.fixture
 def parsers(tmp_path: Path) -> Path:
-    """The tutorial's parsers, installed as the package that it describes."""
+    """Install the tutorial's parsers as the package that it describes."""
     write(
         tmp_path,
         PARSER,
@@ -103,19 +104,15 @@ def parsers(tmp_path: Path) -> Path:
         try_it__py=("python", "from brackets"),
     )
     project = tomllib.loads(block(PARSER, "toml", "entry-points"))["project"]
-    info = tmp_path / "tutorial-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tutorial\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "".join(
-            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
-            for group, points in project["entry-points"].items()
-        )
+    entry_points = "".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in project["entry-points"].items()
     )
+    install(tmp_path, "tutorial", entry_points)
     return tmp_path
 
 
-def test_the_tutorials_tool_parser(parsers: Path) -> None:
+def test_the_tutorials_tool_parser_passes_its_test(parsers: Path) -> None:
     assert run_python("try_it.py", parsers) == block(PARSER, "", "ToolCall(name=")
 
 
@@ -134,9 +131,11 @@ def test_the_tutorials_tool_parser_is_found_and_loses_no_text(parsers: Path) -> 
 
 @pytest.mark.parametrize(
     ("containing", "printed"),
-    [("GENERATING", "0.2\n"), ("generation_config", "0.2\n"), ("reasoning_parser", None)],
+    [("endpoint_of", "0.2\n"), ("generation_config", "0.2\n"), ("reasoning_parser", None)],
 )
-def test_a_station_of_the_journey(tmp_path: Path, containing: str, printed: str | None) -> None:
+def test_programs_of_the_journey_print_the_shown_text(
+    tmp_path: Path, containing: str, printed: str | None
+) -> None:
     write(tmp_path, JOURNEY, station__py=("python", containing))
     expected = block(JOURNEY, "", "Reasoning(text=") if printed is None else printed
     assert run_python("station.py", tmp_path) == expected

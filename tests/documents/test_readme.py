@@ -1,4 +1,4 @@
-"""The README: serve the example, ask it, then each of the three paths."""
+"""The README: its example is served and asked, then each of the three paths is followed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:
-    """`examples/config.json`, as `make serve` serves it."""
+    """Serve `examples/config.json` as `make serve` does."""
     with served("graphrt serve examples/config.json") as server:
         yield server
 
 
-def test_it_is_short() -> None:
+def test_the_readme_is_short() -> None:
     assert len(text_of(README).splitlines()) < 140
 
 
@@ -40,7 +40,7 @@ def test_it_is_short() -> None:
         ("make test", "pytest"),
     ],
 )
-def test_its_two_make_commands(command: str, expected: str) -> None:
+def test_its_two_make_commands_exist(command: str, expected: str) -> None:
     assert commands(README, command) == [command]
     done = subprocess.run(
         ["make", "--dry-run", command.removeprefix("make ")],
@@ -53,7 +53,7 @@ def test_its_two_make_commands(command: str, expected: str) -> None:
 
 
 @needs_curl
-def test_curl(server: Serving) -> None:
+def test_the_curl_command_is_answered(server: Serving) -> None:
     (command,) = commands(README, "curl")
     answer = json.loads(asked(command, server))
     assert answer["model"] == "demo"
@@ -80,16 +80,17 @@ def test_the_picture_is_what_the_command_draws() -> None:
     assert run_shell(command, ROOT) == block(README, "mermaid", "flowchart")
 
 
-def test_a_model_of_ones_own() -> None:
-    (command,) = commands(README, "--model_name")
+def test_a_model_can_be_served_by_its_folder_and_talked_to() -> None:
+    command, chat = commands(README, "--model_name")
+    assert run_shell(f"echo Hello | {chat}", ROOT).strip()
     with served(command) as server:
         status, models = server.get("/v3/models")
     assert status == 200
     assert [model["id"] for model in models["data"]] == ["mine"]
 
 
-def test_a_calculator_of_ones_own(tmp_path: Path) -> None:
-    """The README's graph by the command, then by the program of docs/calculators.md."""
+def test_a_calculator_can_be_written_and_run(tmp_path: Path) -> None:
+    """Run the README's graph by its command, then by the program of docs/calculators.md."""
     (tmp_path / "shout.py").write_text(block(README, "python", "def Shout"), encoding="utf-8")
     graph = block(README, "", 'calculator: "Shout"')
     (tmp_path / "shout.pbtxt").write_text(graph, encoding="utf-8")
@@ -102,7 +103,7 @@ def test_a_calculator_of_ones_own(tmp_path: Path) -> None:
     assert run_python("again.py", tmp_path) == "0 HELLO!\n"
 
 
-def test_checking_a_configuration() -> None:
+def test_a_configuration_can_be_checked() -> None:
     (command,) = commands(README, "validate")
     expected = block(README, "console", "validate").split("\n", 1)[1]
     assert run_shell(command, ROOT) == expected

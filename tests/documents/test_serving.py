@@ -1,4 +1,4 @@
-"""docs/serving.md, docs/kserve.md and docs/operating.md: their commands against real servers."""
+"""docs/serving.md, docs/kserve.md and docs/operating.md: their commands, run on real servers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def flowers() -> Iterator[Serving]:
 
 
 @pytest.mark.parametrize(("number", "name"), [(1, "demo"), (2, "mine")])
-def test_what_can_be_served(number: int, name: str) -> None:
+def test_each_command_serves_its_models(number: int, name: str) -> None:
     with served(commands(SERVING, "examples/config.json")[number]) as server:
         status, models = server.get("/v3/models")
     assert (status, [model["id"] for model in models["data"]]) == (200, [name])
@@ -48,14 +48,14 @@ def test_the_first_command_serves_the_demo(demo: Serving) -> None:
 
 
 @needs_curl
-def test_a_picture_in_a_chat() -> None:
+def test_a_chat_with_a_picture_is_answered() -> None:
     serve, *ask = commands(SERVING, "red_circle.png")
     with served(serve) as server:
         answer = json.loads(asked("\n".join(ask), server))
     assert "circle" in answer["choices"][0]["message"]["content"]
 
 
-def test_parsing_a_models_text(tmp_path: Path) -> None:
+def test_a_models_text_is_parsed(tmp_path: Path) -> None:
     (command,) = commands(SERVING, "parse-output")
     expected = block(SERVING, "console", "parse-output").split("\n", 1)[1]
     assert run_shell(command, tmp_path) == expected
@@ -69,14 +69,14 @@ def test_every_command_of_the_table_exists() -> None:
 
 
 @needs_curl
-def test_a_tensor_over_rest(flowers: Serving) -> None:
+def test_a_tensor_is_answered_over_rest(flowers: Serving) -> None:
     ask = commands(KSERVE, "examples/graphs/flowers")[1]
     (output,) = json.loads(asked(ask, flowers))["outputs"]
     assert output["name"] == "probabilities"
     assert max(range(3), key=output["data"].__getitem__) == 2
 
 
-def test_a_tensor_over_grpc(flowers: Serving, tmp_path: Path) -> None:
+def test_a_tensor_is_answered_over_grpc(flowers: Serving, tmp_path: Path) -> None:
     found = re.search(r"grpc://127\.0\.0\.1:(\d+)", "".join(flowers.log))
     assert found is not None
     program = block(KSERVE, "python", "tritonclient").replace(GRPC_PORT, found[1])
@@ -85,19 +85,19 @@ def test_a_tensor_over_grpc(flowers: Serving, tmp_path: Path) -> None:
 
 
 @needs_curl
-def test_text_as_a_tensor(demo: Serving) -> None:
+def test_text_is_answered_as_a_tensor(demo: Serving) -> None:
     (command,) = commands(KSERVE, "demo/generate")
     assert json.loads(asked(command, demo))["text_output"]
 
 
 @needs_curl
-def test_a_sampled_chat(demo: Serving) -> None:
+def test_a_chat_is_sampled(demo: Serving) -> None:
     (command,) = commands("docs/tutorials/socket_to_engine.md", "min_p")
     answer = json.loads(asked(command, demo))
     assert answer["choices"][0]["message"]["content"].strip()
 
 
 @needs_curl
-def test_a_reload_without_changes(demo: Serving) -> None:
+def test_a_reload_without_changes_reports_the_models(demo: Serving) -> None:
     (command,) = commands(OPERATING, "config/reload")
     assert json.loads(asked(command, demo)).keys() == {"demo"}

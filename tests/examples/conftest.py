@@ -1,4 +1,4 @@
-"""The server of `make serve`, once for all examples."""
+"""The server of `make serve`, shared by all examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.servers.cli.serving import Serving
 
 @pytest.fixture(scope="package")
 def address(child_program: None) -> Iterator[str]:
-    """`examples/config.json` served, as `make serve` does; where."""
+    """Serve `examples/config.json` as `make serve` does; yield the address."""
     with Serving(ROOT, "examples/config.json", calculators=()) as server:
         server.wait_until_serving()
         yield f"http://127.0.0.1:{server.port}"

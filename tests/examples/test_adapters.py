@@ -64,7 +64,7 @@ def has_manner(model: str, text: str) -> bool:
     return {"pirate": pirate, "letter": letter, "adapters": not pirate and not letter}[model]
 
 
-def test_the_openai_client(server: Serving) -> None:
+def test_the_openai_client_chooses_an_adapter(server: Serving) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{server.port}/v1"],
         capture_output=True,
@@ -83,7 +83,7 @@ def test_the_openai_client(server: Serving) -> None:
     ]
 
 
-def test_requests_that_come_mixed_get_what_each_gets_alone(server: Serving) -> None:
+def test_mixed_requests_get_the_answers_of_running_alone(server: Serving) -> None:
     asked = [(name, question) for question in QUESTIONS for name in NAMES]
     alone = [say(server, *each) for each in asked]
     assert [has_manner(name, text) for (name, _), text in zip(asked, alone, strict=True)] == [
@@ -94,7 +94,7 @@ def test_requests_that_come_mixed_get_what_each_gets_alone(server: Serving) -> N
     assert mixed == alone * 2
 
 
-def test_other_endpoints(server: Serving) -> None:
+def test_other_endpoints_choose_an_adapter(server: Serving) -> None:
     prompt = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
     _, completion = post(server, "/v3/completions", {"model": "pirate", "prompt": prompt})
     assert completion["choices"][0]["text"] == "Ahoy! How can I help you? Arr!"
@@ -107,7 +107,7 @@ def test_other_endpoints(server: Serving) -> None:
     assert tokens["tokens"] == same["tokens"]
 
 
-def test_kserve(server: Serving) -> None:
+def test_kserve_chooses_an_adapter(server: Serving) -> None:
     with server.request("GET", "/v2/models/pirate/ready") as response:
         assert response.status == 200
     body = {"text_input": "Hello!", "parameters": {"chat": True}}
@@ -124,7 +124,7 @@ def test_metrics_count_under_the_name_of_the_model(server: Serving) -> None:
     assert "pirate" not in text
 
 
-def test_a_name_that_is_none(server: Serving) -> None:
+def test_an_unknown_name_is_not_found(server: Serving) -> None:
     body = {"model": "pirat", "messages": [{"role": "user", "content": "x"}]}
     status, answer = post(server, "/v3/chat/completions", body)
     assert status == 404
@@ -138,6 +138,6 @@ def test_the_files_are_small_and_described(name: str) -> None:
     assert (FOLDER / name / "README.md").read_text(encoding="utf-8").startswith("# ")
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
     assert "#   graphrt serve examples/graphs/adapters --port 8000\n" in text

@@ -1,4 +1,4 @@
-"""The programs of `examples/agents`: a model calls a tool and says what came of it."""
+"""The programs of `examples/agents`: a model calls a tool and reports its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGENTS = ROOT / "examples" / "agents"
         ("mcp_loop.py", '[get_weather: {"city":"Paris"}]'),
     ],
 )
-def test_a_tool_is_called_and_its_result_is_said(address: str, script: str, call: str) -> None:
+def test_a_tool_is_called_and_its_result_is_reported(address: str, script: str, call: str) -> None:
     environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
     done = subprocess.run(
         [sys.executable, str(AGENTS / script), "--base-url", f"{address}/v3"],

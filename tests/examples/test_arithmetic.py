@@ -32,7 +32,7 @@ def infer(server: Serving, *inputs: dict[str, Any], **members: Any) -> tuple[int
         return response.status, json.loads(response.read())
 
 
-def test_the_commands_of_the_comment() -> None:
+def test_the_commands_of_the_comment_work() -> None:
     text = (ROOT / CONFIG).with_name("graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {CONFIG}\n" in text
 
@@ -42,14 +42,14 @@ def test_the_config_is_valid() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{CONFIG}: ok (1 graph)\n", "")
 
 
-def test_what_it_says_of_itself(server: Serving) -> None:
+def test_the_metadata_describe_the_tensors(server: Serving) -> None:
     status, metadata = server.get(MODEL)
     assert status == 200
     told = [(each["name"], each["datatype"]) for each in metadata["inputs"] + metadata["outputs"]]
     assert told == [("left", "FP32"), ("right", "FP32"), ("sum", "FP32"), ("largest", "FP64")]
 
 
-def test_the_request_of_the_comment(server: Serving) -> None:
+def test_the_request_of_the_comment_is_answered(server: Serving) -> None:
     status, answer = infer(server, numbers("left", [1, 2]), numbers("right", [10, 20]), id="7")
     assert (status, answer["id"], answer["model_version"]) == (200, "7", "1")
     outputs = {each["name"]: each for each in answer["outputs"]}
@@ -57,7 +57,7 @@ def test_the_request_of_the_comment(server: Serving) -> None:
     assert (outputs["largest"]["shape"], outputs["largest"]["data"]) == ([1], [12.0])
 
 
-def test_one_output(server: Serving) -> None:
+def test_one_output_can_be_requested(server: Serving) -> None:
     inputs = numbers("left", [1, 2]), numbers("right", [10, 20])
     status, answer = infer(server, *inputs, outputs=[{"name": "largest"}])
     assert (status, [each["name"] for each in answer["outputs"]]) == (200, ["largest"])
@@ -78,7 +78,7 @@ def test_one_output(server: Serving) -> None:
         ),
     ],
 )
-def test_what_is_refused(
+def test_wrong_requests_are_refused(
     server: Serving, inputs: list[dict[str, Any]], members: dict[str, Any], said: str
 ) -> None:
     status, answer = infer(server, *inputs, **members)

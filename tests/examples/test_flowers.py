@@ -28,7 +28,7 @@ MEASURED = [[5.1, 3.5, 1.4, 0.2], [5.7, 2.8, 4.1, 1.3], [6.3, 2.9, 5.6, 1.8]]
 
 
 def expected(facts: dict[str, Any]) -> NDArray[np.float64]:
-    """What the script says, without OpenVINO."""
+    """Return the script's result, without OpenVINO."""
     mean, deviation = np.array(facts["MEAN"]), np.array(facts["DEVIATION"])
     kinds = (np.array(list(facts["KINDS"].values())) - mean) / deviation
     flowers = (np.array(MEASURED) - mean) / deviation
@@ -57,14 +57,14 @@ def ask(config: ServerConfig) -> Any:
     return asyncio.run(run())
 
 
-def test_flowers_are_told_apart() -> None:
+def test_kinds_of_flowers_are_told_apart() -> None:
     probabilities = ask(read_config(FLOWERS / "config.json"))
     assert probabilities.argmax(1).tolist() == [0, 1, 2]
     facts = runpy.run_path(str(FLOWERS / "make_models.py"))
     assert np.allclose(probabilities, expected(facts), atol=1e-5)
 
 
-def test_the_script_makes_the_models_that_are_there(tmp_path: Path) -> None:
+def test_the_script_makes_the_stored_models(tmp_path: Path) -> None:
     runpy.run_path(str(FLOWERS / "make_models.py"))["main"](tmp_path / "models")
     for name in ("graph.pbtxt", "subconfig.json"):
         (tmp_path / name).write_bytes((FLOWERS / name).read_bytes())

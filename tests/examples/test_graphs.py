@@ -1,4 +1,4 @@
-"""Every example graph, run through the command line, gives what its file of expectations says."""
+"""Every example graph, run by the command line, gives the packets of its expectations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.servers.cli.process import graphrt
+from tests.servers.cli.process import graphrt, packets
 
 GRAPHS = ROOT / "examples" / "graphs"
 NAMES = sorted(path.name.removesuffix(".feed.jsonl") for path in GRAPHS.glob("*.feed.jsonl"))
+WAIT = '{"wait_until_idle": true}\n'
 #: Used by other graphs only.
 SUBGRAPHS = {"moving_average": "smooth_twice.py"}
 
@@ -21,12 +22,31 @@ def calculators_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_graph_does_what_it_says(name: str) -> None:
+def test_the_graph_gives_the_expected_packets(name: str) -> None:
     done = graphrt(
         "run", f"{name}.pbtxt", *calculators_of(name), "--feed", f"{name}.feed.jsonl", cwd=GRAPHS
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (GRAPHS / f"{name}.expected.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "seen"),
+    [
+        ("join", 1, {"sum": 1}),
+        ("join", 2, {"sum": 2}),
+        ("flow_limiter", 1, {"result": 0, "is_used": 3}),
+        ("flow_limiter", 2, {"result": 1, "is_used": 4}),
+    ],
+)
+def test_packets_are_out_when_the_feed_says_so(name: str, place: int, seen: dict[str, int]) -> None:
+    """The feed is cut after its wait number ``place``, and the run cancelled."""
+    parts = (GRAPHS / f"{name}.feed.jsonl").read_text(encoding="utf-8").split(WAIT)
+    feed = WAIT.join([*parts[:place], '{"cancel": true}\n'])
+    command = ["run", f"{name}.pbtxt", *calculators_of(name), "--observe", *seen, "--feed", "-"]
+    done = graphrt(*command, cwd=GRAPHS, feed=feed)
+    assert "the run was cancelled" in done.stderr
+    assert {stream: len(packets(done.stdout, stream)) for stream in seen} == seen
 
 
 def test_every_graph_is_run_or_used() -> None:
@@ -41,7 +61,7 @@ def test_the_graph_is_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_comment_tells_the_command_that_runs_it(name: str) -> None:
+def test_the_comment_has_the_command_that_runs_the_graph(name: str) -> None:
     command = " ".join(
         ["graphrt run", f"{name}.pbtxt", *calculators_of(name), "--feed", f"{name}.feed.jsonl"]
     )

@@ -36,7 +36,7 @@ def classes(answer: Any) -> list[tuple[str, float]]:
     return list(zip(outputs["labels"], outputs["scores"], strict=True))
 
 
-def test_the_command_of_the_comment(server: Serving) -> None:
+def test_the_command_of_the_comment_works(server: Serving) -> None:
     comment = (ROOT / FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {FOLDER}\n" in comment
     body = json.loads(comment.replace("\n# ", "\n").partition("-d '")[2].partition("'")[0])
@@ -49,7 +49,7 @@ def test_the_command_of_the_comment(server: Serving) -> None:
     assert second[1] >= third[1]
 
 
-def test_an_encoded_image_is_sent_behind_the_json(server: Serving) -> None:
+def test_an_encoded_image_is_sent_after_the_json(server: Serving) -> None:
     pixels = np.zeros((40, 60, 3), np.uint8)
     pixels[:, :40], pixels[:, 40:] = (250, 240, 20), (20, 40, 235)
     content = encode_image(ImageFrame(ImageFormat.SRGB, pixels), quality=95)
@@ -71,7 +71,7 @@ def test_an_encoded_image_is_sent_behind_the_json(server: Serving) -> None:
     assert second[1] == pytest.approx(1 / 3, abs=0.05)
 
 
-def test_what_is_no_image_is_refused(server: Serving) -> None:
+def test_data_that_is_not_an_image_is_refused(server: Serving) -> None:
     image = {"name": "image", "datatype": "BYTES", "shape": [1], "data": ["no image"]}
     with server.request("POST", INFER, {"inputs": [image]}) as response:
         answer = json.loads(response.read())
@@ -84,7 +84,7 @@ def test_the_graph_is_valid() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_script_makes_the_model_that_is_there(tmp_path: Path) -> None:
+def test_the_script_makes_the_stored_model(tmp_path: Path) -> None:
     facts = runpy.run_path(str(ROOT / FOLDER / "make_model.py"))
     facts["main"](tmp_path)
     image = np.random.default_rng(3).random((1, 32, 32, 3), np.float32)

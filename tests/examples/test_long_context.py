@@ -1,4 +1,4 @@
-"""`examples/graphs/long_context`, served: prompts that begin alike, answers in a bounded cache."""
+"""`examples/graphs/long_context`, served: common prefixes, answers in a bounded cache."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def metric(server: Serving, name: str, model: str) -> float:
 
 
 @pytest.mark.parametrize("name", ["shared", "bounded"])
-def test_the_command_of_the_comment(name: str) -> None:
+def test_the_command_of_the_comment_works(name: str) -> None:
     text = (FOLDER / f"{name}.pbtxt").read_text(encoding="utf-8")
     assert "#   graphrt serve examples/graphs/long_context/config.json\n" in text
     assert f'"model": "{name}"' in text
@@ -55,8 +55,8 @@ def test_a_question_is_answered(model: str, server: Serving) -> None:
     assert "Paris" in answer["choices"][0]["message"]["content"]
 
 
-def test_a_prompt_that_begins_alike_is_sooner_answered(server: Serving) -> None:
-    """The first takes thirty steps to its first token, the others one or two."""
+def test_a_prompt_with_a_known_prefix_takes_fewer_steps(server: Serving) -> None:
+    """The first prompt takes thirty steps to its first token, the others one or two."""
     name = "graphrt_llm_time_to_first_token_seconds_sum"
     times = [metric(server, name, "shared")]
     for last in (7, 7, 8):
@@ -68,7 +68,7 @@ def test_a_prompt_that_begins_alike_is_sooner_answered(server: Serving) -> None:
     assert other < first
 
 
-def test_a_long_answer_takes_no_more_than_the_cache_that_was_set(server: Serving) -> None:
+def test_a_long_answer_stays_within_the_configured_cache(server: Serving) -> None:
     body = {
         "model": "bounded",
         "messages": QUESTION,
@@ -88,12 +88,12 @@ def test_a_long_answer_takes_no_more_than_the_cache_that_was_set(server: Serving
             used.append(ratio * metric(server, "graphrt_llm_kv_cache_bytes", "bounded"))
         else:
             raise AssertionError("it has no end")
-    # max_cache_size, what KVCrush takes back, and what is not yet dropped.
+    # max_cache_size, the blocks that KVCrush retains, and blocks that are not dropped yet.
     assert 0 < max(used) <= (512 // 32 + 2 + 2) * BLOCK
     assert metric(server, "graphrt_llm_cache_full_total", "bounded") == 0
 
 
-def test_beams_are_refused_where_the_cache_drops(server: Serving) -> None:
+def test_beams_are_refused_with_cache_eviction(server: Serving) -> None:
     body = {"model": "bounded", "prompt": "Hello", "best_of": 3, "temperature": 0}
     with server.request("POST", COMPLETIONS, body) as response:
         error = json.loads(response.read())["error"]

@@ -38,7 +38,7 @@ Outputs = dict[str, npt.NDArray[Any]]
 
 
 def ask(*questions: Tensor) -> list[Outputs | Exception]:
-    """What the graph answers to each image, by the outputs' names."""
+    """Return the graph's answers to each image, by the outputs' names."""
 
     async def answers() -> list[Outputs | Exception]:
         config = read_config(ROOT / FOLDER / "config.json")
@@ -72,7 +72,7 @@ def jpeg(given: Picture) -> Tensor:
 
 
 def assert_finds(outputs: Outputs | Exception, given: Picture) -> None:
-    """Each shape once, where it is, and nothing else."""
+    """Check that each shape is found once, at its place, and nothing else is."""
     assert isinstance(outputs, dict)
     truths = np.array([truth[1:] for truth in given.truths], np.float32)
     overlap = iou(outputs["boxes"], truths)
@@ -107,7 +107,7 @@ def test_boxes_are_drawn_on_the_image() -> None:
     assert (side == [255, 0, 0]).all()
 
 
-def test_an_image_without_shapes() -> None:
+def test_an_image_without_shapes_has_no_detections() -> None:
     (outputs,) = ask(Tensor.of("image", np.full((50, 80, 3), 128, np.uint8)))
     assert isinstance(outputs, dict)
     assert outputs["boxes"].shape == (0, 4)
@@ -126,7 +126,7 @@ def test_an_image_without_shapes() -> None:
     ],
     ids=range(5),
 )
-def test_what_is_no_image_is_refused_and_the_next_one_answered(
+def test_data_that_is_not_an_image_is_refused_and_the_next_one_answered(
     array: npt.NDArray[Any], text: str
 ) -> None:
     given = picture(np.random.default_rng(4))
@@ -162,7 +162,7 @@ def test_the_model_was_trained_with_the_anchors_of_the_graph() -> None:
     assert np.allclose(np.array(rows), anchors(), atol=1e-6)
 
 
-def test_the_labels_are_the_models() -> None:
+def test_the_labels_of_the_graph_are_the_models() -> None:
     labels = (MODEL / "labels.txt").read_text(encoding="utf-8").splitlines()
     assert labels == list(LABELS)
 
@@ -178,7 +178,7 @@ def server() -> Iterator[Serving]:
         yield serving.wait_until_serving()
 
 
-def test_the_command_of_the_comment_serves_it(server: Serving) -> None:
+def test_the_command_of_the_comment_serves_the_graph(server: Serving) -> None:
     assert f"#   graphrt serve {FOLDER}\n" in GRAPH.read_text(encoding="utf-8")
     given = picture(np.random.default_rng(4))
     image = {
@@ -196,7 +196,7 @@ def test_the_command_of_the_comment_serves_it(server: Serving) -> None:
     assert sorted(output["data"]) == sorted(LABELS[truth.label] for truth in given.truths)
 
 
-def test_clients_are_told_what_the_outputs_are() -> None:
+def test_metadata_describe_the_outputs() -> None:
     async def metadata() -> dict[str, tuple[str, tuple[int, ...]]]:
         config = read_config(ROOT / FOLDER / "config.json")
         repository = ModelRepository(config.graphs, registry(), None, config.models)

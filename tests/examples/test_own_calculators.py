@@ -27,7 +27,7 @@ def ask(server: Serving, method: str, path: str, body: Any = None) -> tuple[int,
 
 
 @pytest.mark.parametrize("graph", ["redact", "parrot"])
-def test_the_command_of_the_comment(graph: str) -> None:
+def test_the_command_of_the_comment_works(graph: str) -> None:
     text = (ROOT / CONFIG).with_name(f"{graph}.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {CONFIG}\n" in text
 
@@ -46,7 +46,7 @@ def test_typed_ports_are_the_models_inputs_and_outputs(server: Serving) -> None:
     assert outputs == {"clean": ("BYTES", [1]), "hits": ("INT64", [1])}
 
 
-def test_the_calculator_with_its_options(server: Serving) -> None:
+def test_the_calculator_uses_its_options(server: Serving) -> None:
     text = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["my secret password"]}
     status, answer = ask(server, "POST", "/v2/models/redact/infer", {"inputs": [text]})
     assert status == 200
@@ -58,14 +58,14 @@ def chat(server: Serving, **members: Any) -> tuple[int, str]:
     return ask(server, "POST", "/v3/chat/completions", {"model": "parrot", **members})
 
 
-def test_a_chat_answer(server: Serving) -> None:
+def test_a_chat_is_answered(server: Serving) -> None:
     status, text = chat(server, messages=[{"role": "user", "content": "good day"}])
     (choice,) = json.loads(text)["choices"]
     assert status == 200
     assert choice["message"] == {"role": "assistant", "content": "good day"}
 
 
-def test_a_chat_stream(server: Serving) -> None:
+def test_a_chat_is_streamed(server: Serving) -> None:
     messages = [{"role": "user", "content": "good day"}]
     status, text = chat(server, messages=messages, stream=True)
     *events, done, rest = text.split("\n\n")
@@ -75,14 +75,14 @@ def test_a_chat_stream(server: Serving) -> None:
     assert chunks[-1]["finish_reason"] == "stop"
 
 
-def test_the_chat_calculator_behind_kserve(server: Serving) -> None:
+def test_the_chat_calculator_answers_kserve(server: Serving) -> None:
     body = {"text_input": "good day", "chat": True}
     status, text = ask(server, "POST", "/v2/models/parrot/generate", body)
     assert status == 200
     assert json.loads(text)["text_output"] == "good day"
 
 
-def test_a_chat_request_that_is_refused(server: Serving) -> None:
+def test_an_invalid_chat_request_is_refused(server: Serving) -> None:
     status, text = chat(server, messages=[])
     assert status == 400
     assert json.loads(text)["error"]["param"] == "messages"

@@ -17,13 +17,13 @@ MODELS = ("speculative", "prompt_lookup")
 CHAT = "/v3/chat/completions"
 COUNT = [{"role": "user", "content": "Count from 3 to 12."}]
 COUNTED = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12."
-#: "7" is the first token of what a draft model proposes behind "6, ".
+#: "7" is the first token that a draft model proposes after "6, ".
 STOP = ", 7"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """Both, and the model alone."""
+    """Serve both graphs, and the model without them."""
     config = tmp_path_factory.mktemp("proposed") / "config.json"
     graphs = [{"name": name, "base_path": str(GRAPHS / name)} for name in MODELS]
     graphs.append({"name": "plain", "base_path": str(ROOT / "examples/models/demo")})
@@ -57,7 +57,7 @@ def metric(server: Serving, name: str, model: str) -> float:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_command_of_the_comment(name: str) -> None:
+def test_the_command_of_the_comment_works(name: str) -> None:
     text = (GRAPHS / name / "graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve examples/graphs/{name}\n" in text
     (graph,) = json.loads((GRAPHS / name / "config.json").read_text())["mediapipe_config_list"]
@@ -74,7 +74,7 @@ def test_an_answer_is_that_of_the_model_alone(model: str, server: Serving) -> No
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_stream_is_the_whole_answer(model: str, server: Serving) -> None:
+def test_a_stream_joins_to_the_whole_answer(model: str, server: Serving) -> None:
     *events, last = stream(server, model)
     choices = [event["choices"][0] for event in events]
     assert "".join(choice["delta"].get("content") or "" for choice in choices) == COUNTED
@@ -83,21 +83,21 @@ def test_a_stream_is_the_whole_answer(model: str, server: Serving) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_stop_string_ends_in_the_middle_of_what_was_proposed(model: str, server: Serving) -> None:
+def test_a_stop_string_may_end_the_text_amid_proposed_tokens(model: str, server: Serving) -> None:
     choice = ask(server, model, stop=[STOP])["choices"][0]
     assert choice["message"]["content"] == "3, 4, 5, 6"
     assert choice["finish_reason"] == "stop"
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_max_tokens_are_kept_to(model: str, server: Serving) -> None:
+def test_max_tokens_bounds_the_answer(model: str, server: Serving) -> None:
     answer = ask(server, model, max_tokens=8)
     assert answer["usage"]["completion_tokens"] == 8
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_schema_is_kept_to(model: str, server: Serving) -> None:
+def test_the_answer_follows_a_schema(model: str, server: Serving) -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"}},
@@ -111,7 +111,7 @@ def test_a_schema_is_kept_to(model: str, server: Serving) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_several_samples(model: str, server: Serving) -> None:
+def test_several_samples_are_generated(model: str, server: Serving) -> None:
     answer = ask(server, model, n=3, temperature=0.3, seed=1)
     contents = [choice["message"]["content"] for choice in answer["choices"]]
     assert contents == [COUNTED] * 3
@@ -126,7 +126,7 @@ def test_several_samples(model: str, server: Serving) -> None:
         ({"num_assistant_tokens": 10**6}, "num_assistant_tokens"),
     ],
 )
-def test_what_does_not_go_together_is_refused_by_name(
+def test_incompatible_members_are_refused_by_name(
     model: str, body: dict[str, Any], param: str, server: Serving
 ) -> None:
     error = ask(server, model, status=400, **body)["error"]
@@ -134,7 +134,7 @@ def test_what_does_not_go_together_is_refused_by_name(
     assert ask(server, model)["choices"][0]["message"]["content"] == COUNTED
 
 
-def test_accepted_tokens_are_seen_in_the_metrics(server: Serving) -> None:
+def test_metrics_count_accepted_tokens(server: Serving) -> None:
     ask(server, "speculative", num_assistant_tokens=5)
     assert metric(server, "graphrt_llm_accepted_candidates_total", "speculative") > 0
     assert metric(server, "graphrt_llm_candidate_passes_total", "speculative") > 0

@@ -1,4 +1,4 @@
-"""`examples/graphs/python_chat`, served: OpenAI's chat completions out of a handler in Python."""
+"""`examples/graphs/python_chat`, served: OpenAI's chat completions from a Python handler."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def chat(server: Serving, **members: Any) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (ROOT / "examples/graphs/python_chat/graph.pbtxt").read_text(encoding="utf-8")
     assert "#   graphrt serve examples/graphs/python_chat\n" in text
 
 
-def test_an_answer(server: Serving) -> None:
+def test_a_request_is_answered(server: Serving) -> None:
     status, text = chat(server, messages=[{"role": "user", "content": "one two three"}])
     answer = json.loads(text)
     assert status == 200
@@ -61,7 +61,7 @@ def test_an_answer(server: Serving) -> None:
     ]
 
 
-def test_a_stream(server: Serving) -> None:
+def test_an_answer_is_streamed(server: Serving) -> None:
     messages = [{"role": "user", "content": "one two"}]
     status, text = chat(server, messages=messages, stream=True)
     assert status == 200
@@ -82,7 +82,7 @@ def test_a_stream(server: Serving) -> None:
 @pytest.mark.parametrize(
     ("messages", "param"), [([], "messages"), ([{"role": "user"}], "messages[0]")]
 )
-def test_a_request_that_the_handler_refuses(
+def test_a_refusal_of_the_handler_is_answered(
     server: Serving, messages: list[Any], param: str, stream: bool
 ) -> None:
     status, text = chat(server, messages=messages, stream=stream)
@@ -90,7 +90,7 @@ def test_a_request_that_the_handler_refuses(
     assert json.loads(text)["error"]["param"] == param
 
 
-def test_the_openai_client(server: Serving) -> None:
+def test_the_openai_client_gets_an_answer(server: Serving) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{server.port}/v3"],
         capture_output=True,

@@ -28,7 +28,7 @@ def infer(server: Serving, shape: list[int], data: list[float]) -> tuple[int, An
         return response.status, json.loads(response.read())
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (ROOT / FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {FOLDER}\n" in text
 
@@ -50,7 +50,7 @@ def test_scores_become_probabilities_and_labels(server: Serving) -> None:
     assert sum(probabilities["data"]) == pytest.approx(2)
 
 
-def test_what_the_handler_raises_is_told(server: Serving) -> None:
+def test_an_exception_of_the_handler_is_reported(server: Serving) -> None:
     status, answer = infer(server, [1, 2], [1.0, 2.0])
     assert status == 500
     assert "ValueError: scores have the shape (1, 2), not (n, 3)" in json.dumps(answer)

@@ -16,7 +16,7 @@ from tests.servers.cli.serving import Serving
 
 CONFIG = "examples/graphs/sensor/config.json"
 
-#: Sends what it is told, and prints one line for each answer until the stream has ended.
+#: Sends the requests in its argument, and prints one line for each answer until the stream ends.
 CLIENT = """
 import json
 import sys
@@ -52,7 +52,7 @@ with triton.InferenceServerClient(sys.argv[1]) as client:
 
 @pytest.fixture(scope="module")
 def answers() -> list[list[Any]]:
-    """What a stream of requests is answered."""
+    """Return the answers to a stream of requests."""
     requests: list[tuple[str, int | None, dict[str, float]]] = [
         ("both", 10, {"temperature": 300.0, "pressure": 86115.0}),
         ("warmer", 20, {"temperature": 400.0}),
@@ -74,7 +74,7 @@ def answers() -> list[list[Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (ROOT / CONFIG).with_name("graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {CONFIG} --port 9000\n" in text
 
@@ -84,12 +84,12 @@ def test_the_config_is_valid() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{CONFIG}: ok (1 graph)\n", "")
 
 
-def test_each_temperature_has_an_average_at_its_time(answers: list[list[Any]]) -> None:
+def test_each_temperature_has_an_average_at_its_timestamp(answers: list[list[Any]]) -> None:
     found = [(time, values) for _, time, name, values in told(answers) if name == "average"]
     assert found == [(10, [300.0]), (20, [350.0]), (30, [300.0]), (31, [250.0])]
 
 
-def test_each_time_with_both_has_a_density(answers: list[list[Any]]) -> None:
+def test_each_timestamp_with_both_inputs_has_a_density(answers: list[list[Any]]) -> None:
     found = [(time, values) for _, time, name, values in told(answers) if name == "density"]
     assert found == [(10, [pytest.approx(1)]), (20, [pytest.approx(1)]), (31, [pytest.approx(1)])]
 

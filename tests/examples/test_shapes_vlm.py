@@ -55,7 +55,7 @@ def pipeline() -> GenaiPipeline:
 
 
 def request(number: int, question: str, *seen: Pixels) -> Add:
-    """As the calculator sends it: the prompt's text with tags, and the pixels."""
+    """Return a request in the calculator's form: the prompt's text with tags, and the pixels."""
     tags = "".join(f"{IMAGE.format(place)}\n" for place in range(len(seen)))
     text = prompt_text(Conversation([{"role": "user", "content": tags + question}], ""))
     images = tuple(Image(each.shape[0], each.shape[1], each.tobytes()) for each in seen)
@@ -65,7 +65,7 @@ def request(number: int, question: str, *seen: Pixels) -> Add:
 def ask(
     pipeline: GenaiPipeline, tokenizer: Any, *questions: tuple[str, *tuple[Pixels, ...]]
 ) -> list[str]:
-    """The answers, all generated together."""
+    """Return the answers, all generated together."""
     ids: dict[int, list[int]] = {}
     for number, (question, *seen) in enumerate(questions):
         ids[number] = []
@@ -87,7 +87,7 @@ def test_the_folder_is_small_and_has_what_an_engine_needs() -> None:
     assert sum(files.values()) < 6_000_000
 
 
-def test_it_names_shapes_and_colours_of_pictures_it_never_saw(
+def test_the_model_names_shapes_and_colours_of_new_pictures(
     pipeline: GenaiPipeline, tokenizer: Any
 ) -> None:
     rng = random.Random("test")
@@ -97,7 +97,7 @@ def test_it_names_shapes_and_colours_of_pictures_it_never_saw(
     assert sum(right) >= 36
 
 
-def test_it_names_the_example_pictures(pipeline: GenaiPipeline, tokenizer: Any) -> None:
+def test_the_model_names_the_example_pictures(pipeline: GenaiPipeline, tokenizer: Any) -> None:
     decoded = []
     for name, background, (width, height), shapes in EXAMPLES:
         file = MODEL / "pictures" / f"{name}.png"
@@ -114,7 +114,7 @@ def test_it_names_the_example_pictures(pipeline: GenaiPipeline, tokenizer: Any) 
     ]
 
 
-def test_it_tells_two_images_apart(pipeline: GenaiPipeline, tokenizer: Any) -> None:
+def test_the_model_tells_two_images_apart(pipeline: GenaiPipeline, tokenizer: Any) -> None:
     first, second = one_shape("red", "circle"), one_shape("blue", "square")
     assert ask(
         pipeline,
@@ -129,14 +129,16 @@ def test_it_tells_two_images_apart(pipeline: GenaiPipeline, tokenizer: Any) -> N
     ]
 
 
-def test_without_an_image_it_says_so(pipeline: GenaiPipeline, tokenizer: Any) -> None:
+def test_the_model_says_that_there_is_no_image(pipeline: GenaiPipeline, tokenizer: Any) -> None:
     assert ask(pipeline, tokenizer, (WHAT,), ("Hello",)) == [
         NO_PICTURE,
         "Hello! Show me a picture of coloured shapes.",
     ]
 
 
-def test_it_answers_the_same_one_request_at_a_time(pipeline: GenaiPipeline, tokenizer: Any) -> None:
+def test_the_model_answers_the_same_one_request_at_a_time(
+    pipeline: GenaiPipeline, tokenizer: Any
+) -> None:
     model = VisionModel(SETTINGS)
     for seen in (one_shape("red", "circle"), one_shape("green", "triangle")):
         told: list[int] = []

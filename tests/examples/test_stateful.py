@@ -62,7 +62,7 @@ def gauge(server: Serving, name: str) -> float:
 
 
 def engine_of(server: Serving) -> int:
-    """The process that the model is in."""
+    """Return the process that runs the model."""
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             parent = (directory / "stat").read_text().rpartition(")")[2].split()[1]
@@ -74,12 +74,12 @@ def engine_of(server: Serving) -> int:
     raise AssertionError("no engine")
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
     assert "#   graphrt serve examples/graphs/stateful\n" in text
 
 
-def test_openais_client_reads_answers_and_streams(server: Serving) -> None:
+def test_openais_client_gets_answers_and_streams(server: Serving) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{server.port}/v3"],
         capture_output=True,
@@ -103,7 +103,7 @@ def test_many_clients_are_served_in_turn(server: Serving) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-def test_a_killed_engine_fails_its_requests_and_comes_back(server: Serving) -> None:
+def test_a_killed_engine_fails_its_requests_and_is_restarted(server: Serving) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(chat, server, max_tokens=1900, ignore_eos=True) for _ in range(2)]
         while gauge(server, "graphrt_llm_requests_running") < 1:

@@ -1,4 +1,4 @@
-"""`examples/graphs/stateful_vision`, served: a model that sees, one request at a time."""
+"""`examples/graphs/stateful_vision`, served: a vision model, one request at a time."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def answer_to(server: Serving, picture: str) -> str:
         return content
 
 
-def test_the_command_of_the_comment() -> None:
+def test_the_command_of_the_comment_works() -> None:
     text = (ROOT / FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
     assert f"#   graphrt serve {FOLDER}\n" in text
     assert "pipeline_type: VLM\n" in text
 
 
-def test_pictures_that_are_asked_about_together_are_told_apart(server: Serving) -> None:
+def test_pictures_of_concurrent_requests_are_told_apart(server: Serving) -> None:
     shown = {"red_circle.png": "A red circle.", "blue_square.png": "A blue square."}
     with ThreadPoolExecutor(4) as pool:
         asked = [*shown, *shown]

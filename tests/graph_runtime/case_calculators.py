@@ -253,7 +253,7 @@ class TestImmediatePassthrough(Declared):
 
 
 class Numbered(Declared):
-    """Emits one string per call, at 0, 1, 2 ..."""
+    """Emits one string per call, at 0, 1, 2, ..."""
 
     target = str
 

@@ -27,7 +27,7 @@ TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 
 def load_cases(path: Path = CASES_FILE) -> list[dict[str, Any]]:
-    """The cases, or none where the file is not there."""
+    """Return the cases, or none if the file is missing."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
@@ -56,7 +56,7 @@ def from_value(value: Any) -> Any:
 
 
 class CaseRun:
-    """What a case did, and how that differs from what it should do."""
+    """Record of a case's run, and the differences from what it should do."""
 
     def __init__(self, case: dict[str, Any], registry: Registry, driver: str) -> None:
         self.case = case
@@ -72,7 +72,7 @@ class CaseRun:
         self.graph: CalculatorGraph | None = None
 
     def run(self) -> list[str]:
-        """The differences; none is a pass."""
+        """Run the case; return the differences, of which there should be none."""
         wanted = self.expect.get("validation_error_contains")
         try:
             graph = self.graph = CalculatorGraph(
@@ -121,7 +121,7 @@ class CaseRun:
     def _declared_executors(self, graph: CalculatorGraph) -> list[str]:
         return [name for name, plan in graph.plan.executors.items() if plan.type and not name]
 
-    # The same steps for both worlds; what may wait is looked up by its twin's name.
+    # The same steps for both drivers; calls that may wait are looked up by their twin's name.
 
     def _run_sync(self, graph: CalculatorGraph) -> None:
         if self.error:
@@ -285,7 +285,7 @@ class CaseRun:
 
 
 def lacking(wanted: str | list[str], error: object) -> list[str]:
-    """What an error's text should contain and does not."""
+    """Return the parts that an error's text should contain and does not."""
     fragments = [wanted] if isinstance(wanted, str) else wanted
     return [
         f"error {str(error)!r} lacks {fragment!r}"
@@ -295,7 +295,7 @@ def lacking(wanted: str | list[str], error: object) -> list[str]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, floats nearly so, and of the same types."""
+    """Return True if both are equal, floats nearly so, and of the same types."""
     has_float = isinstance(a, float) or isinstance(b, float)
     if has_float and all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b)):
         return bool(abs(a - b) <= 1e-5 * max(1, abs(a), abs(b)))

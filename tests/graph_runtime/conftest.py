@@ -1,4 +1,4 @@
-"""What the engine's tests share."""
+"""Fixtures of the engine's tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.graph_runtime.small_calculators import SMALL_CALCULATORS
 
 @pytest.fixture
 def registry() -> Registry:
-    """A registry of this test's own, with the small calculators."""
+    """Make a registry for one test, with the small calculators."""
     registry = Registry(REGISTRY)
     for calculator in SMALL_CALCULATORS:
         registry.register_calculator(calculator)

@@ -1,4 +1,4 @@
-"""The same run in each of the worlds that a graph can live in."""
+"""The same run on every driver of a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Feed = Iterable[tuple[str, Any, int]]
 
 
 def make_graph(text: str, registry: Registry, driver: str) -> CalculatorGraph:
-    """A graph for this driver, with the engine's invariants checked after every step."""
+    """Make a graph for this driver; the engine's invariants are checked after every step."""
     graph = CalculatorGraph(text_config=text, registry=registry)
     if driver == "application thread":
         graph.set_executor("", ApplicationThreadExecutor())

@@ -1,6 +1,6 @@
-"""Random graphs whose packets do not depend on the schedule, and what those packets are.
+"""Random graphs whose packets do not depend on the schedule, and their expected packets.
 
-`GraphSpec` is data that hypothesis makes and shrinks; `BuiltGraph` is the graph's text and
+`GraphSpec` is data that hypothesis makes and shrinks. `BuiltGraph` has the graph's text and
 calculators, and evaluates it without the engine: node by node, from whole streams to whole streams.
 """
 
@@ -55,7 +55,7 @@ _SYNC_SETS = "mediapipe.SyncSetInputStreamHandlerOptions.ext"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node, or one of the groups of nodes. ``picks`` choose among the streams made before."""
+    """A node, or a group of nodes. ``picks`` choose among the streams made before."""
 
     kind: str
     param: int = 0
@@ -68,18 +68,18 @@ class NodeSpec:
     layer: int = 0
     #: "" or the call that sets the node's output side packet.
     sets_side_in: str = ""
-    #: Which of the side packets made before the node needs, if there is any.
+    #: The side packet made before that the node needs, if there is any.
     needs_side: int | None = None
-    #: Which call fails: "open", "process", "close" or none.
+    #: The call that fails: "open", "process", "close" or none.
     fails_in: str = ""
-    #: Which call of process fails, or raises Stop; 0: none.
+    #: The call of process that fails, or raises Stop; 0: none.
     fails_at: int = 0
     stops_at: int = 0
 
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """A graph. ``inputs``: how many graph inputs."""
+    """A graph. ``inputs``: the number of graph inputs."""
 
     inputs: int
     nodes: tuple[NodeSpec, ...]
@@ -160,7 +160,7 @@ class Node:
     # Without the engine ---------------------------------------------------------------------------
 
     def evaluate(self, streams: Streams, sides: dict[str, int]) -> None:
-        """Put what the node sends into ``streams`` and ``sides``."""
+        """Put the packets that the node sends into ``streams`` and ``sides``."""
         made: dict[str, list[Entry]] = {name: [] for name in self.outputs}
         given = [streams[name] for name in self.inputs]
         inputs = [entries for entries in given if entries is not None]
@@ -223,7 +223,7 @@ class Node:
 
 @dataclass
 class RunningSum:
-    """A loop: Sum, closed early, and LateDelay, which gives the sum back one later."""
+    """A loop: Sum, closed early, and LateDelay, which returns the sum one timestamp later."""
 
     first: Node
     second: Node
@@ -283,7 +283,7 @@ class BuiltGraph:
     """A graph from its spec.
 
     Attributes:
-        inputs: graph inputs by name; True for those that must not get bounds beyond their packets.
+        inputs: graph inputs by name; True for an input that must not get bounds beyond its packets.
     """
 
     spec: GraphSpec
@@ -376,7 +376,7 @@ class BuiltGraph:
             return
         if node.spec.needs_side is not None and self.sides:
             node.side_input = self.sides[node.spec.needs_side % len(self.sides)]
-        # How many calls a node of lanes gets is a matter of the schedule.
+        # The number of calls of a node of lanes depends on the schedule.
         if node.spec.sets_side_in and node.kind != "Lanes":
             node.side_output = f"side{node.place}"
             self.sides.append(node.side_output)
@@ -435,7 +435,7 @@ class BuiltGraph:
         return registry
 
     def expected(self, fed: dict[str, list[Entry]]) -> dict[str, list[Entry]]:
-        """What comes on every stream when these packets are fed and everything is closed."""
+        """Return the packets of every stream if these are fed and everything is closed."""
         streams: Streams = dict(fed)
         sides: dict[str, int] = {}
         for part in self.parts:
@@ -443,7 +443,7 @@ class BuiltGraph:
         return {name: entries or [] for name, entries in streams.items()}
 
     def unopened(self, fed: dict[str, list[Entry]]) -> bool:
-        """Does some node wait for a side packet for ever?"""
+        """Return True if some node waits for a side packet for ever."""
         streams: Streams = dict(fed)
         sides: dict[str, int] = {}
         for part in self.parts:
@@ -498,8 +498,8 @@ def graph_specs(nodes: st.SearchStrategy[NodeSpec]) -> st.SearchStrategy[GraphSp
 #: Graphs whose packets do not depend on the schedule.
 determined_graphs = graph_specs(node_specs())
 
-#: Those, and graphs with parts where they do: nodes that drop what comes too fast, that close with
-#: their first input, that end the run.
+#: The same, and graphs with parts where they do: nodes that drop packets that follow too fast, that
+#: close with their first input, that end the run.
 any_graphs = graph_specs(
     node_specs(
         (*KINDS, "flow limit", "flow limit"),
@@ -511,7 +511,7 @@ any_graphs = graph_specs(
 
 @st.composite
 def failing_graphs(draw: st.DrawFn) -> GraphSpec:
-    """Graphs in which one node is told to fail."""
+    """Strategy for graphs in which one node fails on purpose."""
     spec = draw(determined_graphs)
     place = draw(st.integers(0, len(spec.nodes) - 1))
     failing = replace(

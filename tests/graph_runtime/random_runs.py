@@ -1,4 +1,4 @@
-"""Runs of random graphs: what the application does, on any driver, and what comes of it."""
+"""Runs of random graphs: the application's calls, on any driver, and their outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRIVERS = ("application thread", "default", "event loop", "thread pool")
 
 #: No run of these graphs takes long; one that does hangs.
 
-#: What the application does: (what, which graph input, time difference, value).
+#: An action of the application: (kind, index of the graph input, time difference, value).
 Action = tuple[str, int, int, int]
 
 #: One call of `CalculatorGraph`, by name.
@@ -44,7 +44,7 @@ actions: st.SearchStrategy[list[Action]] = st.lists(_action, max_size=8) | st.li
 
 @dataclass
 class Plan:
-    """The calls that the actions come to on one graph, and the packets fed."""
+    """The calls that the actions become on one graph, and the packets fed."""
 
     graph: BuiltGraph
     actions: list[Action]
@@ -79,12 +79,12 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What a run did.
+    """The outcome of a run.
 
     Attributes:
         seen: packets of every stream.
-        idle: how many packets of each stream had come at each wait_until_idle.
-        left: what still waited in queues when all was closed and idle.
+        idle: number of packets of each stream at each wait_until_idle.
+        left: packets still queued when everything was closed and idle.
     """
 
     seen: dict[str, list[Entry]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Outcome:
 
 
 class PlannedRun:
-    """One run of a plan on one driver."""
+    """A run of a plan on one driver."""
 
     def __init__(self, plan: Plan, driver: str, ending: str = "close_all_input_streams") -> None:
         self.plan = plan
@@ -115,7 +115,7 @@ class PlannedRun:
         self.outcome.seen[stream].append((packet.time, packet.value))
 
     def run(self) -> Outcome:
-        """Start, do what is planned, close, wait for the end. May be called again."""
+        """Start, make the planned calls, close, wait for the end. May be called again."""
         self.outcome = Outcome({name: [] for name in self.plan.graph.streams})
         watchdog = threading.Timer(PATIENCE, self._give_up)
         watchdog.start()

@@ -1,7 +1,7 @@
-"""Calculators of random graphs as pure steps: what is sent for what came, and nothing else.
+"""Calculators of random graphs as pure steps from received to sent packets.
 
-So the same class is a node of a graph (`StepCalculator`), and tells without any graph what the node
-must send (`tests.graph_runtime.random_graphs`).
+So the same class is a node of a graph (`StepCalculator`), and predicts without a graph what the
+node must send (`tests.graph_runtime.random_graphs`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Stop
 
-#: One packet: (time, value).
+#: A packet: (time, value).
 Entry = tuple[int, int]
 
 
@@ -33,7 +33,7 @@ class Promise(NamedTuple):
 
 
 class End(NamedTuple):
-    """An output is closed before its node."""
+    """The end of an output before its node closes."""
 
     port: int
 
@@ -42,20 +42,20 @@ Sent = list[Send | Promise | End]
 
 
 def mixed(*values: object) -> int:
-    """One number that depends on all of them."""
+    """Return a number that depends on all values."""
     return zlib.crc32(repr(values).encode()) % 1000
 
 
 class Steps:
-    """What a calculator does, one call after the other.
+    """A calculator's behaviour, one call after the other.
 
-    ``param`` makes one class into several calculators. ``place`` is the node's in its graph.
+    ``param`` makes several calculators of one class. ``place`` is the node's position in its graph.
     """
 
     #: As in `Calculator`.
     offset: ClassVar[int | None] = 0
     process_bounds: ClassVar[bool] = False
-    #: Calls may overlap.
+    #: True if calls may overlap.
     is_stateless: ClassVar[bool] = True
 
     def __init__(self, param: int, place: int, outputs: int) -> None:
@@ -67,7 +67,7 @@ class Steps:
         return []
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
-        """One input set; None is no packet."""
+        """Process one input set; None is no packet."""
         raise NotImplementedError
 
     def close(self) -> Sent:
@@ -78,7 +78,7 @@ class Steps:
 
 
 class Forward(Steps):
-    """Every packet to the output of the same number."""
+    """Sends every packet to the output of the same number."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         return [
@@ -89,13 +89,13 @@ class Forward(Steps):
 
 
 class SilentForward(Forward):
-    """Promises nothing beyond its packets."""
+    """Forwards packets, and promises nothing beyond them."""
 
     offset = None
 
 
 class Mix(Steps):
-    """All packets of a timestamp as one."""
+    """Combines all packets of a timestamp into one."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         if all(value is None for value in values):
@@ -104,13 +104,13 @@ class Mix(Steps):
 
 
 class BoundMix(Mix):
-    """The same, called for settled timestamps without packets too."""
+    """A `Mix` that is also called for settled timestamps without packets."""
 
     process_bounds = True
 
 
 class Drop(Steps):
-    """Every third packet or so is not passed on; the offset tells."""
+    """Drops about every third packet; the offset settles its timestamp."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         value = values[0]
@@ -120,13 +120,13 @@ class Drop(Steps):
 
 
 class SilentDrop(Drop):
-    """Nobody tells."""
+    """Drops packets without settling their timestamps."""
 
     offset = None
 
 
 class PromisingDrop(Drop):
-    """A bound tells."""
+    """Drops packets and settles their timestamps by bounds."""
 
     offset = None
 
@@ -135,7 +135,7 @@ class PromisingDrop(Drop):
 
 
 class Shift(Steps):
-    """Moves packets in time, by its offset."""
+    """Moves packets in time by its offset."""
 
     def offset_of_node(self) -> int | None:
         return self.param
@@ -146,7 +146,7 @@ class Shift(Steps):
 
 
 class Burst(Steps):
-    """Several packets for one, at a finer time."""
+    """Sends several packets for one, at finer timestamps."""
 
     offset = None
 
@@ -158,7 +158,7 @@ class Burst(Steps):
 
 
 class Count(Steps):
-    """How many packets there were so far."""
+    """Counts the packets so far."""
 
     is_stateless = False
 
@@ -192,10 +192,10 @@ class EndAfter(Steps):
 
 
 class Summary(Steps):
-    """Forwards, and says how many packets there were when it closes."""
+    """Forwards packets, and sends their number when it closes."""
 
     is_stateless = False
-    #: Later than all packets but other summaries.
+    #: Later than all packets except other summaries.
     LATE = 2**40
 
     def open(self) -> Sent:
@@ -216,19 +216,19 @@ class Summary(Steps):
 
 
 class Opener(Forward):
-    """Sends a packet as soon as it opens, earlier than all that can come."""
+    """Sends a packet when it opens, earlier than any input."""
 
     def open(self) -> Sent:
         return [Send(0, -(10 ** (self.place + 3)), self.param)]
 
 
 class Lanes(Steps):
-    """Each stream for itself; what comes together must not matter."""
+    """Treats each stream by itself; which packets arrive together must not matter."""
 
     offset = None
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
-        # The time of a packet is its own; the caller passes it as the value's partner.
+        # A packet has its own time; the caller passes it along with the value.
         raise NotImplementedError("a lane is processed by process_lane")
 
     def process_lane(self, port: int, time: int, value: int) -> Sent:
@@ -236,14 +236,14 @@ class Lanes(Steps):
 
 
 class Bit(Steps):
-    """0 or 1."""
+    """Maps each value to 0 or 1."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         return [] if values[0] is None else [Send(0, time, values[0] % 2)]
 
 
 class Select(Steps):
-    """For the Mux handler: the last stream says which of the others is passed on."""
+    """For the Mux handler: the last stream selects which of the others is passed on."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         selected = values[-1]
@@ -254,7 +254,7 @@ class Select(Steps):
 
 
 class Pair(Steps):
-    """For the Barrier handler: the n-th packets of all streams as one."""
+    """For the Barrier handler: combines the n-th packets of all streams."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         return [Send(0, time, mixed(*values))]
@@ -281,14 +281,14 @@ class Source(Steps):
 
 
 class Sink(Steps):
-    """Takes everything, sends nothing."""
+    """Accepts everything and sends nothing."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         return []
 
 
 class LateDelay(Steps):
-    """The other half of a running sum: each packet one later, and a zero at the beginning."""
+    """The other half of a running sum: sends a zero, then each packet one timestamp later."""
 
     offset = None
     FIRST = 100
@@ -301,29 +301,29 @@ class LateDelay(Steps):
 
 
 class Sum(Steps):
-    """Of what there is."""
+    """Adds the values of a timestamp."""
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
         return [Send(0, time, sum(value or 0 for value in values) % 1000)]
 
 
 class PlannedError(Exception):
-    """What a node raises that was told to fail."""
+    """The error that a node raises on purpose."""
 
 
 class StepCalculator(Calculator):
-    """A node of `Steps`; a subclass says which."""
+    """A node of `Steps`; a subclass chooses which."""
 
-    #: Which call fails: "open", "process", "close" or none.
+    #: The call that fails: "open", "process", "close" or none.
     fails_in: ClassVar[str] = ""
-    #: Which call of process fails, or raises Stop; 0: none.
+    #: The call of process that fails, or raises Stop; 0: none.
     fails_at: ClassVar[int] = 0
     stops_at: ClassVar[int] = 0
 
-    #: Number of outputs -> Steps.
+    #: Makes Steps for a number of outputs.
     make: ClassVar[Callable[[int], Steps]]
     is_typed: ClassVar[bool] = False
-    #: When the node sets its output side packet, if it has one.
+    #: The call in which the node sets its output side packet, if it has one.
     sets_side_in: ClassVar[str] = "open"
 
     @classmethod
@@ -369,7 +369,7 @@ class StepCalculator(Calculator):
 
 
 class AsyncStepCalculator(StepCalculator):
-    """The same as coroutines."""
+    """`StepCalculator` with coroutines."""
 
     async def open(self, cc: CalculatorContext) -> None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Calculators of a few lines that the tests of the engine share."""
+"""Small calculators that the engine's tests share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graph_runtime import (
 
 
 class Forward(Calculator):
-    """Any packet, unchanged."""
+    """Forwards any packet, unchanged."""
 
     value = In[Any]()
     same = Out[Any](same_as=value)
@@ -29,7 +29,7 @@ class Forward(Calculator):
 
 
 class Double(Calculator):
-    """int -> twice as much."""
+    """Doubles an int."""
 
     number = In[int]()
     doubled = Out[int]()
@@ -50,7 +50,7 @@ class SlowDouble(Calculator):
 
 
 class Join(Calculator):
-    """Two inputs -> the list of their values, None where there is none."""
+    """Joins two inputs into the list of their values, None for a missing one."""
 
     left = In[Any]("LEFT")
     right = In[Any]("RIGHT")
@@ -61,7 +61,7 @@ class Join(Calculator):
 
 
 class CountTo(Calculator):
-    """A source: 1, 2 ... N at the same timestamps, then it stops."""
+    """A source of 1, 2, ... N at timestamps of the same numbers."""
 
     limit = SideIn[int]("N")
     numbers = Out[int]()
@@ -90,7 +90,7 @@ class Endless(Calculator):
 
 
 class PlusOneSide(Calculator):
-    """A side packet from a side packet, when the node opens."""
+    """Makes a side packet from a side packet, when the node opens."""
 
     given = SideIn[int]()
     made = SideOut[int]()
@@ -106,7 +106,7 @@ class FailOptions:
 
 
 class FailAt(Calculator):
-    """Forwards, and fails at the timestamp that its options name."""
+    """Forwards packets, and fails at the timestamp in its options."""
 
     value = In[Any]()
     same = Out[Any](same_as=value)
@@ -131,7 +131,7 @@ SMALL_CALCULATORS = (
 
 
 def one_node(calculator: str, extra: str = "", graph: str = "") -> str:
-    """A graph of one node from stream ``in`` to stream ``out``."""
+    """Return the text of a graph of one node from stream ``in`` to stream ``out``."""
     return f"""
         input_stream: "in"
         output_stream: "out"

@@ -1,4 +1,4 @@
-"""Bad graphs, bad calculators, bad packets: one clear error each, and the process goes on."""
+"""Bad graphs, bad calculators, bad packets: one clear error each, and the process continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODES = 10_000
 
 @pytest.fixture(autouse=True)
 def _still_works(registry: Registry) -> Iterator[None]:
-    """After each of these tests an ordinary graph runs in the same process."""
+    """Check after each test that an ordinary graph runs in the same process."""
     yield
     graph = CalculatorGraph(text_config=one_node("Double"), registry=registry)
     sink = Sink(graph, "out")
@@ -64,7 +64,7 @@ def test_a_syntax_error_names_line_and_column(text: str, message: str) -> None:
         CalculatorGraph(text_config=text)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     with pytest.raises(GraphConfigError, match=r"graph\.pbtxt: no such file"):
         CalculatorGraph(binary_graph_path=path)
@@ -95,7 +95,7 @@ def test_stream_entries_name_their_node(registry: Registry, entry: str) -> None:
 
 
 def chain(length: int, *, is_closed: bool = False) -> str:
-    """A chain of nodes in the wrong order, so that it must be sorted too."""
+    """Return a chain of nodes in the wrong order, so that it must be sorted."""
     nodes = [
         f'node {{ calculator: "Forward" input_stream: "s{place}" output_stream: "s{place + 1}" }}'
         for place in reversed(range(length))
@@ -120,13 +120,13 @@ def test_a_chain_of_ten_thousand_nodes_runs(registry: Registry) -> None:
     assert sink.timestamps == [0, 49]
 
 
-def test_a_cycle_of_thousands_of_nodes_is_told(registry: Registry) -> None:
+def test_a_cycle_of_thousands_of_nodes_is_reported(registry: Registry) -> None:
     with pytest.raises(ValidationError, match="cycle detected") as caught:
         CalculatorGraph(text_config=chain(3000, is_closed=True), registry=registry)
     assert len(caught.value.findings) == 1
 
 
-def test_a_subgraph_that_contains_itself(registry: Registry) -> None:
+def test_a_subgraph_that_contains_itself_is_refused(registry: Registry) -> None:
     for name, inner in (("A", "B"), ("B", "C"), ("C", "A")):
         registry.register_subgraph(
             f'type: "{name}" input_stream: "x" output_stream: "y" '
@@ -136,7 +136,7 @@ def test_a_subgraph_that_contains_itself(registry: Registry) -> None:
         CalculatorGraph(text_config=one_node("A"), registry=registry)
 
 
-def test_subgraphs_that_double_at_every_level(
+def test_subgraphs_that_double_at_every_level_are_refused(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("graph_runtime.plan.subgraph.MAX_NODES", 1000)
@@ -155,7 +155,7 @@ def test_subgraphs_that_double_at_every_level(
 
 
 class Fails(Calculator):
-    """Fails in the method that its class says."""
+    """Fails in the method that its class attribute names."""
 
     value = In[int]()
     out = Out[int]()
@@ -185,7 +185,7 @@ class Fails(Calculator):
 
 
 def run(registry: Registry, calculator: type[Calculator], value: Any = 1, time: Any = 7) -> None:
-    """One packet through one node; the run's error, or none."""
+    """Send one packet through one node; return the run's error, or None."""
     registry.register_calculator(calculator, "Tested")
     graph = CalculatorGraph(text_config=one_node("Tested", 'name: "tested"'), registry=registry)
     graph.start_run()
@@ -207,14 +207,14 @@ def run(registry: Registry, calculator: type[Calculator], value: Any = 1, time: 
         ("close", r'Close\(\) for node "tested" failed: OSError: disk on fire'),
     ],
 )
-def test_a_method_that_raises(registry: Registry, method: str, message: str) -> None:
+def test_a_method_that_raises_fails_the_run(registry: Registry, method: str, message: str) -> None:
     with pytest.raises(RunError, match=message) as caught:
         run(registry, type("Tested", (Fails,), {"at": method}))
     assert len(caught.value.errors) == 1
     assert isinstance(caught.value.errors[0].__cause__ or caught.value.__cause__, OSError)
 
 
-def test_a_contract_that_raises(registry: Registry) -> None:
+def test_a_contract_that_raises_fails_the_validation(registry: Registry) -> None:
     with pytest.raises(
         ValidationError, match="Tested: its contract failed: OSError: disk"
     ) as error:
@@ -224,7 +224,7 @@ def test_a_contract_that_raises(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("order", ["raises", "is no number"])
-def test_an_order_of_sources_that_fails(registry: Registry, order: str) -> None:
+def test_a_source_layer_that_raises_is_an_error(registry: Registry, order: str) -> None:
     class Source(Calculator):
         out = Out[int]()
 
@@ -241,7 +241,7 @@ def test_an_order_of_sources_that_fails(registry: Registry, order: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["open", "process", "close"])
-def test_a_method_that_returns_a_value(registry: Registry, method: str) -> None:
+def test_a_method_that_returns_a_value_fails_the_run(registry: Registry, method: str) -> None:
     def returns(self: Any, cc: CalculatorContext) -> int:
         return 5
 
@@ -266,7 +266,7 @@ def test_a_method_that_returns_a_value(registry: Registry, method: str) -> None:
          r'"tested".*no output stream \'NONE\'; it has: :0 \(at input timestamp 7\)'),
     ],
 )  # fmt: skip
-def test_packets_that_do_not_fit_name_node_stream_and_timestamp(
+def test_errors_of_wrong_packets_name_node_stream_and_timestamp(
     registry: Registry, send: Any, message: str
 ) -> None:
     class Sends(Fails):
@@ -297,7 +297,7 @@ def test_packets_that_do_not_fit_name_node_stream_and_timestamp(
         (1, Timestamp.DONE, r'stream "in", timestamp .* illegal value: Timestamp::Done\(\)'),
     ],
 )
-def test_packets_of_the_application_that_do_not_fit(
+def test_wrong_packets_of_the_application_fail_the_run(
     registry: Registry, value: Any, time: Any, message: str
 ) -> None:
     with pytest.raises(RunError, match=message) as caught:
@@ -305,7 +305,7 @@ def test_packets_of_the_application_that_do_not_fit(
     assert len(caught.value.errors) == 1
 
 
-def test_an_observer_that_raises(registry: Registry) -> None:
+def test_an_observer_that_raises_fails_the_run(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("Forward"), registry=registry)
     graph.observe_output_stream("out", lambda stream, packet: 1 / 0)
     graph.start_run()
@@ -314,7 +314,7 @@ def test_an_observer_that_raises(registry: Registry) -> None:
         graph.close()
 
 
-def test_a_calculator_whose_package_cannot_be_imported(
+def test_a_calculator_whose_package_cannot_be_imported_is_an_error(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from importlib.metadata import EntryPoint
@@ -330,7 +330,7 @@ def test_a_calculator_whose_package_cannot_be_imported(
 # The wrong moment ---------------------------------------------------------------------------------
 
 
-def test_calls_at_the_wrong_moment_and_with_wrong_names(registry: Registry) -> None:
+def test_calls_at_the_wrong_moment_or_with_wrong_names_are_refused(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("Forward"), registry=registry)
     graph.start_run()
     with pytest.raises(StateError, match="already going on"):

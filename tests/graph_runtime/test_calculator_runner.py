@@ -1,4 +1,4 @@
-"""Running one node in a test: what authors of calculators use."""
+"""`CalculatorRunner`: running one node in a test, as authors of calculators do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Redact(Calculator):
 
 
 class Passing(Calculator):
-    """Declares in its contract what the graph connects."""
+    """Declares in its contract the ports that the graph connects."""
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -90,7 +90,7 @@ class Passing(Calculator):
                 cc.outputs[place].add_packet(cc.inputs[place].packet)
 
 
-def test_typed_ports_options_side_packets_and_counters() -> None:
+def test_typed_ports_options_side_packets_and_counters_work() -> None:
     runner = CalculatorRunner(
         Redact, options=RedactOptions(words=("secret", "key"), mask="#"), side_packets={"SEED": 3}
     )
@@ -120,7 +120,7 @@ def test_each_run_sends_what_was_pushed_since_the_last() -> None:
     assert runner.run().outputs[0].pairs == [(7, 20)]
 
 
-def test_the_async_twin() -> None:
+def test_a_node_runs_on_an_event_loop() -> None:
     async def run() -> list[Any]:
         runner = CalculatorRunner(SlowDouble)
         runner.push(0, 4, at=0)
@@ -130,7 +130,7 @@ def test_the_async_twin() -> None:
     assert asyncio.run(run()) == [8]
 
 
-def test_functions_registered_names_and_node_texts(registry: Registry) -> None:
+def test_functions_registered_names_and_node_texts_can_be_run(registry: Registry) -> None:
     def add(left: int, right: int) -> int:
         return left + right
 
@@ -163,7 +163,7 @@ def test_nothing_is_registered_elsewhere(registry: Registry) -> None:
     assert REGISTRY.find_calculator("Redact") is None
 
 
-def test_contract_style_ports() -> None:
+def test_contract_style_ports_work() -> None:
     runner = CalculatorRunner(Passing, outputs=["A", "B:1", ("B", 0)])
     runner.push("A", 1, at=0)
     runner.push(("B", 1), 2, at=0)
@@ -174,13 +174,13 @@ def test_contract_style_ports() -> None:
     assert [sink.pairs for sink in runner.outputs.all_of("B")] == [[(1, 3)], [(0, 2)]]
 
 
-def test_sources_and_stop() -> None:
+def test_sources_run_until_they_stop() -> None:
     runner = CalculatorRunner(CountTo, side_packets={"N": 3})
 
     assert runner.run().outputs[0].pairs == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_bounds_headers_and_early_closes() -> None:
+def test_bounds_headers_and_early_closes_are_recorded() -> None:
     class Shows(Calculator):
         left = In[int]("LEFT")
         right = In[int]("RIGHT")
@@ -204,7 +204,7 @@ def test_bounds_headers_and_early_closes() -> None:
     assert runner.outputs[0].pairs[:2] == [(3, ("head", 1, False)), (4, ("head", 2, True))]
 
 
-def test_services() -> None:
+def test_services_can_be_provided() -> None:
     class Asks(Calculator):
         value = In[int]()
         time = Out[int]()
@@ -223,7 +223,7 @@ def test_services() -> None:
     assert runner.run().outputs[0].values == [42]
 
 
-def test_a_subgraph(registry: Registry) -> None:
+def test_a_subgraph_can_be_run(registry: Registry) -> None:
     registry.register_subgraph("""
         type: "Quadruple" input_stream: "x" output_stream: "y"
         node { calculator: "Double" input_stream: "x" output_stream: "m" }
@@ -235,7 +235,7 @@ def test_a_subgraph(registry: Registry) -> None:
     assert runner.run().outputs[0].values == [12]
 
 
-def test_an_error_of_the_calculator_and_what_came_out_before() -> None:
+def test_an_error_is_raised_and_earlier_packets_are_kept() -> None:
     runner = CalculatorRunner(FailAt, options=FailOptions(at=2, message="no twos"))
     for time in range(4):
         runner.push(0, "x", at=time)
@@ -253,18 +253,18 @@ def test_packets_of_the_wrong_type_fail_the_run() -> None:
         runner.run()
 
 
-def test_missing_side_packets() -> None:
+def test_missing_side_packets_are_reported() -> None:
     with pytest.raises(RunError, match='"side_in_n_0" is required but was not provided'):
         CalculatorRunner(CountTo).run()
 
 
 @pytest.mark.parametrize("port", ["TEX", "TEXT:1", 0])
-def test_unknown_inputs(port: Any) -> None:
+def test_unknown_inputs_are_refused(port: Any) -> None:
     with pytest.raises(NotFoundError, match=r"Redact has no input stream .* It has: TEXT, EXTRA"):
         CalculatorRunner(Redact).push(port, "x", at=0)
 
 
-def test_inputs_that_were_not_listed(registry: Registry) -> None:
+def test_inputs_that_were_not_listed_are_refused(registry: Registry) -> None:
     with pytest.raises(NotFoundError, match=r"no input stream :1\. It has: :0"):
         CalculatorRunner(Passing, inputs=[0], outputs=[0]).push(1, "x", at=0)
     text = 'calculator: "Double" input_stream: "x" output_stream: "y"'
@@ -279,7 +279,7 @@ def test_a_value_needs_a_timestamp() -> None:
         CalculatorRunner(Double).push(0, 1)
 
 
-def test_what_is_no_node() -> None:
+def test_objects_that_are_not_nodes_are_refused() -> None:
     with pytest.raises(NotFoundError, match='"Doubel"'):
         CalculatorRunner("Doubel")
     with pytest.raises(GraphSyntaxError, match="<node>:1"):

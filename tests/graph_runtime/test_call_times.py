@@ -29,7 +29,7 @@ class Add(Calculator):
 
 
 class AddLater(Calculator):
-    """Adds one, in a turn of the loop of its own."""
+    """Adds one after a turn of the event loop."""
 
     number = In[int]("IN")
     sum = Out[int]("OUT")
@@ -46,7 +46,7 @@ node { name: "second" calculator: "AddLater" input_stream: "IN:mid" output_strea
 """
 
 
-def test_a_run_has_one_entry_per_node_whatever_it_does() -> None:
+def test_a_run_has_one_entry_per_node() -> None:
     registry = Registry(REGISTRY)
     registry.register_calculator(Add)
     registry.register_calculator(AddLater)
@@ -67,7 +67,7 @@ def test_a_run_has_one_entry_per_node_whatever_it_does() -> None:
     first, second = times.nodes
     assert (first.name, first.calculator) == ("first", "Add")
     assert (second.name, second.calculator) == ("second", "AddLater")
-    # open and close may be left out where they do nothing
+    # open and close may be left out if they do nothing
     assert 3 <= first.calls <= 5
     assert 3 <= second.calls <= 5
     for node in times.nodes:

@@ -26,12 +26,12 @@ INT_INSTANCES: dict[str, type[VectorCalculator]] = {
     "TestClipIntVectorSizeCalculator": ClipVectorSizeCalculator,
 }
 
-#: What the case expects is one schedule's result; the drivers listed have another.
+#: Cases whose expectation holds for one schedule; the drivers listed have another.
 SCHEDULE_DEPENDENT: dict[str, set[str]] = {
-    # The first packet fills a queue of size one. Only where the node has not been opened before the
-    # second packet comes (the application's thread does so later) is that no deadlock.
+    # The first packet fills a queue of size one. That is a deadlock unless the node has not been
+    # opened before the second packet arrives, as on the application's thread.
     "handler/mux/removes_unused_data_packets_passthrough": {"default", "asyncio", "thread pool"},
-    # Whether both packets are there when the node is called; on a pool it may be after the first.
+    # Both packets are queued when the node is called; on a pool the call may come after the first.
     "handler/immediate/packet_order_smallest_timestamp_first": {"default", "thread pool"},
 }
 
@@ -48,7 +48,9 @@ def registry() -> Registry:
 @pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_case(case: dict[str, Any], driver: str, registry: Registry) -> None:
+def test_a_case_behaves_as_in_mediapipe(
+    case: dict[str, Any], driver: str, registry: Registry
+) -> None:
     if driver in SCHEDULE_DEPENDENT.get(case["name"], ()):
         pytest.skip("what this case expects depends on the schedule")
     assert CaseRun(case, registry, driver).run() == []

@@ -69,7 +69,7 @@ class AsyncSource(Calculator):
 
 
 class FinishInReverse(Calculator):
-    """Calls overlap, and each ends only when the one after it has."""
+    """Calls overlap, and each ends only after the next one."""
 
     value = In[int]()
     out = Out[int]()
@@ -92,7 +92,7 @@ class FinishInReverse(Calculator):
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_coroutines_and_plain_methods_in_one_chain(registry: Registry, driver: str) -> None:
+def test_coroutines_and_plain_methods_can_share_a_graph(registry: Registry, driver: str) -> None:
     graph = make_graph(CHAIN, registry, driver)
     sink = Sink(graph, "out")
     run_graph(graph, driver, [("in", value, value) for value in range(20)])
@@ -111,7 +111,7 @@ def test_open_process_and_close_may_all_be_coroutines(registry: Registry, driver
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_source_that_awaits(registry: Registry, driver: str) -> None:
+def test_a_source_may_await(registry: Registry, driver: str) -> None:
     registry.register_calculator(AsyncSource)
     graph = make_graph('node { calculator: "AsyncSource" output_stream: "out" }', registry, driver)
     sink = Sink(graph, "out")
@@ -148,7 +148,7 @@ def test_an_exception_after_an_await_is_an_error_of_the_node(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_coroutine_that_returns_a_value(registry: Registry, driver: str) -> None:
+def test_a_coroutine_that_returns_a_value_fails_the_run(registry: Registry, driver: str) -> None:
     class Returns(Forward):
         async def process(self, cc: CalculatorContext) -> Any:  # type: ignore[override]
             return 5
@@ -185,7 +185,7 @@ def waits() -> type[Waits]:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_cancelling_interrupts_what_is_awaited(
+def test_cancelling_interrupts_an_await(
     registry: Registry, waits: type[Waits], driver: str
 ) -> None:
     registry.register_calculator(waits)
@@ -214,7 +214,7 @@ def test_cancelling_interrupts_what_is_awaited(
     assert waits.history == ["interrupted", Code.CANCELLED]
 
 
-def test_an_application_that_is_cancelled_takes_its_graph_along(
+def test_cancelling_the_application_cancels_its_graph(
     registry: Registry, waits: type[Waits]
 ) -> None:
     registry.register_calculator(waits)
@@ -240,7 +240,9 @@ def test_an_application_that_is_cancelled_takes_its_graph_along(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_waiting_for_ones_own_graph_is_refused(registry: Registry, driver: str) -> None:
+def test_a_calculator_that_waits_for_its_own_graph_is_refused(
+    registry: Registry, driver: str
+) -> None:
     refused: list[Timestamp] = []
 
     class WaitsForItself(Forward):
@@ -260,7 +262,7 @@ def test_waiting_for_ones_own_graph_is_refused(registry: Registry, driver: str) 
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_graph_inside_a_calculator(registry: Registry, driver: str) -> None:
+def test_a_calculator_may_run_a_graph(registry: Registry, driver: str) -> None:
     async def nested(value: int) -> int:
         inner = CalculatorGraph(text_config=CHAIN, registry=registry)
         sink = Sink(inner, "out")
@@ -277,3 +279,101 @@ def test_a_graph_inside_a_calculator(registry: Registry, driver: str) -> None:
     run_graph(graph, driver, [("in", 1, 0), ("in", 2, 1)])
 
     assert sink.values == [8, 16]
+
+
+TURNS = 6
+LOOP = """
+    input_stream: "in"
+    node {
+      calculator: "Turns" input_stream: "REQUEST:in" input_stream: "LOOP:loop"
+      output_stream: "TURN:turns" output_stream: "LOOP:loop"
+      input_stream_info { tag_index: "LOOP" back_edge: true }
+      input_stream_handler {
+        input_stream_handler: "SyncSetInputStreamHandler"
+        options {
+          [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOP" } }
+        }
+      }
+    }
+    node { calculator: "Forward" input_stream: "turns" output_stream: "out" }
+"""
+
+
+class Turns(Calculator):
+    """Sends the number of each turn of its loop, and what it sees of both inputs."""
+
+    request = In[Any]("REQUEST")
+    again = In[int]("LOOP")
+    turn = Out[tuple[int, bool, bool]]("TURN")
+    next_turn = Out[int]("LOOP")
+    timestamp_offset = None
+    tasks: set[Any]
+
+    def open(self, cc: CalculatorContext) -> None:
+        self.count = 0
+
+    async def process(self, cc: CalculatorContext) -> None:
+        await asyncio.sleep(0)
+        self.tasks.add(asyncio.current_task())
+        shown = (self.count, cc.is_empty(self.request), cc.inputs["REQUEST"].is_done)
+        cc.emit(self.turn, shown, at=self.count)
+        self.count += 1
+        if self.count < TURNS:
+            cc.emit(self.next_turn, self.count, at=self.count)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_loop_beside_an_input_that_has_ended(registry: Registry, driver: str) -> None:
+    tasks: set[Any] = set()
+    registry.register_calculator(type("Turns", (Turns,), {"tasks": tasks}))
+    graph = make_graph(LOOP, registry, driver)
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, [("in", "begin", 0)])
+
+    assert [turn for turn, _, _ in sink.values] == list(range(TURNS))
+    assert [empty for _, empty, _ in sink.values] == [False] + [True] * (TURNS - 1)
+    ended = [done for _, _, done in sink.values]
+    assert ended == sorted(ended)  # once the input has ended, it stays so
+
+
+def test_a_loop_with_a_node_behind_it_stays_in_one_task_of_the_event_loop(
+    registry: Registry,
+) -> None:
+    tasks: set[Any] = set()
+    registry.register_calculator(type("Turns", (Turns,), {"tasks": tasks}))
+    graph = make_graph(LOOP, registry, "event loop")
+    sink = Sink(graph, "out")
+    run_graph(graph, "event loop", [("in", "begin", 0)])
+
+    assert [done for _, _, done in sink.values] == [True] * TURNS
+    assert len(tasks) == 1
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_coroutines_of_two_nodes_behind_a_third_overlap(registry: Registry, driver: str) -> None:
+    arrived: list[str] = []
+    met = asyncio.Event()
+
+    class Meets(Forward):
+        async def process(self, cc: CalculatorContext) -> None:  # type: ignore[override]
+            arrived.append(cc.node_name)
+            if len(arrived) == 2:
+                met.set()
+            await met.wait()
+            cc.forward(self.same, cc.packet(self.value))
+
+    registry.register_calculator(Meets)
+    graph = make_graph(
+        """
+        input_stream: "in"
+        node { calculator: "SlowDouble" input_stream: "in" output_stream: "a" }
+        node { name: "one" calculator: "Meets" input_stream: "a" output_stream: "b" }
+        node { name: "two" calculator: "Meets" input_stream: "a" output_stream: "c" }
+        """,
+        registry,
+        driver,
+    )
+    sinks = Sink(graph, "b"), Sink(graph, "c")
+    run_graph(graph, driver, [("in", 4, 0)])
+
+    assert [sink.pairs for sink in sinks] == [[(0, 8)], [(0, 8)]]

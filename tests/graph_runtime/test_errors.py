@@ -1,4 +1,4 @@
-"""The error tree: what catches what, what survives a process boundary, and the words."""
+"""The error tree: its classes, pickling, and texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def subclasses(cls: type[Any]) -> set[type[Any]]:
 
 
 def attributes(error: BaseException) -> dict[str, Any]:
-    """What an error says, with errors inside it told in the same way."""
+    """Return an error's attributes, with errors inside it in the same form."""
 
     def told(value: Any) -> Any:
         if isinstance(value, BaseException):
@@ -62,20 +62,20 @@ def attributes(error: BaseException) -> dict[str, Any]:
     return {**found, "type": type(error), "text": str(error), "code": getattr(error, "code", None)}
 
 
-def test_there_is_an_example_of_every_error() -> None:
+def test_every_error_has_an_example() -> None:
     ours = {cls for cls in subclasses(GraphError) if cls.__module__.startswith("graph_runtime")}
     assert {type(error) for error in EXAMPLES} == ours
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_errors_survive_pickling_with_all_they_hold(error: GraphError, protocol: int) -> None:
+def test_errors_keep_their_attributes_when_pickled(error: GraphError, protocol: int) -> None:
     assert attributes(pickle.loads(pickle.dumps(error, protocol))) == attributes(error)
     assert attributes(copy.deepcopy(error)) == attributes(error)
 
 
 class AuthorsError(GraphError):
-    """As a calculator's author would write it: with a constructor of its own."""
+    """An author's error with a constructor of its own."""
 
     def __init__(self, model: str, *, retry_after: float) -> None:
         super().__init__(f"{model} is busy", code=Code.UNAVAILABLE)
@@ -83,7 +83,7 @@ class AuthorsError(GraphError):
         self.retry_after = retry_after
 
 
-def test_errors_of_authors_survive_too() -> None:
+def test_errors_of_authors_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(AuthorsError("llama", retry_after=1.5)))
 
     assert (error.model, error.retry_after, error.code) == ("llama", 1.5, Code.UNAVAILABLE)
@@ -91,14 +91,14 @@ def test_errors_of_authors_survive_too() -> None:
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-def test_they_are_what_mediapipes_python_api_raises(error: GraphError) -> None:
+def test_errors_are_those_that_mediapipes_python_api_raises(error: GraphError) -> None:
     assert isinstance(error, RuntimeError)
     is_value_error = isinstance(error, (GraphConfigError, PacketTypeError, TimestampError))
     assert isinstance(error, ValueError) is is_value_error
     assert error.message == str(error)
 
 
-def test_a_syntax_error_tells_the_place_first() -> None:
+def test_a_syntax_error_begins_with_the_place() -> None:
     error = EXAMPLES[2]
     assert str(error) == "graph.pbtxt:3:7: parse error: oops\nhint: write it so"
 
@@ -132,7 +132,7 @@ def test_several_errors_share_a_code_or_have_none() -> None:
         ("a_", ' Did you mean "a_2"?'),
     ],
 )
-def test_near_names(name: str, hint: str) -> None:
+def test_suggestions_are_near_names(name: str, hint: str) -> None:
     assert did_you_mean(name, ["video", "audio", "a_2"]) == hint
 
 

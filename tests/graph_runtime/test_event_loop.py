@@ -1,4 +1,4 @@
-"""Graphs on an event loop: many at once, other threads, room, fairness."""
+"""Graphs on an event loop: many at once, calls from other threads, room, fairness."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 
 
 class Gate(Calculator):
-    """Lets a packet through when it is told to."""
+    """Lets a packet through on command."""
 
     value = In[Any]()
     same = Out[Any](same_as=value)
@@ -45,7 +45,7 @@ def gate() -> type[Gate]:
 
 
 async def some_turns() -> None:
-    """Let everything that can run do so."""
+    """Give all tasks several turns."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -119,7 +119,7 @@ def test_a_blocking_call_on_a_pool_does_not_stop_the_loop(registry: Registry) ->
             sink = Sink(graph, "out")
             await graph.start_run_async()
             graph.add_packet_to_input_stream("in", 7, 0)
-            await some_turns()  # the loop turns while the pool's thread waits
+            await some_turns()  # the loop runs while the pool's thread waits
             released.set()
             await graph.wait_until_idle_async()
             return sink.values
@@ -127,7 +127,7 @@ def test_a_blocking_call_on_a_pool_does_not_stop_the_loop(registry: Registry) ->
     assert asyncio.run(use()) == [7]
 
 
-def test_adding_waits_for_room(registry: Registry) -> None:
+def test_adding_a_packet_waits_for_room(registry: Registry) -> None:
     async def use() -> None:
         gated = gate()
         child = Registry(registry)
@@ -176,7 +176,7 @@ def test_adding_from_another_thread_waits_for_room(registry: Registry) -> None:
     asyncio.run(use())
 
 
-def test_a_waiting_add_hears_of_an_error(registry: Registry) -> None:
+def test_a_waiting_add_raises_the_runs_error(registry: Registry) -> None:
     async def use() -> None:
         gated = gate()
         child = Registry(registry)
@@ -217,7 +217,7 @@ def test_calls_that_would_block_the_loop_are_refused(registry: Registry) -> None
     asyncio.run(use())
 
 
-def test_a_source_without_end_leaves_turns_to_others(registry: Registry) -> None:
+def test_an_endless_source_leaves_turns_to_others(registry: Registry) -> None:
     async def use() -> None:
         graph = CalculatorGraph(
             'node { calculator: "Endless" output_stream: "out" }', registry=registry
@@ -235,7 +235,7 @@ def test_a_source_without_end_leaves_turns_to_others(registry: Registry) -> None
 
 @pytest.mark.parametrize(("packets", "turns"), [(1, 1), (1000, 5)])
 def test_runs_leave_turns_to_others(registry: Registry, packets: int, turns: int) -> None:
-    """A short run takes one turn of the loop, a long one gives others theirs in between."""
+    """A short run takes one turn of the loop; a long one lets others run in between."""
 
     async def use() -> int:
         count = 0
@@ -262,7 +262,7 @@ def test_runs_leave_turns_to_others(registry: Registry, packets: int, turns: int
     assert count == 3 if packets == 1 else count >= 3 * turns
 
 
-def test_a_run_of_the_thread_world_can_be_awaited(registry: Registry) -> None:
+def test_a_run_started_without_the_loop_can_be_awaited(registry: Registry) -> None:
     async def use() -> list[Any]:
         graph = CalculatorGraph(
             'node { calculator: "CountTo" input_side_packet: "N:n" output_stream: "out" }',

@@ -1,4 +1,4 @@
-"""Executors: where calls run, and what can be wrong with them."""
+"""Executors: where calls run, and errors of their configuration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.patience import PATIENCE
 
 
 class Where(Calculator):
-    """The name of the thread that calls it."""
+    """Sends the name of the thread that calls it."""
 
     value = In[Any]()
     thread = Out[str]()
@@ -43,7 +43,7 @@ class Where(Calculator):
 
 @pytest.fixture
 def where(registry: Registry) -> Callable[..., list[str]]:
-    """Runs the node, and gives the names of the threads it ran in."""
+    """Run the node; return the names of the threads that called it."""
     registry.register_calculator(Where)
 
     def run(text: str, **executors: Executor) -> list[str]:
@@ -69,23 +69,23 @@ def test_the_default_is_the_applications_thread(where: Callable[..., list[str]])
     assert where(one_node("Where")) == [threading.current_thread().name] * 3
 
 
-def test_a_named_pool_runs_what_names_it(where: Callable[..., list[str]]) -> None:
+def test_a_named_pool_runs_the_nodes_that_name_it(where: Callable[..., list[str]]) -> None:
     assert where(one_node("Where", 'executor: "pool"', POOL)) == ["pool-of-one"] * 3
     assert where(one_node("Where", "", POOL)) == [threading.current_thread().name] * 3
 
 
 @pytest.mark.parametrize("graph", ["num_threads: 2", "num_threads: -1"])
-def test_a_number_of_threads_is_a_pool_for_all(where: Callable[..., list[str]], graph: str) -> None:
+def test_num_threads_is_a_pool_for_all_nodes(where: Callable[..., list[str]], graph: str) -> None:
     assert where(one_node("Where", "", graph)) == ["graphrt"] * 3
 
 
-def test_the_applications_thread_by_name(where: Callable[..., list[str]]) -> None:
+def test_the_applications_thread_can_be_named(where: Callable[..., list[str]]) -> None:
     text = one_node("Where", "", 'executor { type: "ApplicationThreadExecutor" }')
     assert where(text) == [threading.current_thread().name] * 3
 
 
 class Recording(Executor):
-    """Runs tasks in threads of its own, and counts them."""
+    """An executor that counts tasks and runs them in threads of its own."""
 
     num_threads = 2
 
@@ -97,7 +97,7 @@ class Recording(Executor):
         threading.Thread(target=task, name="recorded").start()
 
 
-def test_an_executor_of_the_applications_own(where: Callable[..., list[str]]) -> None:
+def test_an_application_can_provide_an_executor(where: Callable[..., list[str]]) -> None:
     executor = Recording()
     declared = 'executor { name: "mine" }'
 
@@ -105,7 +105,7 @@ def test_an_executor_of_the_applications_own(where: Callable[..., list[str]]) ->
     assert executor.tasks > 0
 
 
-def test_set_executor_comes_before_the_run_and_once(registry: Registry) -> None:
+def test_set_executor_is_called_before_the_run_and_once(registry: Registry) -> None:
     registry.register_calculator(Where)
     graph = CalculatorGraph(text_config=one_node("Where"), registry=registry)
     sink = Sink(graph, "out")
@@ -121,7 +121,7 @@ def test_set_executor_comes_before_the_run_and_once(registry: Registry) -> None:
     assert sink.values == ["given"]
 
 
-def test_an_executor_that_takes_no_work_fails_the_run(registry: Registry) -> None:
+def test_an_executor_that_refuses_work_fails_the_run(registry: Registry) -> None:
     class Full(Executor):
         def submit(self, task: Callable[[], None]) -> None:
             raise OSError("can't start new thread")
@@ -180,12 +180,12 @@ def test_executors_of_one_graph_work_together(registry: Registry, nodes: tuple[s
     assert sink.values == [2 * (value + 1) for value in range(50)]
 
 
-def test_an_executor_type_that_nobody_registered(registry: Registry) -> None:
+def test_an_unknown_executor_type_is_refused(registry: Registry) -> None:
     with pytest.raises(ValidationError, match='"GpuExecutor" is not a registered executor'):
         CalculatorGraph(text_config='executor { name: "x" type: "GpuExecutor" }', registry=registry)
 
 
-def test_pools_have_one_thread_at_least() -> None:
+def test_a_pool_needs_a_thread() -> None:
     with pytest.raises(ValueError, match="should be positive but is 0"):
         ThreadPoolExecutor(0)
     with pytest.raises(NotImplementedError):
@@ -194,7 +194,7 @@ def test_pools_have_one_thread_at_least() -> None:
     assert 1 <= automatic_num_threads(1000) < 1000
 
 
-def test_threads_are_used_again() -> None:
+def test_threads_are_reused() -> None:
     offered: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     class Watched(ThreadCache):

@@ -1,4 +1,4 @@
-"""What is left of a run when it is over: servers run a graph for every request."""
+"""Memory of finished runs: servers run a graph for every request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def no_collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("driver", ["default", "application thread", "event loop"])
-def test_a_finished_run_is_gone_without_the_collector_of_garbage(
+def test_a_finished_run_is_freed_without_the_garbage_collector(
     registry: Registry, driver: str
 ) -> None:
     class Keeps(Forward):
@@ -94,7 +94,7 @@ def test_a_finished_run_is_gone_without_the_collector_of_garbage(
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("driver", ["default", "application thread"])
-def test_a_run_whose_coroutine_failed_is_gone_with_its_error(
+def test_a_run_whose_coroutine_failed_is_freed_with_its_error(
     registry: Registry, driver: str
 ) -> None:
     class Fails(Forward):

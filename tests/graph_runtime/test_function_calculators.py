@@ -20,7 +20,7 @@ class MaskOptions:
 
 
 def ports(function: Any) -> list[str]:
-    """``In TAG int`` and so on, as the graph sees the function."""
+    """Return the function's ports as the graph sees them, such as ``In TAG int``."""
     return [
         f"{type(port).__name__} {port.key} {type_name(port.spec)}"
         + (" optional" if port.is_optional else "")
@@ -29,7 +29,7 @@ def ports(function: Any) -> list[str]:
 
 
 def values(function: Any, *inputs: Any, **options_and_tags: Any) -> list[Any]:
-    """What comes out of the first output for one packet on each untagged input."""
+    """Return the first output for one packet on each untagged input."""
     runner = CalculatorRunner(function, options=options_and_tags.pop("options", ()))
     for index, value in enumerate(inputs):
         runner.push(index, value, at=0)
@@ -75,7 +75,7 @@ def test_a_default_also_stands_in_where_a_timestamp_has_no_packet() -> None:
     assert runner.run().outputs[0].pairs == [(0, 30), (1, 6)]
 
 
-def test_options_come_by_their_type() -> None:
+def test_options_are_passed_by_their_type() -> None:
     def mask(text: str, settings: MaskOptions) -> str:
         return settings.mask * len(text)
 
@@ -84,7 +84,7 @@ def test_options_come_by_their_type() -> None:
     assert values(mask, "abc", options=MaskOptions("#")) == ["###"]
 
 
-def test_a_tuple_is_several_outputs_and_none_is_no_packet() -> None:
+def test_a_tuple_is_several_outputs_and_none_sends_nothing() -> None:
     def split(value: int) -> tuple[int, str | None]:
         return value, str(value) if value > 1 else None
 
@@ -96,7 +96,7 @@ def test_a_tuple_is_several_outputs_and_none_is_no_packet() -> None:
     assert [runner.outputs[0].values, runner.outputs[1].pairs] == [[1, 2], [(1, "2")]]
 
 
-def test_none_for_a_tuple_sends_nothing() -> None:
+def test_none_in_place_of_a_tuple_sends_nothing() -> None:
     def split(value: int) -> tuple[int, int] | None:
         return (value, value) if value else None
 
@@ -117,7 +117,7 @@ def test_a_list_and_a_tuple_of_any_length_are_one_value() -> None:
     assert values(listed, 1) == [[1]]
 
 
-def test_no_output() -> None:
+def test_a_function_may_have_no_output() -> None:
     seen = []
 
     def swallow(value: Any) -> None:
@@ -130,7 +130,7 @@ def test_no_output() -> None:
     assert seen == ["x"]
 
 
-def test_coroutine_functions() -> None:
+def test_a_coroutine_function_can_be_a_calculator() -> None:
     async def later(value: int) -> int:
         await asyncio.sleep(0)
         return value + 1
@@ -156,7 +156,7 @@ def test_any_accepts_everything() -> None:
         ("value: Nowhere", "f: its annotations cannot be read: NameError: name 'Nowhere' is not"),
     ],
 )
-def test_what_has_no_annotation_is_refused(signature: str, told: str, registry: Registry) -> None:
+def test_a_missing_annotation_is_refused(signature: str, told: str, registry: Registry) -> None:
     scope: dict[str, Any] = {}
     exec(f"from __future__ import annotations\ndef f({signature}): return value", scope)
 
@@ -205,7 +205,7 @@ def test_an_exception_is_an_error_of_the_node() -> None:
 
 
 @pytest.mark.parametrize("kind", ["*args", "**kwargs", "only, /"])
-def test_parameters_that_cannot_be_ports(kind: str, registry: Registry) -> None:
+def test_parameters_that_cannot_be_ports_are_refused(kind: str, registry: Registry) -> None:
     scope: dict[str, Any] = {}
     exec(f"def f({kind}): pass", scope)
 
@@ -213,7 +213,7 @@ def test_parameters_that_cannot_be_ports(kind: str, registry: Registry) -> None:
         registry.register_calculator(scope["f"])
 
 
-def test_the_node_must_connect_what_has_no_default(registry: Registry) -> None:
+def test_the_node_must_connect_inputs_without_a_default(registry: Registry) -> None:
     def join(left: str, right: str) -> str:
         return left + right
 

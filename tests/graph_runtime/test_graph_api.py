@@ -1,4 +1,4 @@
-"""`CalculatorGraph` call by call: what is right at which moment, and what one is told otherwise."""
+"""`CalculatorGraph` call by call: the right order of calls, and the errors of any other."""
 
 from __future__ import annotations
 
@@ -95,14 +95,16 @@ def test_the_canonical_config_makes_the_same_graph(
         lambda graph: graph.wait_for_observed_output(),
     ],
 )
-def test_calls_that_need_a_run(graph: CalculatorGraph, call: Callable[..., None]) -> None:
+def test_calls_that_need_a_run_are_refused_without_one(
+    graph: CalculatorGraph, call: Callable[..., None]
+) -> None:
     for _ in range(2):
         with pytest.raises(StateError, match=r"before StartRun\(\).*call start_run\(\) first"):
             call(graph)
         run_once(graph)
 
 
-def test_waiting_for_the_end_of_a_run_that_never_began(graph: CalculatorGraph) -> None:
+def test_waiting_for_a_run_that_never_began_is_refused(graph: CalculatorGraph) -> None:
     with pytest.raises(StateError, match=r"wait_until_done\(\) needs a run"):
         graph.wait_until_done()
     run_once(graph)
@@ -120,14 +122,16 @@ def test_waiting_for_the_end_of_a_run_that_never_began(graph: CalculatorGraph) -
         lambda graph: graph.set_executor("", None),
     ],
 )
-def test_calls_that_come_too_late(graph: CalculatorGraph, call: Callable[..., None]) -> None:
+def test_calls_that_must_precede_the_run_are_refused_in_it(
+    graph: CalculatorGraph, call: Callable[..., None]
+) -> None:
     graph.start_run()
     with pytest.raises(StateError, match="can only be called while no run is going on"):
         call(graph)
     graph.close()
 
 
-def test_starting_twice(graph: CalculatorGraph) -> None:
+def test_starting_twice_is_refused(graph: CalculatorGraph) -> None:
     graph.start_run()
     with pytest.raises(StateError, match="a run is already going on"):
         graph.start_run()
@@ -140,7 +144,7 @@ def test_starting_twice(graph: CalculatorGraph) -> None:
 # Names --------------------------------------------------------------------------------------------
 
 
-def test_unknown_streams_are_told_with_what_is_near(graph: CalculatorGraph) -> None:
+def test_unknown_streams_are_refused_with_near_names(graph: CalculatorGraph) -> None:
     with pytest.raises(NotFoundError, match=r'"ot".*Did you mean "out"'):
         graph.observe_output_stream("ot", print)
     with pytest.raises(NotFoundError, match="doesn't exist"):
@@ -185,7 +189,7 @@ def test_a_timestamp_that_goes_back_fails_the_run_at_the_next_call(graph: Calcul
         ((1.5, 0), 'stream "in": The Packet stores "float", but "int"', PacketTypeError),
     ],
 )
-def test_packets_that_may_not_enter(
+def test_wrong_packets_are_refused(
     registry: Registry, packet: tuple[Any, Any], message: str, kind: type[Exception]
 ) -> None:
     graph = CalculatorGraph(text_config=one_node("Double"), registry=registry)
@@ -198,7 +202,7 @@ def test_packets_that_may_not_enter(
     run_once(graph, 3)
 
 
-def test_a_number_that_is_no_timestamp_is_refused_and_the_run_goes_on(
+def test_an_invalid_timestamp_is_refused_and_the_run_continues(
     graph: CalculatorGraph,
 ) -> None:
     graph.start_run()
@@ -210,7 +214,7 @@ def test_a_number_that_is_no_timestamp_is_refused_and_the_run_goes_on(
     graph.close()
 
 
-def test_headers_are_known_in_open(registry: Registry) -> None:
+def test_headers_are_available_in_open(registry: Registry) -> None:
     seen = []
 
     class ReadsHeader(Forward):

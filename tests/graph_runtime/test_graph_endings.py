@@ -1,4 +1,4 @@
-"""How runs end: closing, cancelling, pausing, errors and their callback, context managers."""
+"""Ends of runs: closing, cancelling, pausing, errors and their callback, context managers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_once(graph: CalculatorGraph, value: Any = "x") -> None:
     graph.close()
 
 
-def test_restarting_begins_anew(graph: CalculatorGraph) -> None:
+def test_a_restarted_graph_begins_anew(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
     for value in "ab":
         run_once(graph, value)
@@ -53,7 +53,7 @@ def test_cancel_ends_with_an_error_of_its_own(graph: CalculatorGraph) -> None:
     run_once(graph)
 
 
-def test_a_source_without_end_is_cancelled_or_closed(registry: Registry) -> None:
+def test_an_endless_source_is_cancelled_or_closed(registry: Registry) -> None:
     graph = CalculatorGraph(
         text_config='node { calculator: "Endless" output_stream: "out" }', registry=registry
     )
@@ -98,7 +98,7 @@ def test_pausing_starts_nothing_new(graph: CalculatorGraph) -> None:
     graph.wait_until_done()
 
 
-def test_cancelling_while_paused(graph: CalculatorGraph) -> None:
+def test_a_paused_run_can_be_cancelled(graph: CalculatorGraph) -> None:
     graph.start_run()
     graph.pause()
     graph.add_packet_to_input_stream("in", "x", 0)
@@ -107,7 +107,7 @@ def test_cancelling_while_paused(graph: CalculatorGraph) -> None:
         graph.wait_until_done()
 
 
-def test_as_a_context_manager(graph: CalculatorGraph) -> None:
+def test_a_graph_is_a_context_manager(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
     with graph:
         graph.start_run()
@@ -121,7 +121,7 @@ def test_as_a_context_manager(graph: CalculatorGraph) -> None:
     assert sink.values == [1, "x"]
 
 
-def test_as_an_async_context_manager(graph: CalculatorGraph) -> None:
+def test_a_graph_is_an_async_context_manager(graph: CalculatorGraph) -> None:
     async def use() -> None:
         async with graph:
             await graph.start_run_async()
@@ -137,7 +137,7 @@ def test_as_an_async_context_manager(graph: CalculatorGraph) -> None:
     assert sink.values == [1, "x"]
 
 
-def test_every_waiter_hears_of_the_end_and_one_of_the_error(registry: Registry) -> None:
+def test_every_waiter_returns_at_the_end_and_one_raises_the_error(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("FailAt"), registry=registry)
     outcomes: list[str] = []
 
@@ -190,7 +190,7 @@ def test_the_error_callback_is_called_once_per_error(registry: Registry) -> None
         assert {type(error.__cause__) for error in errors} == {ValueError}
 
 
-def test_an_error_callback_that_fails_is_told_too(registry: Registry) -> None:
+def test_an_error_of_the_error_callback_is_reported(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("FailAt"), registry=registry)
     graph.set_error_callback(lambda error: 1 / 0)
     graph.start_run()

@@ -1,4 +1,4 @@
-"""Graphs in files and in binary: what is read, and what is refused."""
+"""Graphs in files and in binary: accepted forms, and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ node {
 """
 
 
-def test_a_text_file(tmp_path: Path) -> None:
+def test_a_text_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     path.write_text(TEXT, encoding="utf-8")
 
@@ -40,7 +40,7 @@ def test_a_text_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [TEXT, 'type: "é"', "num_threads: 300", 'node { name: "n" }'])
-def test_a_binary_file_whatever_its_name(text: str, tmp_path: Path) -> None:
+def test_a_binary_file_is_read_whatever_its_name(text: str, tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     config = parse_graph_text(text)
     path.write_bytes(graph_to_binary(config))
@@ -55,22 +55,22 @@ def test_an_empty_file_is_an_empty_graph(tmp_path: Path) -> None:
     assert graph_to_text(load_graph_config(path)) == ""
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphConfigError, match=r"nothing\.pbtxt: no such file"):
         load_graph_config(tmp_path / "nothing.pbtxt")
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphConfigError, match=r"this is a directory.*graph\.pbtxt"):
         load_graph_config(tmp_path)
 
 
-def test_a_path_that_no_system_has() -> None:
+def test_an_impossible_path_is_refused() -> None:
     with pytest.raises(GraphConfigError, match="cannot be read"):
         load_graph_config("graph\0.pbtxt")
 
 
-def test_a_text_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     path.write_bytes("# one\n# é ".encode() + b"\xe9\nnode {}")
 
@@ -80,7 +80,7 @@ def test_a_text_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0", b"\0" * 100, b"\x0a\xff\xff"])
-def test_a_file_that_is_neither(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_neither_text_nor_binary_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     path.write_bytes(content)
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_neither(content: bytes, tmp_path: Path) -> None:
         load_graph_config(path)
 
 
-def test_a_file_that_is_too_large_for_a_graph(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
@@ -115,12 +115,12 @@ def test_errors_in_a_file_name_it(tmp_path: Path) -> None:
         (b"not a graph", "not a binary graph"),
     ],
 )
-def test_binary_that_would_lose_something(data: bytes, match: str) -> None:
+def test_binary_with_unknown_fields_is_refused(data: bytes, match: str) -> None:
     with pytest.raises(GraphConfigError, match=match):
         parse_graph_binary(data)
 
 
-def test_a_damaged_any_in_binary() -> None:
+def test_a_damaged_any_in_binary_is_refused() -> None:
     config = parse_graph_text(TEXT)
     config.node[0].node_options[0].value = b"\x0a\x05a"
 

@@ -17,14 +17,14 @@ from tests.example_counts import examples
 
 
 def node(text: str) -> Any:
-    """The only node of a graph text."""
+    """Return the only node of a graph text."""
     config = parse_graph_text(text)
     assert len(config.node) == 1
     return config.node[0]
 
 
 def gate(text: str) -> Any:
-    """The GateCalculatorOptions that hold ``text``."""
+    """Return the GateCalculatorOptions that hold ``text``."""
     options = node(f"node {{ options {{ [mediapipe.GateCalculatorOptions.ext] {{ {text} }} }} }}")
     return options.options.Extensions[
         pool().FindExtensionByName("mediapipe.GateCalculatorOptions.ext")
@@ -68,7 +68,7 @@ def test_a_message_can_be_written_in_many_ways(text: str) -> None:
         ('""', ""),
     ],
 )
-def test_strings(text: str, value: str) -> None:
+def test_strings_have_escapes_and_may_be_joined(text: str, value: str) -> None:
     assert parse_graph_text(f"type: {text}").type == value
 
 
@@ -82,11 +82,11 @@ def test_strings(text: str, value: str) -> None:
         ('input_stream: ["a"], input_stream: "b"; input_stream: ["c"]', ["a", "b", "c"]),
     ],
 )
-def test_lists_of_scalars(text: str, values: list[str]) -> None:
+def test_lists_of_scalars_may_be_in_brackets(text: str, values: list[str]) -> None:
     assert list(parse_graph_text(text).input_stream) == values
 
 
-def test_lists_of_messages() -> None:
+def test_lists_of_messages_may_be_in_brackets() -> None:
     config = parse_graph_text(
         'node [ { calculator: "A" }, < calculator: "B" > ] node: [] node { calculator: "C" }'
     )
@@ -97,17 +97,17 @@ def test_lists_of_messages() -> None:
     ("text", "value"),
     [("7", 7), ("-7", -7), ("- 7", -7), ("0x1F", 31), ("0X1f", 31), ("017", 15), ("0", 0)],
 )
-def test_integers(text: str, value: int) -> None:
+def test_integers_have_three_bases(text: str, value: int) -> None:
     assert parse_graph_text(f"num_threads: {text}").num_threads == value
 
 
 @pytest.mark.parametrize("word", ["true", "t", "True", "1"])
-def test_true(word: str) -> None:
+def test_true_has_several_spellings(word: str) -> None:
     assert parse_graph_text(f"report_deadlock: {word}").report_deadlock is True
 
 
 @pytest.mark.parametrize("word", ["false", "f", "False", "0"])
-def test_false(word: str) -> None:
+def test_false_has_several_spellings(word: str) -> None:
     assert parse_graph_text(f"report_deadlock: {word}").report_deadlock is False
 
 
@@ -127,7 +127,7 @@ def test_false(word: str) -> None:
         ("Infinity", math.inf),
     ],
 )
-def test_floats(text: str, value: float) -> None:
+def test_floats_have_several_spellings(text: str, value: float) -> None:
     options = message_class("mediapipe.PacketResamplerCalculatorOptions")
     held = node(
         "node { node_options { [type.googleapis.com/mediapipe.PacketResamplerCalculatorOptions]"
@@ -136,7 +136,7 @@ def test_floats(text: str, value: float) -> None:
     assert options.FromString(held.value).frame_rate == value  # type: ignore[attr-defined]
 
 
-def test_nan() -> None:
+def test_nan_is_read() -> None:
     held = node(
         "node { node_options { [type.googleapis.com/mediapipe.PacketResamplerCalculatorOptions]"
         " { frame_rate: nan } } }"
@@ -148,7 +148,7 @@ def test_nan() -> None:
 
 
 @pytest.mark.parametrize("text", ["GATE_ALLOW", "2", "0x2"])
-def test_enums_by_name_and_number(text: str) -> None:
+def test_enums_are_read_by_name_and_number(text: str) -> None:
     assert gate(f"initial_gate_state: {text}").initial_gate_state == 2
 
 
@@ -160,7 +160,7 @@ def test_enums_by_name_and_number(text: str) -> None:
         "[mediapipe . GateCalculatorOptions # why\n . ext]",
     ],
 )
-def test_extensions(name: str) -> None:
+def test_extensions_are_read(name: str) -> None:
     text = f"node {{ options: {{ {name} {{ allow: true }} }} }}"
     extension = pool().FindExtensionByName("mediapipe.GateCalculatorOptions.ext")
     assert node(text).options.Extensions[extension].allow is True
@@ -183,14 +183,14 @@ def test_extensions(name: str) -> None:
         ),
     ],
 )
-def test_any(name: str, url: str) -> None:
+def test_any_is_read_with_its_type(name: str, url: str) -> None:
     held = node(f"node {{ node_options: {{ {name} {{ allow: true }} }} }}").node_options[0]
     assert held.type_url == url
     options: Any = message_class("mediapipe.GateCalculatorOptions").FromString(held.value)
     assert options.allow is True
 
 
-def test_any_by_its_own_fields() -> None:
+def test_any_is_read_by_its_own_fields() -> None:
     held = node(
         'node { node_options { type_url: "t/mediapipe.GateCalculatorOptions"'
         ' value: "\\x10\\x01" } }'
@@ -199,7 +199,7 @@ def test_any_by_its_own_fields() -> None:
     assert options.allow is True
 
 
-def test_maps() -> None:
+def test_maps_are_read() -> None:
     held = node(
         "node { node_options { [t/mediapipe.PyTensorOvTensorConverterCalculatorOptions] {"
         ' tag_to_output_tensor_names { key: "A" value: "a" }'
@@ -211,7 +211,7 @@ def test_maps() -> None:
     assert dict(options.tag_to_output_tensor_names) == {"A": "c", "B": "b"}
 
 
-def test_nodes_in_options_of_a_node() -> None:
+def test_options_of_a_node_may_hold_nodes() -> None:
     options = node(
         "node { options { [mediapipe.SwitchContainerOptions.ext] {"
         ' contained_node: { calculator: "A" options: {'
@@ -262,7 +262,7 @@ node: {
 """
 
 
-def test_a_serving_graph_as_it_is_in_the_field() -> None:
+def test_a_serving_graph_of_the_field_is_read() -> None:
     served = node(SERVING_GRAPH)
     kind = message_class("mediapipe.LLMCalculatorOptions")
     options: Any = kind.FromString(served.node_options[0].value)
@@ -275,7 +275,7 @@ def test_a_serving_graph_as_it_is_in_the_field() -> None:
     assert options.pipeline_type == kind.DESCRIPTOR.fields_by_name["pipeline_type"].default_value
 
 
-def test_the_text_of_a_graph_gives_the_graph_back() -> None:
+def test_the_printed_text_of_a_graph_parses_to_the_graph() -> None:
     config = parse_graph_text(SERVING_GRAPH)
     text = graph_to_text(config)
 
@@ -308,7 +308,7 @@ nodes = st.fixed_dictionaries(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(nodes, max_size=3), integers)
-def test_whatever_protobuf_writes_is_read(nodes: list[dict[str, Any]], threads: int) -> None:
+def test_text_of_protobufs_own_printer_is_read(nodes: list[dict[str, Any]], threads: int) -> None:
     config = new_graph_config(node=nodes, num_threads=threads)
 
     for as_utf8 in (True, False):
@@ -318,7 +318,7 @@ def test_whatever_protobuf_writes_is_read(nodes: list[dict[str, Any]], threads: 
     assert parse_graph_text(graph_to_text(config)) == config
 
 
-def test_extensions_that_are_scalars() -> None:
+def test_extensions_may_be_scalars() -> None:
     file = FileDescriptorProto(name="texttest.proto", package="texttest", syntax="proto2")
     file.dependency.append("mediapipe/framework/calculator_options.proto")
     for name, number, label in (("count", 499_200_001, 1), ("names", 499_200_002, 3)):

@@ -178,7 +178,7 @@ def test_the_error_names_place_fault_and_remedy(
     assert str(error).startswith(f"graph.pbtxt:{place[0]}:{place[1]}: ")
 
 
-def test_columns_count_characters_behind_a_byte_order_mark() -> None:
+def test_columns_count_characters_after_a_byte_order_mark() -> None:
     error = fault('\ufefftype: "é😀" qqq: 1')
     assert (error.line, error.column) == (1, 12)
 
@@ -216,7 +216,7 @@ output_stream: "out"
 """
 
 
-def test_all_errors_of_a_text_are_told() -> None:
+def test_all_errors_of_a_text_are_reported() -> None:
     with pytest.raises(GraphSyntaxError) as caught:
         parse_graph_text(SEVERAL, source="g")
     errors = (caught.value, *caught.value.others)
@@ -234,7 +234,7 @@ def test_all_errors_of_a_text_are_told() -> None:
     )
 
 
-def test_what_cannot_be_skipped_is_the_last_error() -> None:
+def test_an_error_that_cannot_be_skipped_is_the_last() -> None:
     with pytest.raises(GraphSyntaxError) as caught:
         parse_graph_text('nod { a: 1 }\nnode { calculator: "A"\noptions ] }')
     assert [each.line for each in (caught.value, *caught.value.others)] == [1, 3]
@@ -247,7 +247,7 @@ def test_a_missing_brace_is_one_error() -> None:
     assert "is a `}` missing" in str(caught.value)
 
 
-def test_there_is_an_end_to_the_errors() -> None:
+def test_the_number_of_errors_is_bounded() -> None:
     with pytest.raises(GraphSyntaxError) as caught:
         parse_graph_text("nod: 1\n" * 5000)
     assert len(caught.value.others) == 99

@@ -1,4 +1,4 @@
-"""Observers: which streams, in which order, and what happens when one fails."""
+"""Observers: their streams, the order of their calls, and failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_any_stream_can_be_observed_by_several(graph: CalculatorGraph) -> None:
         assert [sink.pairs for sink in sinks[name]] == [[(3, value)]] * 2
 
 
-def test_observers_hear_of_things_in_the_order_they_happen(graph: CalculatorGraph) -> None:
+def test_observers_are_called_in_the_order_of_events(graph: CalculatorGraph) -> None:
     events: list[tuple[str, int]] = []
     for name in ("out", "in", "middle"):
         graph.observe_output_stream(
@@ -66,7 +66,7 @@ def test_observers_hear_of_things_in_the_order_they_happen(graph: CalculatorGrap
     ]  # fmt: skip
 
 
-def test_bounds_are_told_on_request_as_empty_packets(graph: CalculatorGraph) -> None:
+def test_bounds_are_observed_on_request_as_empty_packets(graph: CalculatorGraph) -> None:
     seen: list[Packet] = []
     graph.observe_output_stream("out", lambda _, packet: seen.append(packet), True)
     graph.start_run()
@@ -78,7 +78,7 @@ def test_bounds_are_told_on_request_as_empty_packets(graph: CalculatorGraph) -> 
     assert [(packet.timestamp, packet.is_empty()) for packet in seen] == [(0, False), (9, True)]
 
 
-def test_observers_stay_for_later_runs(graph: CalculatorGraph) -> None:
+def test_observers_are_kept_for_later_runs(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
     for value in (1, 2):
         graph.start_run()
@@ -88,7 +88,7 @@ def test_observers_stay_for_later_runs(graph: CalculatorGraph) -> None:
     assert sink.values == [4, 8]
 
 
-def test_an_observer_that_raises_fails_the_run_and_hears_nothing_more(
+def test_an_observer_that_raises_fails_the_run_and_is_not_called_again(
     graph: CalculatorGraph,
 ) -> None:
     calls: list[int] = []
@@ -115,7 +115,7 @@ def test_an_observer_that_raises_fails_the_run_and_hears_nothing_more(
     assert others.values == [4, 4]
 
 
-def test_a_graph_error_of_an_observer_stays_what_it_is(graph: CalculatorGraph) -> None:
+def test_a_graph_error_of_an_observer_is_not_wrapped(graph: CalculatorGraph) -> None:
     def refuses(stream: str, packet: Packet) -> None:
         raise GraphError("no more, please", code=Code.OUT_OF_RANGE)
 
@@ -175,7 +175,7 @@ def test_an_observer_may_cancel(graph: CalculatorGraph) -> None:
     assert caught.value.code is Code.CANCELLED
 
 
-def test_waiting_for_the_next_observed_packet(registry: Registry) -> None:
+def test_the_next_observed_packet_can_be_waited_for(registry: Registry) -> None:
     graph = CalculatorGraph(
         text_config="""
             node { calculator: "CountTo" input_side_packet: "N:n" output_stream: "out" }
@@ -226,7 +226,7 @@ def test_the_graph_is_not_idle_while_sources_wait_for_their_turn(
     graph.close()
 
 
-def test_waiting_for_the_next_observed_packet_on_an_event_loop(graph: CalculatorGraph) -> None:
+def test_the_next_observed_packet_can_be_awaited_on_an_event_loop(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
 
     async def use() -> list[Any]:
@@ -257,7 +257,7 @@ def test_a_poststream_packet_is_observed_once_and_alone(graph: CalculatorGraph) 
     assert sink.values == [1]
 
 
-def test_a_packet_out_of_order_is_one_error(registry: Registry) -> None:
+def test_a_packet_out_of_order_is_a_single_error(registry: Registry) -> None:
     class Backwards(Forward):
         def process(self, cc: CalculatorContext) -> None:
             cc.emit(self.same, 0, at=10 - cc.input_timestamp.value)
@@ -274,6 +274,6 @@ def test_a_packet_out_of_order_is_one_error(registry: Registry) -> None:
     assert sink.pairs == [(10, 0)]
 
 
-def test_unknown_streams(graph: CalculatorGraph) -> None:
+def test_unknown_streams_are_refused(graph: CalculatorGraph) -> None:
     with pytest.raises(NotFoundError, match=r'"midle".*Did you mean "middle"'):
         graph.observe_output_stream("midle", print)

@@ -48,19 +48,19 @@ def light(entry: str, graph: str, given: str = "", parent: str = "") -> Light:
     return find_options(copied(node, graph, parent), Light)
 
 
-def test_a_single_value() -> None:
+def test_a_single_value_is_copied() -> None:
     assert light("count:options/chain_length", CHAIN % "chain_length: 8").count == 8
 
 
-def test_a_single_value_into_a_list() -> None:
+def test_a_single_value_is_copied_into_a_list() -> None:
     assert light("numbers:options/chain_length", CHAIN % "chain_length: 8").numbers == (8,)
 
 
-def test_without_the_word_options() -> None:
+def test_a_path_may_omit_the_word_options() -> None:
     assert light("count:chain_length", CHAIN % "chain_length: 8").count == 8
 
 
-def test_a_value_replaces_what_the_node_has() -> None:
+def test_a_value_replaces_the_nodes_own() -> None:
     found = light("numbers:options/numbers", LIGHTS % "numbers: [1, 2]", "numbers: 9 name: 'n'")
     assert found == Light(numbers=(1, 2), name="n")
 
@@ -69,13 +69,13 @@ def test_a_value_that_is_not_set_clears_the_field() -> None:
     assert light("count:options/count", LIGHTS % "", "count: 7").count == 0
 
 
-def test_one_entry_of_a_list() -> None:
+def test_one_entry_of_a_list_can_be_copied() -> None:
     graph = LIGHTS % "numbers: [1, 2, 3]"
     assert light("count:options/numbers/1", graph).count == 2
     assert light("numbers/0:options/numbers/2", graph, "numbers: [8, 9]").numbers == (3, 9)
 
 
-def test_paths_into_messages() -> None:
+def test_paths_may_lead_into_messages() -> None:
     graph = LIGHTS % "sub { name: 'deep' } bundle { } bundle { count: 5 }"
     assert light("name:options/sub/name", graph).name == "deep"
     assert light("sub/count:options/bundle/1/count", graph, "sub { name: 'x' }").sub == Light(
@@ -134,7 +134,7 @@ def test_types_can_be_named() -> None:
     assert find_options(changed, Light).count == 0
 
 
-def test_several_values() -> None:
+def test_several_values_are_copied() -> None:
     changed = copied(
         "node_options { [t/valuetest.Light] { } }"
         " option_value: ['count:options/count', 'name:options/name']",

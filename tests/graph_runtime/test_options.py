@@ -91,12 +91,12 @@ def redact(text: str) -> Redact:
 
 
 class TestDeclaration:
-    def test_the_class_is_a_frozen_dataclass(self) -> None:
+    def test_a_declared_class_is_a_frozen_dataclass(self) -> None:
         assert Redact(mask="#").mask == "#"
         with pytest.raises(dataclasses.FrozenInstanceError):
             Redact().mask = "x"  # type: ignore[misc]
 
-    def test_a_frozen_dataclass_stays_what_it_is(self) -> None:
+    def test_a_frozen_dataclass_is_kept(self) -> None:
         @options("opttest.Ready")
         @dataclasses.dataclass(frozen=True, kw_only=True)
         class Ready:
@@ -112,14 +112,14 @@ class TestDeclaration:
             class Mutable:
                 count: int = 1
 
-    def test_the_name_comes_from_the_package_and_the_class(self) -> None:
+    def test_the_name_follows_from_the_package_and_the_class(self) -> None:
         @options
         class NamedByItsPlace:
             count: int = 1
 
         assert OptionsType.of(NamedByItsPlace).full_name == "tests.NamedByItsPlace"
 
-    def test_declaring_the_same_again_is_a_reload(self) -> None:
+    def test_the_same_declaration_again_replaces_the_class(self) -> None:
         for _ in range(2):
 
             @options("opttest.Reloaded")
@@ -213,7 +213,7 @@ class TestDeclaration:
             enum.Enum,
         ],
     )
-    def test_what_cannot_be_an_option_is_refused(self, annotation: object) -> None:
+    def test_fields_that_cannot_be_options_are_refused(self, annotation: object) -> None:
         made = type("X", (), {"__annotations__": {"field_name": annotation}, "field_name": None})
         with pytest.raises(GraphConfigError, match=r"opttest\.Bad\.field_name: an option cannot"):
             options("opttest.Bad")(made)
@@ -234,7 +234,7 @@ class TestDeclaration:
 
 
 class TestValues:
-    def test_every_kind_of_field(self) -> None:
+    def test_every_kind_of_field_is_read(self) -> None:
         found = redact(
             'words: ["a", "b"] words: "c" mask: "#" mode: THOROUGH level: LOW reach: FAST limit: 7'
             ' keep: false ratio: 1e3 salt: "\\001" rule { pattern: "p" }'
@@ -262,10 +262,10 @@ class TestValues:
         kind = OptionsType.of(Redact)
         assert kind.from_message(kind.to_message(found)) == found
 
-    def test_what_is_not_set_keeps_the_default(self) -> None:
+    def test_unset_fields_keep_the_default(self) -> None:
         assert redact("") == Redact()
 
-    def test_messages_know_the_defaults_too(self) -> None:
+    def test_messages_have_the_defaults(self) -> None:
         message: Any = OptionsType.of(Redact).message_class()
         assert message.mask == "*"
         assert message.salt == b"\0\xff"
@@ -285,7 +285,7 @@ class TestValues:
         with pytest.raises(GraphSyntaxError, match=r"opttest\.Strict needs `path`"):
             node("node_options { [t/opttest.Strict] { } }")
 
-    def test_options_that_are_required_and_not_given(self) -> None:
+    def test_required_options_that_are_missing_are_an_error(self) -> None:
         with pytest.raises(GraphConfigError, match=r'node "n" \(C\): options opttest.Strict needs'):
             find_options(node(""), Strict)
 
@@ -293,7 +293,7 @@ class TestValues:
         found = find_options(node('node_options { [t/opttest.Strict] { path: "p" } }'), Strict)
         assert found == Strict(path="p", names=[])
 
-    def test_what_the_class_refuses_names_node_and_values(self) -> None:
+    def test_a_refusal_of_the_class_names_node_and_values(self) -> None:
         with pytest.raises(GraphConfigError) as caught:
             redact("limit: -3")
         assert str(caught.value) == (
@@ -307,12 +307,12 @@ class TestValues:
 
 
 class TestLookup:
-    def test_options_in_the_old_syntax(self) -> None:
+    def test_options_in_the_old_syntax_are_found(self) -> None:
         found = find_options(node('options { [opttest.Redact.ext] { mask: "o" } }'), Redact)
         assert found == Redact(mask="o")
 
     @pytest.mark.parametrize("inside", ["", "limit: 1"])
-    def test_an_extension_hides_node_options_wholly(self, inside: str) -> None:
+    def test_an_extension_hides_node_options_completely(self, inside: str) -> None:
         both = node(
             f"options {{ [opttest.Redact.ext] {{ {inside} }} }}"
             ' node_options { [t/opttest.Redact] { mask: "n" } }'
@@ -331,20 +331,20 @@ class TestLookup:
         assert not has_options(found, Rule)
 
     @pytest.mark.parametrize("wanted", [Redact, Rule])
-    def test_a_type_may_stand_once_in_node_options(self, wanted: type[Any]) -> None:
+    def test_a_type_may_occur_once_in_node_options(self, wanted: type[Any]) -> None:
         twice = node("node_options [{ [t/opttest.Redact] {} }, { [t/opttest.Redact] {} }]")
         with pytest.raises(GraphConfigError, match="specified more than once") as caught:
             find_options(twice, wanted)
         assert "Options type: 't/opttest.Redact'" in str(caught.value)
         assert caught.value.code is Code.INTERNAL
 
-    def test_damaged_options_of_a_program(self) -> None:
+    def test_damaged_options_of_a_program_are_refused(self) -> None:
         broken = node("node_options { [t/opttest.Redact] { } }")
         broken.node_options[0].value = b"\x0a\x05a"
         with pytest.raises(GraphConfigError, match=r'node "n" \(C\): damaged options'):
             find_options(broken, Redact)
 
-    def test_messages_of_graphrt(self) -> None:
+    def test_options_of_graphrts_own_messages_are_found(self) -> None:
         gate: Any = message_class("mediapipe.GateCalculatorOptions")
         text = "options { [mediapipe.GateCalculatorOptions.ext] { allow: true } }"
         found = find_options(node(text), gate)
@@ -352,7 +352,7 @@ class TestLookup:
         assert found.allow is True
         assert find_options(node(text), "mediapipe.GateCalculatorOptions") == found
 
-    def test_a_type_without_extension(self) -> None:
+    def test_a_type_without_extension_is_found_in_node_options(self) -> None:
         found: Any = find_options(
             node(
                 "node_options { [t/mediapipe.ImmediateMuxCalculatorOptions]"
@@ -362,7 +362,7 @@ class TestLookup:
         )
         assert found.process_timestamp_bounds is True
 
-    def test_options_of_handlers_and_executors(self) -> None:
+    def test_options_of_handlers_and_executors_are_found(self) -> None:
         config = parse_graph_text(
             'executor { type: "ThreadPoolExecutor" options {'
             " [mediapipe.ThreadPoolExecutorOptions.ext] { num_threads: 3 } } } executor { }"
@@ -372,7 +372,7 @@ class TestLookup:
         assert [each.num_threads for each in found] == [3, 0]
 
     @pytest.mark.parametrize("wrong", [int, dict, "mediapipe.NoSuch", object()])
-    def test_what_is_no_type_of_options(self, wrong: Any) -> None:
+    def test_classes_that_are_not_options_are_refused(self, wrong: Any) -> None:
         with pytest.raises(GraphConfigError, match=r"is not a type of options|no message type"):
             find_options(node(""), wrong)
 
@@ -386,7 +386,7 @@ class TestLookup:
 
 @pytest.fixture(scope="module")
 def compiled() -> type[Any]:
-    """The class ``opttest.Compiled`` of another pool, as a ``*_pb2`` module has it."""
+    """Return the class ``opttest.Compiled`` of another pool, as a ``*_pb2`` module has it."""
     own = descriptor_pool.DescriptorPool()
     for known in FileDescriptorSet.FromString(descriptor_set()).file:
         own.AddSerializedFile(known.SerializeToString())
@@ -398,8 +398,10 @@ def compiled() -> type[Any]:
 class TestCompiledByTheAuthor:
     """``*_pb2`` classes, which live in protobuf's default pool."""
 
-    def test_they_are_found_in_both_places_as_their_own_class(self, compiled: type[Any]) -> None:
-        kind = OptionsType.of(compiled)  # what registering a calculator does
+    def test_compiled_options_are_found_in_both_places_as_their_own_class(
+        self, compiled: type[Any]
+    ) -> None:
+        kind = OptionsType.of(compiled)  # the effect of registering a calculator
         for text in (
             "options { [opttest.Compiled.ext] { count: 4 } }",
             "node_options { [t/opttest.Compiled] { count: 4 } }",
@@ -409,7 +411,7 @@ class TestCompiledByTheAuthor:
             assert found == compiled(count=4)
         assert kind.from_message(kind.to_message(compiled(count=5))) == compiled(count=5)
 
-    def test_they_are_merged(self, compiled: type[Any]) -> None:
+    def test_compiled_options_are_merged(self, compiled: type[Any]) -> None:
         assert merge_options(compiled(count=1), compiled(count=2)) == compiled(count=2)
 
     def test_calculator_options_of_another_pool_are_merged(self, compiled: type[Any]) -> None:
@@ -438,7 +440,7 @@ class TestMerge:
         assert merge_options(Redact(limit=1), container) == Redact(limit=1, mask="o")
         assert merge_options(Strict("p", []), container) == Strict("p", [])
 
-    def test_messages(self) -> None:
+    def test_messages_are_merged(self) -> None:
         gate: Any = message_class("mediapipe.GateCalculatorOptions")
         base = gate(allow=True)
         merged: Any = merge_options(base, gate(empty_packets_as_allow=True))

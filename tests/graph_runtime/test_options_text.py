@@ -1,4 +1,4 @@
-"""Types of options as shown to people."""
+"""Types of options as text for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shown:
     inner: Shown | None = None
 
 
-def test_fields_of_a_dataclass() -> None:
+def test_fields_of_a_dataclass_are_shown() -> None:
     assert describe_options(Shown) == [
         OptionField("path", "string", None, "Where the words are.", True),
         OptionField("mask", "string", '"a\\"é"', "", False),
@@ -48,7 +48,7 @@ def test_fields_of_a_dataclass() -> None:
     ]
 
 
-def test_fields_of_a_message_with_the_comments_of_its_file() -> None:
+def test_fields_of_a_message_are_shown_with_the_comments_of_its_file() -> None:
     fields = {each.name: each for each in describe_options("mediapipe.LLMCalculatorOptions")}
     assert fields["models_path"] == OptionField(
         "models_path", "string", None, "relative to the graph's directory", True

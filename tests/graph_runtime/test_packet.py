@@ -1,4 +1,4 @@
-"""Packets: values, empty ones, timestamps, and what a log may show of them."""
+"""Packets: values, empty ones, timestamps, and their text in logs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_a_packet_has_a_value_and_a_timestamp() -> None:
     assert type(packet.timestamp) is Timestamp
 
 
-def test_without_a_timestamp_it_is_unset() -> None:
+def test_a_packet_without_a_timestamp_is_unset() -> None:
     assert Packet("x").timestamp == Timestamp.UNSET
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], False])
-def test_any_value_is_a_value(value: Any) -> None:
+def test_any_object_can_be_a_value(value: Any) -> None:
     assert not Packet(value).is_empty()
     assert Packet(value).value == value
 
@@ -53,7 +53,7 @@ def test_special_timestamps_are_given_by_name() -> None:
         Packet("x", 2**63 - 1)
 
 
-def test_what_is_printed_tells_the_type_and_not_the_value() -> None:
+def test_the_repr_shows_the_type_and_not_the_value() -> None:
     assert repr(Packet("my password", 3)) == "<Packet str at Timestamp(3)>"
     assert repr(Packet.empty(Timestamp.DONE)) == "Packet.empty(Timestamp.DONE)"
 
@@ -73,6 +73,6 @@ def test_copies_and_pickles_keep_everything(packet: Packet) -> None:
         assert twin.is_empty() == packet.is_empty()
 
 
-def test_a_packet_has_no_room_for_more() -> None:
+def test_a_packet_has_no_further_attributes() -> None:
     with pytest.raises(AttributeError):
         Packet(1).extra = 2  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Packet types: what a port accepts, and whether two ends agree."""
+"""Packet types: the values that a port accepts, and agreement of two ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def exactly(spec: Any) -> PacketType:
         (Optional[int], [1, None], ["x"]),  # noqa: UP045
     ],
 )
-def test_what_a_type_accepts(spec: Any, accepted: list[Any], refused: list[Any]) -> None:
+def test_a_type_accepts_its_values_only(spec: Any, accepted: list[Any], refused: list[Any]) -> None:
     packet_type = exactly(spec)
 
     assert [packet_type.accepts(value) for value in accepted] == [True] * len(accepted)
@@ -67,7 +67,7 @@ def test_what_a_type_accepts(spec: Any, accepted: list[Any], refused: list[Any])
         (Animal, 1, 'The Packet stores "int", but "Animal" was requested.'),
     ],
 )
-def test_the_words_for_a_wrong_type(spec: Any, value: Any, message: str) -> None:
+def test_a_wrong_type_is_reported_by_both_names(spec: Any, value: Any, message: str) -> None:
     with pytest.raises(PacketTypeError) as caught:
         exactly(spec).validate(value)
     assert str(caught.value) == message
@@ -117,7 +117,7 @@ def test_empty_packets_are_no_values() -> None:
         (int, Any, True),
     ],
 )
-def test_whether_two_ends_agree(produced: Any, consumed: Any, fits: bool) -> None:
+def test_two_ends_agree_on_compatible_types(produced: Any, consumed: Any, fits: bool) -> None:
     assert exactly(produced).is_consistent_with(exactly(consumed)) is fits
 
 
@@ -155,7 +155,7 @@ def test_an_optional_type_stays_what_it_is() -> None:
     assert repr(exactly(int).optional()) == "<PacketType int optional>"
 
 
-def test_no_checker_where_everything_is_accepted() -> None:
+def test_a_type_that_accepts_everything_has_no_checker() -> None:
     assert PacketType.any().checker() is None
     assert exactly(int).checker() is not None
 
@@ -171,11 +171,11 @@ def test_no_checker_where_everything_is_accepted() -> None:
         (Literal["a"], "Literal<a>"),
     ],
 )
-def test_names_of_types(spec: Any, name: str) -> None:
+def test_types_have_readable_names(spec: Any, name: str) -> None:
     assert type_name(spec) == name
 
 
-def test_names_of_values() -> None:
+def test_types_of_values_have_readable_names() -> None:
     assert value_type_name([[1.5]]) == "vector<vector<float>>"
     assert value_type_name([]) == "vector"
     assert value_type_name(EMPTY) == "empty"

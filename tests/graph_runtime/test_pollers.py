@@ -1,4 +1,4 @@
-"""Pollers: reading a stream by asking."""
+"""Pollers: reading a stream packet by packet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def doubles(registry: Registry) -> CalculatorGraph:
     return CalculatorGraph(text_config=one_node("Double"), registry=registry)
 
 
-def test_reading_to_the_end(counts: CalculatorGraph) -> None:
+def test_a_poller_reads_to_the_end(counts: CalculatorGraph) -> None:
     poller = counts.add_output_stream_poller("out")
     for _ in range(2):
         counts.start_run({"n": 3})
@@ -37,7 +37,7 @@ def test_reading_to_the_end(counts: CalculatorGraph) -> None:
         counts.wait_until_done()
 
 
-def test_reading_one_by_one(doubles: CalculatorGraph) -> None:
+def test_packets_are_read_one_by_one(doubles: CalculatorGraph) -> None:
     poller = doubles.add_output_stream_poller("out")
     doubles.start_run()
     for value in (1, 2):
@@ -49,7 +49,7 @@ def test_reading_one_by_one(doubles: CalculatorGraph) -> None:
     doubles.close()
 
 
-def test_several_pollers_read_the_same(counts: CalculatorGraph) -> None:
+def test_several_pollers_read_the_same_packets(counts: CalculatorGraph) -> None:
     pollers = [counts.add_output_stream_poller(name) for name in ("numbers", "out", "out")]
     counts.start_run({"n": 2})
     counts.wait_until_idle()
@@ -91,7 +91,7 @@ def test_a_reader_waits_for_a_packet_from_another_thread(doubles: CalculatorGrap
     doubles.wait_until_done()
 
 
-def test_a_limit_holds_the_source_back_until_somebody_reads(counts: CalculatorGraph) -> None:
+def test_a_limit_holds_the_source_back_until_packets_are_read(counts: CalculatorGraph) -> None:
     poller = counts.add_output_stream_poller("numbers")
     poller.set_max_queue_size(2)
     counts.start_run({"n": 20})
@@ -109,12 +109,12 @@ def test_a_limit_holds_the_source_back_until_somebody_reads(counts: CalculatorGr
     counts.close()
 
 
-def test_what_is_no_limit(counts: CalculatorGraph) -> None:
+def test_an_invalid_limit_is_refused(counts: CalculatorGraph) -> None:
     with pytest.raises(ValueError, match="-1"):
         counts.add_output_stream_poller("out").set_max_queue_size(-2)
 
 
-def test_after_an_error_what_is_there_can_be_read(registry: Registry) -> None:
+def test_queued_packets_can_be_read_after_an_error(registry: Registry) -> None:
     graph = CalculatorGraph(
         text_config=one_node(
             "FailAt", extra="node_options { [x/enginetest.FailOptions] { at: 2 } }"
@@ -130,14 +130,14 @@ def test_after_an_error_what_is_there_can_be_read(registry: Registry) -> None:
         graph.wait_until_done()
 
 
-def test_before_any_run_there_is_nothing(counts: CalculatorGraph) -> None:
+def test_a_poller_has_nothing_before_the_first_run(counts: CalculatorGraph) -> None:
     poller = counts.add_output_stream_poller("out")
 
     assert poller.next() is None
     assert poller.queue_size == 0
 
 
-def test_reading_on_an_event_loop(counts: CalculatorGraph) -> None:
+def test_a_poller_reads_on_an_event_loop(counts: CalculatorGraph) -> None:
     async def use() -> list[Any]:
         poller = counts.add_output_stream_poller("out")
         poller.set_max_queue_size(1)

@@ -1,4 +1,4 @@
-"""Typed ports: what they declare, and how a calculator uses them."""
+"""Typed ports: their declaration, and their use in calculators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Everything(Calculator):
         pass
 
 
-def test_untagged_ports_are_numbered_and_kinds_apart() -> None:
+def test_untagged_ports_are_numbered_by_kind() -> None:
     ports = {port.name: port for port in ports_of(Everything)}
 
     assert {name: port.key for name, port in ports.items()} == {
@@ -76,13 +76,13 @@ def test_a_subclass_adds_replaces_and_removes_ports() -> None:
 
 
 def graph(registry: Registry, cls: type[Calculator], entries: str) -> CalculatorGraph:
-    """A graph of one node of this class."""
+    """Return a graph of one node of this class."""
     child = Registry(registry)
     child.register_calculator(cls, "Tested")
     return CalculatorGraph(text_config=f'node {{ calculator: "Tested" {entries} }}', registry=child)
 
 
-def test_a_node_that_leaves_out_a_required_port(registry: Registry) -> None:
+def test_a_missing_required_port_is_refused(registry: Registry) -> None:
     with pytest.raises(ValidationError) as caught:
         graph(registry, Everything, 'input_stream: "a"')
     text = str(caught.value)
@@ -93,7 +93,7 @@ def test_a_node_that_leaves_out_a_required_port(registry: Registry) -> None:
     assert "MANY" not in text
 
 
-def test_a_node_with_a_port_that_nobody_declared(registry: Registry) -> None:
+def test_an_undeclared_port_is_refused(registry: Registry) -> None:
     with pytest.raises(ValidationError, match='Tag "EXTRA" index 0 was not expected'):
         graph(registry, Double, 'input_stream: "a" input_stream: "EXTRA:b" output_stream: "c"')
 
@@ -132,7 +132,7 @@ def test_a_multiple_port_takes_as_many_as_the_graph_connects() -> None:
     assert runner.run().outputs[0].values == [321, 7]
 
 
-def test_a_multiple_port_needs_one_at_least(registry: Registry) -> None:
+def test_a_multiple_port_needs_at_least_one_stream(registry: Registry) -> None:
     with pytest.raises(ValidationError, match='Failed to get tag "PART" index 0'):
         graph(registry, Sums, 'output_stream: "o"')
 
@@ -162,7 +162,7 @@ class Uses(Calculator):
         cc.emit(self.out, (seen, self.connected), at=cc.input_timestamp + 1)
 
 
-def test_optional_ports_and_defaults() -> None:
+def test_optional_ports_have_defaults() -> None:
     runner = CalculatorRunner(Uses, outputs=["OUT"], side_outputs=[])
     runner.push("VALUE", 1, at=0)
     assert runner.run().outputs["OUT"].pairs == [
@@ -188,7 +188,7 @@ def test_optional_ports_and_defaults() -> None:
         (lambda self, cc: cc.inputs["VALUE", 3], r"no input stream \('VALUE', 3\)"),
     ],
 )
-def test_ports_that_the_graph_does_not_connect(use: Any, message: str) -> None:
+def test_ports_may_be_left_unconnected(use: Any, message: str) -> None:
     class Careless(Uses):
         def process(self, cc: CalculatorContext) -> None:
             use(self, cc)
@@ -199,7 +199,7 @@ def test_ports_that_the_graph_does_not_connect(use: Any, message: str) -> None:
         runner.run()
 
 
-def test_a_value_that_is_not_there_at_this_timestamp() -> None:
+def test_a_value_may_be_missing_at_a_timestamp() -> None:
     class Careless(Uses):
         def process(self, cc: CalculatorContext) -> None:
             cc.get(self.other)
@@ -229,7 +229,7 @@ class Sends(Calculator):
             cc.close(self.out)
 
 
-def test_packets_bounds_and_closing_through_ports(registry: Registry) -> None:
+def test_ports_send_packets_and_bounds_and_close(registry: Registry) -> None:
     registry.register_calculator(Sends)
     tested = CalculatorGraph(
         text_config="""
@@ -252,7 +252,7 @@ class SpeedOptions:
     speed: int = 1
 
 
-def test_options_are_there_from_open_on() -> None:
+def test_options_are_available_from_open_on() -> None:
     class Hasty(Calculator):
         value = In[int]()
         speed = Options(SpeedOptions)
@@ -265,7 +265,7 @@ def test_options_are_there_from_open_on() -> None:
     assert isinstance(Hasty.speed, Options)
 
 
-def test_what_a_contract_says_can_depend_on_the_node(registry: Registry) -> None:
+def test_a_contract_can_depend_on_the_node(registry: Registry) -> None:
     class Picky(Calculator):
         value = In[int]()
         speed = Options(SpeedOptions)
@@ -283,7 +283,7 @@ def test_what_a_contract_says_can_depend_on_the_node(registry: Registry) -> None
         )
 
 
-def test_a_calculator_without_process() -> None:
+def test_a_calculator_without_process_is_refused() -> None:
     class Forgot(Calculator):
         value = In[int]()
 

@@ -1,6 +1,6 @@
 """Random graphs, run on every driver, against what they must send.
 
-More of the same for as long as wanted: ``python -m tests.fuzz_graphs --seconds 600``.
+More of them for a given time: ``python -m tests.fuzz_graphs --seconds 600``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.graph_runtime.random_graphs import (
 )
 from tests.graph_runtime.random_runs import DRIVERS, Action, Plan, PlannedRun, actions
 
-# Thousands of runs of what other tests cover: measuring it takes three times as long.
+# Thousands of runs of code that other tests cover: measuring coverage takes three times as long.
 pytestmark = pytest.mark.no_cover
 
 ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
@@ -36,7 +36,7 @@ bounded = settings(
 
 
 def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
-    """Every driver sends on every stream what the nodes make of what was fed; nothing is left."""
+    """Check that every driver sends the expected packets on every stream, and leaves none."""
     plan = Plan(BuiltGraph(spec), steps)
     expected = plan.graph.expected(plan.fed)
     idle = None
@@ -52,7 +52,7 @@ def check_packets(spec: GraphSpec, steps: list[Action]) -> None:
 
 
 def check_errors(spec: GraphSpec, steps: list[Action]) -> None:
-    """An error ends the run, cuts streams short and changes nothing else; so it does again."""
+    """Check that an error ends the run, only cuts streams short, and does so in the next run."""
     plan = Plan(BuiltGraph(spec), steps)
     expected = plan.graph.expected(plan.fed)
     for driver in DRIVERS:
@@ -70,7 +70,7 @@ def check_errors(spec: GraphSpec, steps: list[Action]) -> None:
 
 
 def check_endings(spec: GraphSpec, steps: list[Action], ending: str) -> None:
-    """Whatever the schedule: every run ends without an error, and timestamps rise."""
+    """Check that under any schedule every run ends without an error, and timestamps increase."""
     plan = Plan(BuiltGraph(spec), steps)
     for driver in DRIVERS:
         planned = PlannedRun(plan, driver, ending)

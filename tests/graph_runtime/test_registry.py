@@ -1,4 +1,4 @@
-"""What graphs can name: registering, finding, and packages that bring their own."""
+"""Names that graphs can use: registering, finding, and packages that bring their own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def empty() -> Registry:
     return Registry()
 
 
-def test_the_decorator_with_and_without_names(empty: Registry) -> None:
+def test_the_decorator_registers_with_and_without_names(empty: Registry) -> None:
     @calculator("acme.First", "acme.Second", registry=empty)
     class Named(Calculator):
         pass
@@ -85,7 +85,7 @@ def test_the_same_definition_may_be_registered_again(empty: Registry) -> None:
 
 
 @pytest.mark.parametrize("thing", [3, object(), int, dict])
-def test_what_is_no_calculator(empty: Registry, thing: Any) -> None:
+def test_objects_that_are_not_calculators_are_refused(empty: Registry, thing: Any) -> None:
     with pytest.raises(GraphError, match="no calculator") as caught:
         empty.register_calculator(thing)
     assert caught.value.code is Code.INVALID_ARGUMENT
@@ -168,7 +168,7 @@ def test_handlers_and_executors_can_be_registered(registry: Registry) -> None:
     assert "LastOnly" in registry.input_stream_handlers()
 
 
-def test_a_child_may_be_told_to_hide_nothing(empty: Registry) -> None:
+def test_a_child_can_be_forbidden_to_hide_names(empty: Registry) -> None:
     empty.register_calculator(Double, "Twice")
     child = Registry(empty, hides_parent=False)
     child.register_calculator(Double, "Twice")
@@ -207,7 +207,7 @@ def test_a_family_is_initialized_once_wherever_it_was_registered(empty: Registry
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Registry]:
-    """A registry that looks into these installed packages: entry point name -> what it names."""
+    """Make a registry that finds these installed packages: objects by entry point."""
 
     def install(**points: Any) -> Registry:
         module = types.ModuleType("enginetest_plugins")
@@ -227,7 +227,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Registry]:
     return install
 
 
-def test_installed_packages_are_asked_for_names_that_are_not_found(
+def test_unknown_names_are_searched_in_installed_packages(
     installed: Callable[..., Registry],
 ) -> None:
     calls: list[Registry] = []
@@ -255,7 +255,9 @@ def test_an_entry_point_may_be_a_module_whose_import_registers(
     assert registry.failed_entry_points == {}
 
 
-def test_a_child_finds_what_its_parents_packages_bring(installed: Callable[..., Registry]) -> None:
+def test_a_child_finds_the_calculators_of_its_parents_packages(
+    installed: Callable[..., Registry],
+) -> None:
     parent = installed(plugin=lambda registry: registry.register_calculator(Double, "Twice"))
 
     assert Registry(parent).find_calculator("Twice") is Double
@@ -280,7 +282,7 @@ def test_a_package_that_fails_to_load_is_named_by_the_error_of_the_graph(
     assert registry.find_calculator("Double") is Double
 
 
-def test_the_group_is_what_packages_write_in_their_pyproject() -> None:
+def test_packages_register_in_the_group_graphrt_calculators() -> None:
     points = importlib.metadata.entry_points(group="graphrt.calculators")
     assert "core" in points.names
 

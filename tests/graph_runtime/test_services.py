@@ -1,4 +1,4 @@
-"""Graph services: objects that nodes ask for in their contract."""
+"""Graph services: objects that nodes request in their contract."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_service_with_a_factory_makes_its_default_once_per_run(
     assert first.values[0] is not first.values[1]
 
 
-def test_a_provided_object_beats_the_default(graph_of: Callable[..., CalculatorGraph]) -> None:
+def test_a_provided_object_replaces_the_default(graph_of: Callable[..., CalculatorGraph]) -> None:
     graph = graph_of(asks_for(COUNTER))
     graph.set_service_object(COUNTER, [7])
 
     assert seen(graph) == [[7]]
 
 
-def test_a_missing_service_does_not_let_the_run_start(
+def test_a_missing_service_fails_the_start(
     graph_of: Callable[..., CalculatorGraph],
 ) -> None:
     graph = graph_of(asks_for(NAME))
@@ -115,7 +115,7 @@ def test_defaults_can_be_disallowed(graph_of: Callable[..., CalculatorGraph]) ->
         graph.start_run()
 
 
-def test_a_factory_that_fails(graph_of: Callable[..., CalculatorGraph]) -> None:
+def test_a_factory_that_fails_is_an_error(graph_of: Callable[..., CalculatorGraph]) -> None:
     broken: GraphService[int] = GraphService("enginetest.Broken", lambda: 1 // 0)
 
     with pytest.raises(RunError, match="cannot be created: ZeroDivisionError"):
@@ -126,7 +126,7 @@ def test_an_optional_service_may_be_missing(graph_of: Callable[..., CalculatorGr
     assert seen(graph_of(asks_for(NAME, optional=True))) == [None]
 
 
-def test_a_service_that_the_contract_did_not_ask_for(
+def test_a_service_that_the_contract_does_not_name_is_refused(
     graph_of: Callable[..., CalculatorGraph],
 ) -> None:
     class Careless(asks_for(NAME, optional=True)):  # type: ignore[misc]
@@ -137,7 +137,7 @@ def test_a_service_that_the_contract_did_not_ask_for(
         seen(graph_of(Careless))
 
 
-def test_services_are_provided_before_the_run(graph_of: Callable[..., CalculatorGraph]) -> None:
+def test_services_cannot_be_provided_during_a_run(graph_of: Callable[..., CalculatorGraph]) -> None:
     graph = graph_of(asks_for(NAME, optional=True))
     graph.start_run()
 
@@ -146,5 +146,5 @@ def test_services_are_provided_before_the_run(graph_of: Callable[..., Calculator
     graph.close()
 
 
-def test_a_service_tells_its_key() -> None:
+def test_the_repr_of_a_service_has_its_key() -> None:
     assert repr(NAME) == "GraphService('enginetest.Name')"

@@ -25,7 +25,7 @@ from graph_runtime.testing import CalculatorRunner, Sink
 
 
 class Loads(Calculator):
-    """Stands for what is expensive to make: a model from its name."""
+    """Loads something that is expensive to make: a model, by its name."""
 
     name = SideIn[str]("NAME")
     model = SideOut[list[str]]("MODEL")
@@ -61,7 +61,7 @@ def graph(registry: Registry) -> CalculatorGraph:
 
 
 def loaded(graph: CalculatorGraph) -> list[str]:
-    """The names for which the expensive node has been opened."""
+    """Return the names for which the expensive node has been opened."""
     names: list[str] = graph.plan.nodes[0].calculator_class.loaded  # type: ignore[attr-defined]
     return names
 
@@ -86,7 +86,7 @@ def test_a_node_without_streams_is_not_opened_again_for_the_same_inputs(
     assert graph.get_output_side_packet("model").value is sink.values[0]
 
 
-def test_it_is_opened_again_for_other_inputs(graph: CalculatorGraph) -> None:
+def test_a_node_without_streams_is_opened_again_for_other_inputs(graph: CalculatorGraph) -> None:
     sink = Sink(graph, "out")
     for name in ("a", "b", "b", "a"):
         run(graph, name=Packet(name))
@@ -102,7 +102,7 @@ def test_another_graph_of_the_same_plan_keeps_its_own(graph: CalculatorGraph) ->
     assert loaded(graph) == ["a", "a"]
 
 
-def test_a_made_side_packet_is_there_once_the_node_is_open(graph: CalculatorGraph) -> None:
+def test_a_made_side_packet_is_available_once_the_node_is_open(graph: CalculatorGraph) -> None:
     with pytest.raises(UnavailableError, match='"model" is unavailable'):
         graph.get_output_side_packet("model")
     graph.start_run({"name": "x"})
@@ -115,7 +115,7 @@ def test_a_made_side_packet_is_there_once_the_node_is_open(graph: CalculatorGrap
         graph.get_output_side_packet("name")
 
 
-def test_everything_that_is_wrong_with_given_side_packets_is_told(graph: CalculatorGraph) -> None:
+def test_all_errors_of_given_side_packets_are_reported(graph: CalculatorGraph) -> None:
     with pytest.raises(RunError, match='Side packet "name" is required but was not provided'):
         graph.start_run()
     with pytest.raises(RunError) as caught:
@@ -139,7 +139,7 @@ def test_everything_that_is_wrong_with_given_side_packets_is_told(graph: Calcula
         (lambda cc: cc.output_side_packets[0].set("one"), 'stores "string", but "int" was'),
     ],
 )  # fmt: skip
-def test_side_packets_that_a_node_may_not_make(
+def test_undeclared_side_packets_of_a_node_are_refused(
     make: Callable[[CalculatorContext], object], message: str
 ) -> None:
     class Makes(Calculator):
@@ -152,7 +152,7 @@ def test_side_packets_that_a_node_may_not_make(
         CalculatorRunner(Makes).run()
 
 
-def test_a_made_side_packet_of_the_wrong_type_for_its_reader(registry: Registry) -> None:
+def test_a_made_side_packet_of_the_wrong_type_is_an_error(registry: Registry) -> None:
     class MakesAnything(Calculator):
         made = SideOut[Any]()
 
@@ -172,7 +172,7 @@ def test_a_made_side_packet_of_the_wrong_type_for_its_reader(registry: Registry)
         graph.wait_until_done()
 
 
-def test_a_side_packet_that_nobody_needs_is_optional(registry: Registry) -> None:
+def test_an_unused_side_packet_is_optional(registry: Registry) -> None:
     class Maybe(Calculator):
         value = In[int]()
         factor = SideIn[int]("FACTOR", optional=True)

@@ -1,4 +1,4 @@
-"""Why a run that ended without an error sent nothing on a stream."""
+"""Reasons why a run without an error sent nothing on a stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Router(Calculator):
 
 
 class Loop(Calculator):
-    """Answers at once; could go round, as nodes of language models do."""
+    """Answers at once; could loop, as nodes of language models do."""
 
     value = In[int]()
     again = In[int]("AGAIN")
@@ -93,7 +93,7 @@ def test_a_join_that_waits_for_a_silent_branch_is_named(
     assert graph.silence("from_a") == ""
 
 
-def test_what_is_said_is_of_the_last_run(nodes: Registry) -> None:
+def test_the_report_is_about_the_last_run(nodes: Registry) -> None:
     graph = make_graph(routed("MergeCalculator", IMMEDIATE), nodes, "default")
     assert graph.silence("out") == ""
     run_graph(graph, "default", [])
@@ -123,7 +123,7 @@ def test_a_node_that_ran_and_sent_nothing_is_named(nodes: Registry) -> None:
     assert graph.silence("out") == 'node "Swallow" ran 2 times and sent nothing on "out"'
     with pytest.raises(RunError):
         run_graph(graph, "default", [("in", 1, 0)], {"fails": True})
-    assert graph.silence("out") == ""  # the error says why
+    assert graph.silence("out") == ""  # the error is the reason
 
 
 def test_the_check_before_the_run_warns_of_the_same_joins(nodes: Registry) -> None:
@@ -136,7 +136,7 @@ def test_the_check_before_the_run_warns_of_the_same_joins(nodes: Registry) -> No
 
 
 def test_branches_that_promise_their_timestamps_may_be_joined(nodes: Registry) -> None:
-    """Also in a loop: PreviousLoopbackCalculator settles what it has not sent."""
+    """Also in a loop: PreviousLoopbackCalculator settles timestamps at which it sends nothing."""
     text = """
         input_stream: "in"
         node { calculator: "Forward" input_stream: "in" output_stream: "a" }
@@ -149,7 +149,7 @@ def test_branches_that_promise_their_timestamps_may_be_joined(nodes: Registry) -
     assert make_graph(text, nodes, "default").plan.warnings == ()
 
 
-def test_a_loop_that_nothing_starts_is_warned_of(registry: Registry) -> None:
+def test_a_loop_that_nothing_starts_gives_a_warning(registry: Registry) -> None:
     text = """
         input_stream: "in"
         node { name: "first" calculator: "Join" input_stream: "LEFT:in" input_stream: "RIGHT:again"
@@ -161,7 +161,7 @@ def test_a_loop_that_nothing_starts_is_warned_of(registry: Registry) -> None:
     assert 'sync_set { tag_index: "RIGHT:0" }' in warning.hint
 
 
-def test_a_handler_of_the_graph_that_takes_the_place_of_a_calculators_own(
+def test_a_handler_that_replaces_a_calculators_own_gives_a_warning(
     nodes: Registry,
 ) -> None:
     text = """

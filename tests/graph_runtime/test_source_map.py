@@ -1,4 +1,4 @@
-"""The places of nodes in a graph's text."""
+"""Positions of nodes in a graph's text."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from graph_runtime.language.source_map import node_positions
         ("node node { } } node { }", [(1, 6)]),
     ],
 )
-def test_positions(text: str, places: list[tuple[int, int]]) -> None:
+def test_nodes_have_line_and_column(text: str, places: list[tuple[int, int]]) -> None:
     assert node_positions(text) == places
 
 
-def test_many_nodes_do_not_take_long() -> None:
+def test_many_nodes_are_mapped_in_linear_time() -> None:
     text = 'node { calculator: "A" }\n' * 20_000
     assert node_positions(text)[-1] == (20_000, 1)

@@ -105,7 +105,7 @@ class Driven:
         self.call("start_run")
 
     def call(self, name: str, *arguments: object) -> None:
-        """A call of the application, or its twin on the loop."""
+        """Make a call of the application, or its twin on the loop."""
         if self.loop is None:
             getattr(self.graph, name)(*arguments)
         elif (twin := getattr(self.graph, f"{name}_async", None)) is not None:
@@ -123,7 +123,7 @@ class Driven:
 
 
 class ApplicationCalls(RuleBasedStateMachine):
-    """The calls, made on every driver alike."""
+    """The same calls on every driver."""
 
     streams = st.sampled_from(["a", "b"])
     gaps = st.integers(0, 3)
@@ -162,7 +162,7 @@ class ApplicationCalls(RuleBasedStateMachine):
         self.compare()
 
     def compare(self) -> None:
-        """What every observer has seen is the same, and nothing is left under way."""
+        """Check that every observer has the same packets, and nothing is left queued."""
         first, *others = (driven.seen() for driven in self.graphs.values())
         assert all(other == first for other in others)
         for driven in self.graphs.values():

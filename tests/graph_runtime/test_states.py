@@ -1,4 +1,4 @@
-"""The states of runs and nodes: the tables, and what a person sees of them."""
+"""States of runs and nodes: the tables, and what the application sees of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from graph_runtime.engine.states import (
     NodeState,
     RunEvent,
     RunState,
-    next_state,
     transition_rows,
 )
 from tests.graph_runtime.small_calculators import one_node
@@ -50,7 +49,7 @@ ILLEGAL = [
 def test_a_listed_event_leads_to_the_listed_state(
     table: Any, state: Any, event: Any, then: Any
 ) -> None:
-    assert next_state(table, state, event) is then
+    assert table[state, event] is then
 
 
 @pytest.mark.parametrize(("table", "state", "event"), ILLEGAL)
@@ -58,7 +57,7 @@ def test_any_other_event_raises(table: Any, state: Any, event: Any) -> None:
     before = dict(table)
 
     with pytest.raises(GraphError, match=rf"{event.name}.*not allowed in.*{state.name}") as caught:
-        next_state(table, state, event)
+        table[state, event]
     assert caught.value.code is Code.INTERNAL
     assert table == before
 
@@ -92,7 +91,7 @@ def test_rows_for_documents_name_everything() -> None:
     assert ("ACTIVE", "READY_FOR_CLOSE", "CLOSING") in transition_rows(NODE_TRANSITIONS)
 
 
-def test_the_states_of_a_run_as_the_application_sees_them(registry: Registry) -> None:
+def test_the_application_sees_the_states_of_a_run(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("Forward"), registry=registry)
     seen = [graph.statistics().state]
     graph.start_run()
@@ -125,7 +124,7 @@ class SideAtPacket(Calculator):
         cc.set_side(self.made, cc.get(self.value))
 
 
-def test_the_states_of_nodes_as_the_application_sees_them(registry: Registry) -> None:
+def test_the_application_sees_the_states_of_nodes(registry: Registry) -> None:
     registry.register_calculator(SideAtPacket)
     graph = CalculatorGraph(
         text_config="""

@@ -1,4 +1,4 @@
-"""The snapshot: what a person sees who asks why a graph does not go on."""
+"""Statistics: a snapshot that shows why a graph does not proceed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def waits_for(graph: CalculatorGraph, node: str) -> tuple[str, ...]:
     return graph.statistics().node(node).waits_for
 
 
-def test_before_and_after_a_run(registry: Registry) -> None:
+def test_there_are_statistics_before_and_after_a_run(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=JOIN, registry=registry)
     before = graph.statistics()
     graph.start_run()
@@ -47,7 +47,7 @@ def test_before_and_after_a_run(registry: Registry) -> None:
     assert before.nodes == ()
 
 
-def test_queues_bounds_and_calls(registry: Registry) -> None:
+def test_a_snapshot_has_queues_bounds_and_calls(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=JOIN, registry=registry)
     graph.start_run()
     graph.add_packet_to_input_stream("left", "a", 5)
@@ -72,7 +72,7 @@ def test_queues_bounds_and_calls(registry: Registry) -> None:
     graph.close()
 
 
-def test_what_a_node_waits_for(registry: Registry) -> None:
+def test_a_snapshot_has_what_a_node_waits_for(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=JOIN, registry=registry)
     graph.start_run()
     assert waits_for(graph, "join") == ('a packet on "left"', 'a packet on "right"')
@@ -91,7 +91,7 @@ def test_what_a_node_waits_for(registry: Registry) -> None:
     graph.wait_until_done()
 
 
-def test_full_queues_and_who_they_hold_back(registry: Registry) -> None:
+def test_a_snapshot_has_full_queues_and_the_sources_they_hold_back(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=JOIN, registry=registry)
     graph.start_run()
     graph.pause()
@@ -112,7 +112,7 @@ class WaitsForSide(Calculator):
     out = Out[Any](optional=True)
 
 
-def test_what_an_unopened_node_waits_for(registry: Registry) -> None:
+def test_a_snapshot_has_what_an_unopened_node_waits_for(registry: Registry) -> None:
     registry.register_calculator(WaitsForSide)
     graph = CalculatorGraph(
         text_config="""
@@ -211,7 +211,7 @@ def test_counters_are_named_after_their_node_and_outlive_the_run(registry: Regis
     }  # fmt: skip
 
 
-def test_errors_are_told(registry: Registry) -> None:
+def test_a_snapshot_has_the_errors(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=one_node("FailAt"), registry=registry)
     graph.start_run()
     graph.add_packet_to_input_stream("in", 1, 0)

@@ -51,7 +51,7 @@ class Add(Calculator):
 
 
 def chain(context: SubgraphContext) -> Any:
-    """A graph as long as its options say."""
+    """A graph whose length is in its options."""
     given = context.options(ChainOptions)
     config = new_graph_config(type="Chain", input_stream=["s0"])
     for place in range(given.length):
@@ -75,7 +75,7 @@ def expanded(text: str, registry: Registry, **services: Any) -> Any:
     return validate_graph(parse_graph_text(text), registry=registry, services=services).config
 
 
-def test_a_function_makes_the_graph_that_the_nodes_options_ask_for(registry: Registry) -> None:
+def test_a_function_makes_the_graph_from_the_nodes_options(registry: Registry) -> None:
     registry.register_subgraph(chain, "Chain")
     runner = CalculatorRunner(
         "Chain", options=ChainOptions(length=3), outputs=[0], registry=registry
@@ -85,7 +85,7 @@ def test_a_function_makes_the_graph_that_the_nodes_options_ask_for(registry: Reg
     assert runner.run().outputs[0].values == [8]
 
 
-def test_each_node_is_asked_for_its_own(registry: Registry) -> None:
+def test_the_function_is_called_for_each_node(registry: Registry) -> None:
     registry.register_subgraph(chain, "Chain")
     config = expanded(
         """
@@ -103,7 +103,7 @@ def test_each_node_is_asked_for_its_own(registry: Registry) -> None:
     ]
 
 
-def test_a_function_may_give_text(registry: Registry) -> None:
+def test_a_function_may_return_text(registry: Registry) -> None:
     registry.register_subgraph(
         lambda context: (
             'input_stream: "x" output_stream: "y" '
@@ -116,7 +116,7 @@ def test_a_function_may_give_text(registry: Registry) -> None:
     ]
 
 
-def test_services_reach_the_functions(registry: Registry) -> None:
+def test_services_are_passed_to_the_functions(registry: Registry) -> None:
     seen = []
 
     def makes(context: SubgraphContext) -> Any:
@@ -221,7 +221,7 @@ def test_an_input_that_the_outer_node_omits_is_omitted_inside(registry: Registry
         assert runner.run().outputs[0].values == [seen]
 
 
-def test_side_packets_go_in_and_come_out(registry: Registry) -> None:
+def test_side_packets_pass_into_and_out_of_subgraphs(registry: Registry) -> None:
     registry.register_subgraph("""
         type: "PlusTwo" input_side_packet: "a" output_side_packet: "c"
         node { calculator: "PlusOneSide" input_side_packet: "a" output_side_packet: "b" }
@@ -234,7 +234,7 @@ def test_side_packets_go_in_and_come_out(registry: Registry) -> None:
     assert runner.side_outputs[0].value == 7
 
 
-def test_expanding_what_is_expanded_changes_nothing(registry: Registry) -> None:
+def test_expanding_an_expanded_graph_changes_nothing(registry: Registry) -> None:
     registry.register_subgraph(chain, "Chain")
     once = expanded(one_node("Chain"), registry)
 
@@ -249,7 +249,9 @@ def test_expanding_what_is_expanded_changes_nothing(registry: Registry) -> None:
         (lambda context: None, r"neither text nor a mediapipe\.CalculatorGraphConfig but NoneType"),
     ],
 )
-def test_a_function_that_fails(registry: Registry, given: Any, message: str) -> None:
+def test_a_function_that_fails_is_an_error_of_its_node(
+    registry: Registry, given: Any, message: str
+) -> None:
     registry.register_subgraph(given, "Broken")
 
     with pytest.raises(ValidationError, match=message):
@@ -263,7 +265,7 @@ def test_a_subgraph_needs_a_name(registry: Registry) -> None:
         registry.register_subgraph(chain)
 
 
-def test_what_was_registered_is_not_changed_by_use(registry: Registry) -> None:
+def test_a_registered_subgraph_is_not_changed_by_its_use(registry: Registry) -> None:
     config = chain(SubgraphContext(new_graph_config().node.add()))
     before = graph_to_text(config)
     registry.register_subgraph(config, "Kept")

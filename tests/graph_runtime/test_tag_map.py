@@ -1,4 +1,4 @@
-"""Names of streams: the grammar, the order of ports, and what is refused."""
+"""Names of streams: the grammar, the order of ports, and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graph_runtime.language.tag_map import (
         ("_:x", "_", 0, "x"),
     ],
 )
-def test_entries(text: str, tag: str, index: int, name: str) -> None:
+def test_entries_have_tag_index_and_name(text: str, tag: str, index: int, name: str) -> None:
     assert parse_tag_index_name(text) == TagIndexName(tag, index, name)
 
 
@@ -35,7 +35,7 @@ def test_entries(text: str, tag: str, index: int, name: str) -> None:
     ["", "Video", "VIDEO:Video", "VIDEO:", ":v", "video:v", "V:01:v", "V:-1:v", "V:1:2:v", "2v",
      "a b", "v\n", " v", "é"],
 )  # fmt: skip
-def test_entries_that_are_none(text: str) -> None:
+def test_invalid_entries_are_refused(text: str) -> None:
     with pytest.raises(GraphConfigError, match="TAG:index:name is invalid") as caught:
         parse_tag_index_name(text)
     assert caught.value.code is Code.INVALID_ARGUMENT
@@ -46,24 +46,24 @@ def test_entries_that_are_none(text: str) -> None:
     ("text", "place"),
     [("", ("", 0)), (":3", ("", 3)), ("TAG", ("TAG", 0)), ("TAG:2", ("TAG", 2))],
 )
-def test_places(text: str, place: tuple[str, int]) -> None:
+def test_places_have_tag_and_index(text: str, place: tuple[str, int]) -> None:
     assert parse_tag_index(text) == place
 
 
 @pytest.mark.parametrize("text", ["tag", "TAG:", "TAG:x", "TAG:01", "3", "TAG:name"])
-def test_places_that_are_none(text: str) -> None:
+def test_invalid_places_are_refused(text: str) -> None:
     with pytest.raises(GraphConfigError, match="TAG:index is invalid"):
         parse_tag_index(text)
 
 
 @pytest.mark.parametrize("index", ["10001", "999999999999", "1" * 5000])
-def test_indexes_beyond_any_use(index: str) -> None:
+def test_huge_indexes_are_refused(index: str) -> None:
     for parse, text in ((parse_tag_index_name, f"TAG:{index}:v"), (parse_tag_index, f"T:{index}")):
         with pytest.raises(GraphConfigError, match="is too large"):
             parse(text)
 
 
-def test_ports_stand_by_tag_then_index() -> None:
+def test_ports_are_sorted_by_tag_and_index() -> None:
     ports = TagMap(["B:b", "plain", "A:1:a1", "A:0:a0", "second"])
 
     assert list(ports) == [("", 0), ("", 1), ("A", 0), ("A", 1), ("B", 0)]
@@ -81,7 +81,7 @@ def test_canonical_entries_name_indexes_only_where_a_tag_has_several() -> None:
     ]  # fmt: skip
 
 
-def test_a_place_given_twice() -> None:
+def test_a_place_given_twice_is_refused() -> None:
     with pytest.raises(
         GraphConfigError,
         match='tag "T" index 0 already had a name "a" but is being reassigned a name "b"',
@@ -90,7 +90,7 @@ def test_a_place_given_twice() -> None:
     assert caught.value.code is Code.FAILED_PRECONDITION
 
 
-def test_a_gap_in_the_indexes() -> None:
+def test_a_gap_in_the_indexes_is_refused() -> None:
     with pytest.raises(GraphConfigError) as caught:
         TagMap(["T:1:a"])
     assert str(caught.value) == (
@@ -99,17 +99,17 @@ def test_a_gap_in_the_indexes() -> None:
     )
 
 
-def test_a_large_gap_is_told_in_few_words() -> None:
+def test_a_large_gap_is_reported_in_few_words() -> None:
     with pytest.raises(GraphConfigError, match="Not all indexes") as caught:
         TagMap(["T:10000:a"])
     assert len(str(caught.value)) < 4000
 
 
-def test_ports_in_messages() -> None:
+def test_ports_have_short_names_in_messages() -> None:
     assert [port_label("", 0), port_label("T", 0), port_label("T", 2)] == [":0", "T", "T:2"]
 
 
-def test_bare_names() -> None:
+def test_bare_names_are_checked() -> None:
     assert is_stream_name("video_2")
     assert not is_stream_name("VIDEO:video")
     assert not is_stream_name("")

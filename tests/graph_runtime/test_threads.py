@@ -1,4 +1,4 @@
-"""Graphs and threads: pools that overlap, several feeding threads, work in the background."""
+"""Graphs and threads: overlapping pools, several feeding threads, work in the background."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_adding_waits_for_room_in_another_thread(registry: Registry) -> None:
     assert sink.values == added == list(range(5))
 
 
-def test_sources_run_in_the_background_while_the_application_does_something_else(
+def test_sources_run_in_the_background_of_the_application(
     registry: Registry,
 ) -> None:
     last = threading.Event()

@@ -26,7 +26,7 @@ from tests.patience import PATIENCE
 
 
 class Held(Calculator):
-    """Runs only when both inputs are there."""
+    """Runs only when both inputs have a packet."""
 
     value = In[Any]("VALUE")
     go = In[Any]("GO")
@@ -49,7 +49,7 @@ def held(registry: Registry, size: int) -> CalculatorGraph:
     )
 
 
-def test_add_if_not_full_refuses_and_takes_again_when_there_is_room(registry: Registry) -> None:
+def test_add_if_not_full_refuses_until_there_is_room(registry: Registry) -> None:
     registry.register_calculator(Blocking)
     graph = CalculatorGraph(
         text_config=one_node("Blocking", graph="max_queue_size: 2 num_threads: 1"),
@@ -75,7 +75,7 @@ def test_add_if_not_full_refuses_and_takes_again_when_there_is_room(registry: Re
 
 
 class Blocking(Calculator):
-    """Tells that it has started, and waits to be let go."""
+    """Reports that it has started, and waits for its release."""
 
     value = In[Any]()
     same = Out[Any](same_as=value)
@@ -88,7 +88,7 @@ class Blocking(Calculator):
         cc.forward(self.same, cc.packet(self.value))
 
 
-def test_a_deadlock_of_full_queues_is_reported_when_wanted(registry: Registry) -> None:
+def test_a_deadlock_of_full_queues_is_reported_on_request(registry: Registry) -> None:
     graph = held(registry, 2)
     graph.start_run()
     graph.add_packet_to_input_stream("in", 0, 0)
@@ -100,7 +100,7 @@ def test_a_deadlock_of_full_queues_is_reported_when_wanted(registry: Registry) -
         graph.close()
 
 
-def test_a_queue_limit_for_one_input(registry: Registry) -> None:
+def test_one_input_may_have_a_queue_limit(registry: Registry) -> None:
     graph = held(registry, 1)
     graph.set_input_stream_max_queue_size("in", -1)
     sink = Sink(graph, "out")
@@ -112,7 +112,7 @@ def test_a_queue_limit_for_one_input(registry: Registry) -> None:
     assert sink.values == list(range(50))
 
 
-def test_who_waits_for_room_goes_on_as_soon_as_there_is_some(registry: Registry) -> None:
+def test_a_waiting_add_continues_as_soon_as_there_is_room(registry: Registry) -> None:
     async def scenario() -> None:
         free = asyncio.Semaphore(0)
 
@@ -138,7 +138,7 @@ def test_who_waits_for_room_goes_on_as_soon_as_there_is_some(registry: Registry)
             for expected in (3, 4, 5):
                 for _ in range(50):
                     await asyncio.sleep(0)
-                # One in the node and two in its queue, besides those that are through.
+                # One in the node and two in its queue, besides those that have passed.
                 assert len(sent) == expected
                 free.release()
             for _ in range(5):

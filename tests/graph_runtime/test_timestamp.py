@@ -1,4 +1,4 @@
-"""Timestamps: the special values, arithmetic, and what is refused."""
+"""Timestamps: special values, arithmetic, and refusals."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ IN_ORDER = [
 SPECIAL = [each for each in IN_ORDER if each.is_special_value()]
 
 
-def test_the_special_values_stand_at_both_ends_of_64_bits() -> None:
+def test_the_special_values_are_at_both_ends_of_64_bits() -> None:
     assert all(a < b for a, b in pairwise(IN_ORDER))
     assert int(Timestamp.UNSET) == -(2**63)
     assert int(Timestamp.DONE) == 2**63 - 1
     assert Timestamp.MIN - Timestamp.UNSET == Timestamp.DONE - Timestamp.MAX == 3
 
 
-def test_which_values_may_stand_in_a_stream() -> None:
+def test_some_special_values_are_allowed_in_a_stream() -> None:
     names = [repr(each) for each in IN_ORDER if not each.is_allowed_in_stream()]
     assert names == [
         "Timestamp.UNSET",
@@ -100,7 +100,9 @@ def test_offsets_saturate_and_differences_are_plain() -> None:
         (Timestamp.DONE, Timestamp.ONE_OVER_POSTSTREAM, Timestamp.MAX),
     ],
 )
-def test_neighbours_in_a_stream(value: Timestamp, after: Timestamp, before: Timestamp) -> None:
+def test_timestamps_have_neighbours_in_a_stream(
+    value: Timestamp, after: Timestamp, before: Timestamp
+) -> None:
     assert value.next_allowed_in_stream() == after
     assert value.previous_allowed_in_stream() == before
 
@@ -119,7 +121,7 @@ def test_copies_and_pickles_are_equal(value: Timestamp) -> None:
         assert type(twin) is Timestamp
 
 
-def test_special_names_cover_all_special_values() -> None:
+def test_all_special_values_have_names() -> None:
     assert [ts.SPECIAL_NAMES[value] for value in sorted(ts.SPECIAL_NAMES)] == [
         repr(each).removeprefix("Timestamp.") for each in SPECIAL
     ]

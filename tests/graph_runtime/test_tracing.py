@@ -40,7 +40,7 @@ def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["ph"] == kind]
 
 
-def test_a_lane_for_each_node(registry: Registry) -> None:
+def test_each_node_has_a_lane(registry: Registry) -> None:
     events = traced(registry, Tracer())
     lanes = {
         event["tid"]: event["args"]["name"]
@@ -76,7 +76,7 @@ def test_arrows_lead_from_the_sending_to_the_receiving_call(registry: Registry) 
     ends = of_kind(events, "f")
 
     assert len(starts) == len(of_kind(events, "s"))
-    # Nobody receives "end", and no call of a node sent "in".
+    # "end" has no receiver, and no node's call sent "in".
     assert {event["name"] for event in starts.values()} == {"middle", "out"}
     assert len(ends) == 6
     for end in ends:
@@ -91,7 +91,7 @@ def test_arrows_lead_from_the_sending_to_the_receiving_call(registry: Registry) 
         )
 
 
-def test_a_file_that_can_be_opened(registry: Registry, tmp_path: Path) -> None:
+def test_a_trace_is_written_to_a_file(registry: Registry, tmp_path: Path) -> None:
     tracer = Tracer()
     traced(registry, tracer)
     tracer.save(tmp_path / "run.json")

@@ -1,4 +1,4 @@
-"""Types of streams, worked out over the edges of a graph."""
+"""Types of streams, resolved along the edges of a graph."""
 
 from __future__ import annotations
 
@@ -89,13 +89,15 @@ UNFIT = [
 
 @pytest.mark.parametrize("text", [DIRECT, THROUGH])
 @pytest.mark.parametrize(("made", "taken"), FITTING)
-def test_types_that_fit(registry: Registry, text: str, made: Any, taken: Any) -> None:
+def test_compatible_types_are_accepted(
+    registry: Registry, text: str, made: Any, taken: Any
+) -> None:
     plan(registry, text, Makes=makes(made), Takes=takes(taken))
 
 
 @pytest.mark.parametrize("text", [DIRECT, THROUGH])
 @pytest.mark.parametrize(("made", "taken", "wanted", "got"), UNFIT)
-def test_types_that_do_not_fit(
+def test_incompatible_types_are_refused(
     registry: Registry, text: str, made: Any, taken: Any, wanted: str, got: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -135,7 +137,7 @@ def test_one_of_is_narrowed_by_an_exact_end(registry: Registry) -> None:
     assert graph.nodes[0].output_types[0].name == "string"
 
 
-def test_two_consumers_that_cannot_both_be_served(registry: Registry) -> None:
+def test_two_consumers_of_incompatible_types_are_refused(registry: Registry) -> None:
     with pytest.raises(ValidationError, match='Input stream "in" of calculator'):
         plan(
             registry,
@@ -148,7 +150,7 @@ def test_two_consumers_that_cannot_both_be_served(registry: Registry) -> None:
         )
 
 
-def test_every_edge_that_does_not_fit_is_reported(registry: Registry) -> None:
+def test_every_incompatible_edge_is_reported(registry: Registry) -> None:
     with pytest.raises(ValidationError) as caught:
         plan(
             registry,
@@ -163,7 +165,7 @@ def test_every_edge_that_does_not_fit_is_reported(registry: Registry) -> None:
     assert len(caught.value.findings) == 2
 
 
-def test_a_stream_that_nobody_checks_and_one_that_is_checked_once(registry: Registry) -> None:
+def test_a_stream_is_checked_at_most_once(registry: Registry) -> None:
     class Checked(Calculator):
         value = In[int]()
         out = Out[Any]()

@@ -1,4 +1,4 @@
-"""What is wrong with a graph: everything at once, with places and near names."""
+"""Validation of graphs: all findings at once, with places and near names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan(text: str, registry: Registry, **more: Any) -> ValidatedGraph:
 
 
 def findings(text: str, registry: Registry, **more: Any) -> list[str]:
-    """What validation says, one text for each finding."""
+    """Return validation's findings, one text each."""
     with pytest.raises(ValidationError) as caught:
         plan(text, registry, **more)
     assert str(caught.value).startswith("ValidatedGraphConfig Initialization failed.\n")
@@ -73,7 +73,7 @@ def test_every_finding_is_reported_not_the_first_only(registry: Registry) -> Non
         assert part in text
 
 
-def test_findings_tell_where_their_nodes_stand(registry: Registry) -> None:
+def test_findings_have_the_positions_of_their_nodes(registry: Registry) -> None:
     positions = [f"graph.pbtxt:{line}" for line, _ in node_positions(BROKEN)]
     told = findings(BROKEN, registry, positions=positions)
 
@@ -141,7 +141,7 @@ def test_warnings_do_not_stop_a_graph(registry: Registry) -> None:
         ),
     ],
 )
-def test_streams_that_do_not_connect(registry: Registry, text: str, message: str) -> None:
+def test_unconnected_streams_are_findings(registry: Registry, text: str, message: str) -> None:
     told = findings(text, registry)
     assert len(told) == 1
     assert message in told[0]
@@ -157,7 +157,7 @@ LOOP = """
 """
 
 
-def test_a_cycle_is_named_and_the_remedy_told(registry: Registry) -> None:
+def test_a_cycle_is_named_with_the_remedy(registry: Registry) -> None:
     [told] = findings(LOOP % "", registry)
 
     assert "stream cycle detected in graph: [a, b, c]" in told
@@ -171,7 +171,7 @@ def test_a_back_edge_makes_a_cycle_a_loop(registry: Registry) -> None:
     assert [each.is_back_edge for each in graph.nodes[0].input_plans] == [False, True]
 
 
-def test_nodes_are_sorted_when_they_must_be_and_else_stay_where_they_are(
+def test_nodes_are_sorted_only_if_necessary(
     registry: Registry,
 ) -> None:
     def order(*nodes: tuple[str, str, str]) -> list[str]:
@@ -219,7 +219,9 @@ def test_sync_sets_name_streams_of_their_node(registry: Registry, sets: str, mes
     assert 'node "join"' in str(caught.value)
 
 
-def test_the_node_beats_the_graph_and_the_graph_beats_the_contract(registry: Registry) -> None:
+def test_the_nodes_handler_wins_over_the_graphs_and_that_over_the_contracts(
+    registry: Registry,
+) -> None:
     class WantsImmediate(Calculator):
         value = In[Any]()
         input_stream_handler = "ImmediateInputStreamHandler"
@@ -267,13 +269,13 @@ def test_the_node_beats_the_graph_and_the_graph_beats_the_contract(registry: Reg
         ('executor { name: "x" type: "Magic" }', '"Magic" is not a registered executor'),
     ],
 )
-def test_executors_that_cannot_be(registry: Registry, text: str, message: str) -> None:
+def test_impossible_executors_are_refused(registry: Registry, text: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         plan(text, registry)
     assert message in str(caught.value)
 
 
-def test_a_near_name_of_an_executor(registry: Registry) -> None:
+def test_an_unknown_executor_has_a_near_name(registry: Registry) -> None:
     text = one_node(
         "Forward",
         'executor: "pol"',
@@ -292,7 +294,7 @@ def test_num_threads_becomes_an_executor_in_the_canonical_config(registry: Regis
 # Side packets and services ------------------------------------------------------------------------
 
 
-def test_side_packets_of_two_types(registry: Registry) -> None:
+def test_a_side_packet_of_two_types_is_refused(registry: Registry) -> None:
     class MakesText(Calculator):
         text = SideOut[str]()
 
@@ -313,7 +315,7 @@ def test_side_packets_of_two_types(registry: Registry) -> None:
     )
 
 
-def test_what_the_graph_needs_from_outside(registry: Registry) -> None:
+def test_the_plan_lists_required_side_packets(registry: Registry) -> None:
     graph = plan(
         'node { calculator: "CountTo" input_side_packet: "N:count" output_stream: "numbers" }',
         registry,
@@ -330,7 +332,7 @@ def test_a_plan_is_frozen(registry: Registry) -> None:
         graph.nodes[0].name = "x"  # type: ignore[misc]
 
 
-def test_a_config_that_is_validated_is_not_changed(registry: Registry) -> None:
+def test_validation_does_not_change_the_config(registry: Registry) -> None:
     config = parse_graph_text(one_node("Forward", graph="num_threads: 2"))
     before = config.SerializeToString()
     validate_graph(config, registry=registry)

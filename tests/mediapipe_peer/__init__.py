@@ -1,5 +1,5 @@
-"""graphrt beside the real MediaPipe on random graphs: ``python -m tests.mediapipe_peer --help``.
+"""Comparison with the real MediaPipe on random graphs: ``python -m tests.mediapipe_peer``.
 
-A command of its own, not part of the test suite: it needs a second Python environment that has
-MediaPipe's wheel, whose place is an argument.
+A command of its own, not part of the test suite: it needs a second Python environment with
+MediaPipe's wheel, whose path is an argument.
 """

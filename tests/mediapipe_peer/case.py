@@ -1,4 +1,4 @@
-"""One case: a graph, what is fed to it, and what is looked at. Both sides get the same."""
+"""A case: a graph, its inputs, and the observed streams. Both sides receive the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-#: Special timestamps travel by name, ordinary ones as numbers.
+#: Special timestamps are sent by name, ordinary ones as numbers.
 Time = int | str
 
 #: A step of the application: ("add", stream, type, value, time), ("bound", stream, time),
@@ -16,7 +16,7 @@ Step = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class NodeText:
-    """A node in the words of the graph language."""
+    """A node in the graph language."""
 
     calculator: str
     inputs: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ def stream_of(port: str) -> str:
 
 @dataclass(frozen=True)
 class PeerCase:
-    """Everything that both sides need.
+    """The input of both sides.
 
     Attributes:
         header: graph-level fields as text.
         inputs: graph input ports.
         observed: streams to observe.
-        observe_bounds: with their timestamp bounds.
+        observe_bounds: observe timestamp bounds too.
         side_packets: name -> (type, value).
         edits: changes of the finished text: (old, new), at the first place of the old one.
         reruns: how often the same steps are run again on the same graph object.
@@ -77,7 +77,7 @@ class PeerCase:
 
     @property
     def text(self) -> str:
-        """The graph."""
+        """Return the graph's text."""
         text = self._text
         for old, new in self.edits:
             text = text.replace(old, new, 1)
@@ -97,14 +97,14 @@ class PeerCase:
 
     @property
     def streams(self) -> set[str]:
-        """Every stream that something produces."""
+        """Return every stream that a node produces."""
         found = {stream_of(port) for port in self.inputs}
         for node in self.nodes:
             found.update(stream_of(port) for port in node.outputs)
         return found
 
     def message(self) -> dict[str, Any]:
-        """For the other side, as JSON."""
+        """Return the case as JSON, for the other side."""
         return {
             "text": self.text,
             "observed": list(self.observed),

@@ -1,4 +1,4 @@
-"""How two answers differ."""
+"""Differences between two answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def differences(here: dict[str, Any], there: dict[str, Any]) -> list[str]:
-    """Every difference that an application could notice, in words; none is agreement."""
+    """Return every difference that an application could notice, in words; none if they agree."""
     if there.get("died", "").startswith("signal") and "died" not in here:
-        # One of MediaPipe's CHECKs failed, which ends the whole process: nothing to compare.
+        # One of MediaPipe's CHECKs failed, which ends the process: there is nothing to compare.
         return []
     if "died" in here or "died" in there:
         if here.get("died") == there.get("died"):
@@ -43,14 +43,14 @@ def _differences_of_runs(
     for name, seen in ours["observed"].items():
         wanted = theirs["observed"][name]
         if has_failed:
-            # How far others get after an error is nobody's business. A calculator's error ends its
+            # How far other nodes get after an error is undefined. A calculator's error ends its
             # call at once here, and with the call in MediaPipe.
             seen, wanted = _packets(seen), _packets(wanted)
             shorter = min(len(seen), len(wanted))
             seen, wanted = seen[:shorter], wanted[:shorter]
         if not is_first:
-            # MediaPipe's observers remember the settled timestamp of the run before, and tell of no
-            # bound below it (``OutputStreamObserver::last_processed_ts_`` is never set back).
+            # MediaPipe's observers remember the settled timestamp of the run before, and report no
+            # bound below it (``OutputStreamObserver::last_processed_ts_`` is never reset).
             seen, wanted = _packets(seen), _packets(wanted)
         if not _same(seen, wanted):
             found.append(f"stream {name}:\n  graphrt:   {seen}\n  MediaPipe: {wanted}")
@@ -75,7 +75,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def wordings(here: dict[str, Any], there: dict[str, Any]) -> list[tuple[str, str]]:
-    """Pairs of error messages for the same thing."""
+    """Return pairs of error messages for the same thing."""
     if here.get("refused") and there.get("refused"):
         return [(here["refused"], there["refused"])]
     pairs = []

@@ -1,4 +1,4 @@
-"""A graph in the making: which streams and side packets there are, and of which type."""
+"""Builder of graphs that tracks existing streams and side packets with their types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StreamMade:
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """An input that waits for a stream that is made later."""
+    """An input that waits for a stream that a later node makes."""
 
     node: int
     tag: str
@@ -31,7 +31,7 @@ class OpenLoop:
 
 
 class GraphBuilder:
-    """Adds nodes whose inputs exist, and remembers what they make."""
+    """Adds nodes whose inputs exist, and records their outputs."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -59,13 +59,13 @@ class GraphBuilder:
         return stream
 
     def make(self, kind: str) -> StreamMade:
-        """A new output stream."""
+        """Return the name of a new output stream."""
         stream = StreamMade(self.new_name(), kind)
         self.streams.append(stream)
         return stream
 
     def pick(self, *kinds: str) -> StreamMade:
-        """A stream of one of the kinds (of any, if none is given); rather a recent one."""
+        """Return a stream of one of the kinds (any, if none is given), preferably a recent one."""
         fitting = [stream for stream in self.streams if not kinds or stream.kind in kinds]
         if not fitting:
             return self.add_input(self.rng.choice(kinds or SCALARS))
@@ -74,7 +74,7 @@ class GraphBuilder:
         return self.rng.choice(fitting)
 
     def later(self, tag: str, kind: str | None) -> str:
-        """The name of a stream that a node yet to come will make; for the node made next."""
+        """Return the name of a stream that a later node will make; for the node made next."""
         name = self.new_name("loop")
         self.loops.append(OpenLoop(len(self.nodes), tag, kind, name))
         return name
@@ -82,13 +82,13 @@ class GraphBuilder:
     # Side packets ---------------------------------------------------------------------------------
 
     def given_side(self, kind: str) -> StreamMade:
-        """A side packet from the application."""
+        """Return a side packet from the application."""
         side = StreamMade(self.new_name("side"), kind)
         self.side_packets[side.name] = (kind, self.value(kind))
         return side
 
     def side(self, kind: str) -> StreamMade:
-        """A side packet: an existing one, or one from the application."""
+        """Return a side packet: an existing one, or one from the application."""
         fitting = [side for side in self.sides if side.kind == kind]
         return self.rng.choice(fitting) if fitting and self.chance(0.7) else self.given_side(kind)
 
@@ -114,5 +114,5 @@ class GraphBuilder:
     # Nodes ----------------------------------------------------------------------------------------
 
     def add(self, calculator: str, **fields: Any) -> None:
-        """A node; lists may be given for the tuples of `NodeText`."""
+        """Add a node; lists may be passed for the tuples of `NodeText`."""
         self.nodes.append(NodeText(calculator, **{key: tuple(v) for key, v in fields.items()}))

@@ -27,7 +27,7 @@ _TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 
 class TookTooLongError(BaseException):
-    """Not an Exception: nothing on the way may take it for an error of the graph."""
+    """Not an Exception, so that no handler takes it for an error of the graph."""
 
 
 @contextmanager
@@ -53,12 +53,12 @@ def shown_time(value: int) -> int | str:
 
 
 def shown_value(value: Any) -> list[Any]:
-    """As the other side shows it: in a list, so that None is free to mean no packet."""
+    """Return a value in the other side's form: in a list, so that None can mean no packet."""
     return ["<opaque>"] if isinstance(value, Timestamp) else [value]
 
 
 def run_here(case: PeerCase) -> dict[str, Any]:
-    """What graphrt makes of a case, in the same form as the other side's answer."""
+    """Return graphrt's answer to a case, in the form of the other side's answer."""
     answer: dict[str, Any] = {"refused": None, "runs": []}
     try:
         with _limited_time(SECONDS_PER_CASE):

@@ -1,4 +1,4 @@
-"""Differences that are understood and meant to stay, each with its reason."""
+"""Known, deliberate differences, each with its reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARALLEL = re.compile(r"max_in_flight: ([2-9]|\d\d)")
 
 
 def known_reason(case: PeerCase, found: list[str]) -> str | None:
-    """Why the two may differ on this case, or None: then it is a fault."""
+    """Return why the two may differ on this case; None if the difference is a fault."""
     only_packets = all("stream " in line for line in found)
     if only_packets and _PARALLEL.search(case.text):
         # Calls of one node are equal items of a std::priority_queue, which does not keep the order
@@ -21,11 +21,11 @@ def known_reason(case: PeerCase, found: list[str]) -> str | None:
         return "schedule of parallel calls"
     at_the_end = any(step[0] == "add" and step[4] == "MAX" for step in case.steps)
     if only_packets and at_the_end and "PreviousLoopbackCalculator" in case.text:
-        # MediaPipe closes PREV_LOOP as soon as it looks at MAIN's packet at MAX, also when the LOOP
-        # packet that belongs to it comes behind an older one, and so loses that packet.
+        # MediaPipe closes PREV_LOOP as soon as it sees MAIN's packet at MAX, even if the LOOP
+        # packet that belongs to it is queued behind an older one, and so loses that packet.
         return "last packet of PreviousLoopback"
     if only_packets and case.reruns and "FixedSizeInputStreamHandler" in case.text:
-        # MediaPipe's handler remembers in the second run what it dropped in the first.
+        # MediaPipe's handler still remembers in the second run what it dropped in the first.
         return "FixedSize handler in a second run"
     urls = _ANY_URL.findall(case.text)
     if found[0].endswith("graphrt: None") and not all(map(_OLD_ANY_URL.fullmatch, urls)):
@@ -33,12 +33,12 @@ def known_reason(case: PeerCase, found: list[str]) -> str | None:
         # MediaPipe's wheel still takes only one.
         return "URL of an Any"
     if all(line.startswith("run 1: step") and "Calculator::Open()" in line for line in found):
-        # MediaPipe does not open a node without streams again whose side packets are the same,
-        # also when it failed to open the first time.
+        # MediaPipe does not reopen a node without streams whose side packets are the same, not even
+        # if opening it failed the first time.
         return "second run after a node without streams failed to open"
     if found[0].startswith("refused by graphrt") and "For output side packets of" in found[0]:
         # MediaPipe does not compare a node's output side packets with its contract; the process
-        # ends when the calculator sets one that is not there.
+        # ends when the calculator sets one that does not exist.
         return "output side packets against the contract"
     if _adds_after_the_end(case.steps):
         # A receiver that has closed drops packets, one that will close refuses them with an error.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tests.mediapipe_peer.case import PeerCase
@@ -14,7 +13,7 @@ _SCRIPT = Path(__file__).with_name("there.py")
 
 
 class Peer:
-    """Runs cases on MediaPipe, one after the other. A context manager."""
+    """Runs cases on MediaPipe, one after the other. Use it as a context manager."""
 
     def __init__(self, python: str) -> None:
         self._process = subprocess.Popen(
@@ -29,19 +28,14 @@ class Peer:
     def __enter__(self) -> Peer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
         self._process.wait()
 
     def run(self, case: PeerCase) -> dict[str, Any]:
-        """What MediaPipe makes of a case."""
+        """Return MediaPipe's answer to a case."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(case.message()) + "\n")
         self._process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Random cases: graphs that both sides accept, what is fed to them, and graphs with a fault."""
+"""Random cases: graphs that both sides accept, their inputs, and graphs with a fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.mediapipe_peer.random_nodes import INPUT_KINDS, RECIPES
 
 
 def random_case(seed: int) -> PeerCase:
-    """The case of a number: always the same."""
+    """Return the case of a number, which is always the same."""
     rng = random.Random(seed)
     g = GraphBuilder(rng)
     for _ in range(rng.choice((1, 2, 2, 3))):
@@ -54,7 +54,7 @@ def _header(rng: random.Random) -> list[str]:
 
 
 def _close_loop(g: GraphBuilder, loop: OpenLoop) -> None:
-    """Choose the stream that a loop comes back on."""
+    """Choose the stream that a loop returns on."""
     consumer = g.nodes[loop.node]
     made_by = {stream_of(p): i for i, node in enumerate(g.nodes) for p in node.outputs}
     fitting = [s for s in g.streams if loop.kind in (None, s.kind)]
@@ -80,7 +80,7 @@ def _close_loop(g: GraphBuilder, loop: OpenLoop) -> None:
 
 
 def _below(g: GraphBuilder, node: NodeText) -> set[str]:
-    """The streams downstream of a node."""
+    """Return the streams downstream of a node."""
     found = {stream_of(port) for port in node.outputs}
     while True:
         more = {
@@ -95,7 +95,7 @@ def _below(g: GraphBuilder, node: NodeText) -> set[str]:
 
 
 def _shuffle_nodes(g: GraphBuilder) -> None:
-    """The order in the text is free; sorting is the engine's job."""
+    """Shuffle the nodes: their order in the text is free, and the engine sorts them."""
     g.rng.shuffle(g.nodes)
 
 
@@ -115,7 +115,7 @@ def _feed(g: GraphBuilder) -> list[Step]:
 
 
 def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
-    """What comes on one graph input, in order."""
+    """Return the packets of one graph input, in order."""
     rng = g.rng
     steps: list[Step] = []
     if rng.random() < 0.04:
@@ -135,7 +135,7 @@ def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
             other = rng.choice([other for other in INPUT_KINDS if other != kind])
             value = g.value(other)
             if value == []:
-                value = [g.value(other[7:-1])]  # An empty list could be one of any type in Python.
+                value = [g.value(other[7:-1])]  # an empty list could be of any type in Python
             steps.append(("add", name, other, value, time))
         time += rng.choice((1, 1, 1, 2, 5))
     if rng.random() < 0.05:
@@ -150,7 +150,7 @@ def _track(g: GraphBuilder, name: str, kind: str) -> list[Step]:
 
 def _end(g: GraphBuilder) -> list[Step]:
     steps: list[Step] = [("idle",)] if g.chance(0.7) else []
-    # One by one: MediaPipe closes those that are left in the order of a hash map.
+    # One by one, because MediaPipe closes the remaining ones in the order of a hash map.
     for stream in g.inputs:
         steps.append(("close", stream.name))
         if g.chance(0.2):

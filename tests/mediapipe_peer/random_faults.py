@@ -1,4 +1,4 @@
-"""Faults that a graph can have: each function breaks one thing, or tries to."""
+"""Faults of graphs: each function breaks one thing, or tries to."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def repeat_node(rng: random.Random, case: PeerCase) -> PeerCase:
 
 
 def other_stream(rng: random.Random, case: PeerCase) -> PeerCase:
-    """An input from another stream: a cycle, a wrong type, or just another graph."""
+    """Read an input from another stream: a cycle, a wrong type, or just another graph."""
     other = rng.choice(sorted(case.streams))
 
     def change(node: NodeText) -> NodeText:
@@ -187,7 +187,7 @@ def given_and_made(rng: random.Random, case: PeerCase) -> PeerCase:
 
 
 def odd_text(rng: random.Random, case: PeerCase) -> PeerCase:
-    """One or two changes of the text itself: mostly what no parser takes."""
+    """Make one or two changes of the text itself, mostly ones that no parser accepts."""
     edits = []
     for _ in range(rng.choice((1, 1, 2))):
         tokens = re.findall(r'"[^"]*"|\w+|[^\w\s]', case.text)

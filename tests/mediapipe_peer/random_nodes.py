@@ -1,4 +1,4 @@
-"""Nodes of every calculator that MediaPipe's wheel links and that needs no image or model.
+"""Nodes of every calculator in MediaPipe's wheel that needs no image or model.
 
 Each function adds one node, or one group of nodes, to a `GraphBuilder`.
 """
@@ -134,7 +134,7 @@ def merge(g: GraphBuilder) -> None:
 
 
 def cycle(g: GraphBuilder) -> None:
-    """A node that gets back what is made of its output; most such graphs wait for themselves."""
+    """Add a node that depends on its own output; most such graphs wait for themselves."""
     kind = g.pick(*SCALARS).kind
     inputs = [g.pick(kind).name, g.later(":1", kind)]
     calculator = g.rng.choice(("MergeCalculator", "PassThroughCalculator", "GateCalculator"))
@@ -168,7 +168,7 @@ def packet_sequencer(g: GraphBuilder) -> None:
 
 
 def loop_over_items(g: GraphBuilder) -> None:
-    """BeginLoop, a body, EndLoop."""
+    """Add BeginLoop, a body, EndLoop."""
     kind, calculator = g.rng.choice(
         (
             ("int", "BeginLoopIntCalculator"),
@@ -346,7 +346,7 @@ def switch_container(g: GraphBuilder) -> None:
 
 Recipe = Callable[[GraphBuilder], None]
 
-#: What may be added, and how often.
+#: Functions that add nodes, with their weights.
 RECIPES: tuple[tuple[Recipe, int], ...] = (
     (pass_through, 5),
     (gate, 5),
@@ -367,5 +367,5 @@ RECIPES: tuple[tuple[Recipe, int], ...] = (
     (switch_container, 2),
 )
 
-#: What graph inputs may carry.
+#: Types of graph inputs.
 INPUT_KINDS = (*SCALARS, "int", "bool", *VECTORS)

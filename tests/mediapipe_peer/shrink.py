@@ -9,7 +9,7 @@ from tests.mediapipe_peer.case import PeerCase, Step, stream_of
 
 
 def shrink(case: PeerCase, differs: Callable[[PeerCase], bool], attempts: int = 400) -> PeerCase:
-    """Take away what the difference does not need."""
+    """Remove the parts that the difference does not need."""
     found = True
     while found and attempts > 0:
         found = False
@@ -31,7 +31,7 @@ def _smaller(case: PeerCase) -> Iterator[PeerCase]:
     for place in reversed(range(len(case.nodes))):
         smaller = case.without_node(place)
         yield smaller
-        # What it made comes from the application instead, and nothing is sent there.
+        # The application provides its outputs instead, and sends nothing there.
         lost = tuple(stream_of(port) for port in case.nodes[place].outputs)
         closes = tuple(("close", name) for name in lost)
         yield replace(

@@ -33,7 +33,7 @@ NAMES = {
 
 
 class MediaPipe:
-    """The parts of MediaPipe's Python binding that are needed."""
+    """The needed parts of MediaPipe's Python binding."""
 
     def __init__(self) -> None:
         bindings = "mediapipe.python._framework_bindings"
@@ -83,7 +83,7 @@ class MediaPipe:
 
 
 class CaseRun:
-    """One case on MediaPipe."""
+    """A run of one case on MediaPipe."""
 
     def __init__(self, mediapipe: MediaPipe, case: dict[str, Any]) -> None:
         self.mediapipe = mediapipe

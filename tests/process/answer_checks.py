@@ -1,4 +1,4 @@
-"""Checks of an answer as the shared cases write them: a path, an operation, a value.
+"""Checks of answers in the form of the shared cases: a path, an operation, a value.
 
 Paths are dotted, with ``[i]`` and ``[*]``; ``|len`` is a length, ``@keys`` the members, ``@body``
 the whole. The format is described beside the cases (``LLM_CASES_README.md``).
@@ -39,7 +39,7 @@ _OPERATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def fails(document: Any, check: Mapping[str, Any]) -> bool:
-    """Does an answer break a check?"""
+    """Return True if an answer fails a check."""
     found = _values(document, check["path"])
     if "value_path" in check:
         wanted = _values(document, check["value_path"])[0]
@@ -64,5 +64,5 @@ def _step(value: Any, step: str) -> list[Any]:
     if step == "[*]":
         return list(value)
     if isinstance(value, str):
-        value = json.loads(value)  # what the model says may be JSON itself
+        value = json.loads(value)  # the model's text may itself be JSON
     return [value[int(step[1:-1])]] if step.startswith("[") else [value.get(step)]

@@ -1,4 +1,4 @@
-"""One server with the demo model for every test that leaves it as it was."""
+"""One server with the demo model, shared by every test that leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.process.http_client import HttpClient
 from tests.process.server_process import DEMO, ServerProcess
 
-#: What the extra ``clients`` of the project brings.
+#: Modules of the project's extra ``clients``.
 _LIBRARIES = (
     "agents",
     "anthropic",
@@ -27,7 +27,7 @@ _LIBRARIES = (
 
 @pytest.fixture(scope="session")
 def client_libraries() -> None:
-    """Fails, in one line, what needs the client libraries when they are not there."""
+    """Fail in one line where the client libraries are missing."""
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if missing:
         pytest.fail(
@@ -39,7 +39,7 @@ def client_libraries() -> None:
 
 @pytest.fixture(scope="session")
 def demo(child_program: None) -> Iterator[ServerProcess]:
-    """Serves ``demo``. What stops it or its children has a server of its own."""
+    """Serve ``demo``. Tests that stop the server or its children start one of their own."""
     with ServerProcess(DEMO) as server:
         yield server
 

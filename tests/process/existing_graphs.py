@@ -1,4 +1,4 @@
-"""Graphs and configurations as people have them who come from OpenVINO Model Server."""
+"""Graphs and configurations that users of OpenVINO Model Server have."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final
 from tests.calculators.llm.graph_texts import DEMO_GRAPH
 from tests.process.server_process import DEMO
 
-#: As its demos had it by hand: commas, colons, single quotes, a space in the type's name.
+#: Written by hand in its demos: commas, colons, single quotes, a space in the type's name.
 BY_HAND: Final = DEMO_GRAPH.replace('"./"', '"%s"')
 
-#: As its export tools write it now: the queue's comment, execution contexts, every option.
+#: Written by its export tools: the queue's comment, execution contexts, every option.
 EXPORTED: Final = """\
 # OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -65,12 +65,12 @@ _LLAMA: Final = "meta-llama/Meta-Llama-3-8B-Instruct"
 _EXPORTED: Final = "OpenVINO/Qwen3-8B-int4-cw-ov"
 _OF_A_MODEL: Final = "of-a-model"
 
-#: What the configuration of `make_site` serves.
+#: Names in the configuration of `make_site`.
 NAMES: Final = (_LLAMA, _EXPORTED, _OF_A_MODEL)
 
 
 def make_site(folder: Path) -> Path:
-    """A directory with models and the config.json that lists them; its path."""
+    """Make a directory with models and the config.json that lists them; return its path."""
     # A relative base path that is not the name.
     make_model(folder / "Meta-Llama-3-8B-Instruct", BY_HAND % "./")
     # The name is the base path, in two levels, as export_model.py lays it out.
@@ -97,7 +97,7 @@ def make_site(folder: Path) -> Path:
 
 
 def make_model(folder: Path, graph: str = "") -> Path:
-    """The demo model with another graph. Links where that works, since nobody writes to it."""
+    """Make the demo model with another graph. Links suffice: the files are only read."""
     folder.mkdir(parents=True)
     for file in DEMO.iterdir():
         if file.is_file() and file.suffix != ".pbtxt":

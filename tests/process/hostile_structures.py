@@ -1,4 +1,4 @@
-"""Requests whose structure is hostile: deep, long, or exploding when it is written out."""
+"""Requests with a hostile structure: deep, long, or exponential when expanded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.process.http_client import HELLO
 
-#: Stands for arrays or schemas so deep that no library writes them.
+#: Placeholder for arrays or schemas too deep for any library to write.
 DEEP: Final = "@deep@"
 DEEP_SCHEMA: Final = "@deep schema@"
 
@@ -17,7 +17,7 @@ def nested(depth: int, opening: str = "[", closing: str = "]", inner: str = "1")
 
 
 def text_of(members: dict[str, Any]) -> str:
-    """The body of a chat request."""
+    """Return the body of a chat request."""
     body = {"model": "demo", "messages": HELLO, "max_tokens": 2, **members}
     return (
         json.dumps(body)
@@ -35,7 +35,7 @@ def tools(count: int) -> list[dict[str, Any]]:
 
 
 def history(arguments: str, times: int = 1) -> list[dict[str, Any]]:
-    """A conversation in which a tool was called with these arguments."""
+    """Return a conversation in which a tool was called with these arguments."""
     function = {"name": "f", "arguments": arguments}
     call = {"id": "a", "type": "function", "function": function}
     turn: list[dict[str, Any]] = [
@@ -53,7 +53,7 @@ def schema(value: Any) -> dict[str, Any]:
 
 
 def doubled(word: str, times: int) -> dict[str, Any]:
-    """A schema that is twice as large with every definition, if they are written out."""
+    """Return a schema that doubles with every definition when expanded."""
     definitions: dict[str, Any] = {"a0": {"type": "object", "properties": {"x": {}}}}
     for i in range(1, times):
         before = {"$ref": f"#/$defs/a{i - 1}"}
@@ -64,7 +64,7 @@ def doubled(word: str, times: int) -> dict[str, Any]:
 _ARGUMENTS: Final = "messages[1].tool_calls[0].function.arguments"
 _SCHEMA: Final = "response_format.json_schema.schema"
 
-#: Refused, with the status, and the param as far as it is told.
+#: Refused requests, with the status, and the param as far as it is known.
 REFUSED: Final[dict[str, tuple[dict[str, Any], int, str | None]]] = {
     "1,000 tools": ({"tools": tools(1000)}, 400, "tools"),
     "1,000 tools that have to be called": (
@@ -165,7 +165,7 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], int, str | None]]] = {
     "2,000 choices": ({"guided_choice": [str(i) for i in range(2000)]}, 400, "guided_choice"),
 }
 
-#: Honoured or refused, as the machine has time: but one of both, and soon.
+#: Honoured or refused, depending on the machine's speed, but soon.
 EITHER: Final[dict[str, dict[str, Any]]] = {
     "128 tools": {"tools": tools(128)},
     "nested quantifiers": {"guided_regex": "((a+)+)+b"},
@@ -189,7 +189,7 @@ EITHER: Final[dict[str, dict[str, Any]]] = {
 
 
 class Broken(NamedTuple):
-    """What a chat template does instead of a prompt, and what is said of it."""
+    """A failing chat template, and the text of its error."""
 
     source: str
     message: str
@@ -197,7 +197,7 @@ class Broken(NamedTuple):
 
 _FOREVER: Final = "{% for i in range(100000) %}"
 
-#: By what the user says.
+#: By the text of the user.
 TEMPLATES: Final = {
     "raise": Broken("{{ raise_exception('not like this') }}", "not like this"),
     "loop": Broken(_FOREVER * 2 + "{% endfor %}" * 2, "chat template"),
@@ -207,7 +207,7 @@ TEMPLATES: Final = {
 
 
 def hostile_template(own: str) -> str:
-    """A template that goes wrong when the user says so."""
+    """Return a template that fails when the user says so."""
     return (
         "".join(
             f"{{% if messages[0].content == '{word}' %}}{broken.source}{{% endif %}}"

@@ -1,4 +1,4 @@
-"""A plain HTTP client: what is sent and received, with nothing of an OpenAI client between."""
+"""A plain HTTP client, without anything of an OpenAI client in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HELLO: Final = ({"role": "user", "content": "Hello"},)
 
 @dataclass(frozen=True)
 class Reply:
-    """One whole answer; header names in lower case."""
+    """A whole answer; header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -31,14 +31,14 @@ class Reply:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object of an OpenAI endpoint."""
+        """Return the error object of an OpenAI endpoint."""
         error: dict[str, Any] = self.json["error"]
         assert set(error) == {"message", "type", "param", "code"}
         return error
 
 
 class HttpClient:
-    """Every request has a connection of its own."""
+    """Client that opens a connection for every request."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -51,7 +51,7 @@ class HttpClient:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request; the response once its headers are there. Leaving closes it."""
+        """Send a request; yield the response with its headers. Leaving closes the connection."""
         data = body if isinstance(body, str | None) else json.dumps(body)
         headers = {"Content-Type": "application/json", **(headers or {})}
         with closing(
@@ -76,11 +76,11 @@ class HttpClient:
         return self.ask("GET", path)
 
     def post(self, path: str, **members: Any) -> Reply:
-        """A request with these members, of the model ``demo`` unless told."""
+        """Send a request with these members, by default to the model ``demo``."""
         return self.ask("POST", path, {"model": "demo", **members})
 
     def send_and_leave(self, path: str, body: object, *, when: Callable[[], bool]) -> None:
-        """Post, and close the connection when something is so, without reading the answer."""
+        """Send a request; close the connection when a condition holds, reading nothing."""
         with closing(
             http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         ) as connection:
@@ -92,7 +92,7 @@ class HttpClient:
 
     @contextmanager
     def stream(self, path: str, **members: Any) -> Iterator[http.client.HTTPResponse]:
-        """As `post`, with ``stream``: the response to be read."""
+        """Send a request as `post` does, with ``stream``; return the unread response."""
         body = {"model": "demo", "stream": True, **members}
         with self.open("POST", path, body) as response:
             assert response.status == 200, response.read()

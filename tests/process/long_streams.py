@@ -1,4 +1,4 @@
-"""Streams that are in flight: read by threads, so that something can happen to them meanwhile."""
+"""Streams in flight, read by threads, so that a test can act on the server meanwhile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
 
-#: More than is generated while a test looks at it.
+#: More than is generated during a test.
 ENDLESS = 1900
 
 
 class LongStream:
-    """One stream; `began` once there was text in it."""
+    """A stream; `began` is set once there was text in it."""
 
     def __init__(self, client: HttpClient, pool: ThreadPoolExecutor, max_tokens: int) -> None:
         self.began = Event()
@@ -25,7 +25,7 @@ class LongStream:
         self._body: Future[bytes] = pool.submit(self._read)
 
     def body(self) -> bytes:
-        """All of it, when it has ended."""
+        """Return the whole body after the end."""
         return self._body.result()
 
     def _read(self) -> bytes:
@@ -46,7 +46,7 @@ class LongStream:
 def in_flight(
     client: HttpClient, count: int, *, max_tokens: int = ENDLESS
 ) -> Iterator[list[LongStream]]:
-    """Streams that have all begun. They have to end before this is left."""
+    """Yield streams that have all begun. They have to end before this context is left."""
     with ThreadPoolExecutor(max_workers=count) as pool:
         streams = [LongStream(client, pool, max_tokens) for _ in range(count)]
         for stream in streams:

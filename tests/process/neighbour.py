@@ -1,10 +1,9 @@
-"""A client that reads one stream after the other while others ask for what they should not."""
+"""A client that reads one stream after the other while other clients send hostile requests."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from types import TracebackType
 from typing import Any, Final
 
 from tests.patience import PATIENCE
@@ -16,7 +15,7 @@ _ASKED: Final[dict[str, Any]] = {"ignore_eos": True, "max_tokens": _TOKENS}
 
 
 class Neighbour:
-    """Reads from entering to leaving, which checks all of its streams."""
+    """Reads until the context is left, which checks all of its streams."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
@@ -30,12 +29,7 @@ class Neighbour:
         assert self._began.wait(PATIENCE)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leaves.set()
         self._pool.shutdown()
         assert self._bodies is not None
@@ -47,7 +41,7 @@ class Neighbour:
 
     @property
     def is_reading(self) -> bool:
-        """Has nothing gone wrong so far?"""
+        """Return True if nothing has gone wrong so far."""
         assert self._bodies is not None
         return not self._bodies.done()
 

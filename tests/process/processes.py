@@ -1,4 +1,4 @@
-"""Processes of this machine as ``/proc`` tells of them."""
+"""Processes of this machine, from ``/proc``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PROC = Path("/proc")
 
 
 def children_of(parent: int) -> list[int]:
-    """The process ids of all children, of whichever thread of the parent."""
+    """Return the process ids of all children, whichever thread of the parent started them."""
     found: list[int] = []
     for task in (_PROC / str(parent) / "task").iterdir():
         found += map(int, (task / "children").read_text().split())
@@ -17,13 +17,13 @@ def children_of(parent: int) -> list[int]:
 
 
 def module_of(pid: int) -> str:
-    """The module that a process runs with ``python -m``; "" for another one."""
+    """Return the module that a process runs with ``python -m``; "" if none."""
     words = (_PROC / str(pid) / "cmdline").read_text().split("\0")
     return words[words.index("-m") + 1] if "-m" in words else ""
 
 
 def is_running(pid: int) -> bool:
-    """Is there a process of this id that does something still (a zombie does not)?"""
+    """Return True if a process of this id exists and is not a zombie."""
     try:
         return _stat(pid)[0] not in ("Z", "X")
     except OSError:
@@ -31,11 +31,11 @@ def is_running(pid: int) -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What all threads of a process have used so far."""
+    """Return the processor time of all threads of a process so far, in seconds."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of ``/proc/PID/stat`` after the name, the state first."""
+    """Return the fields of ``/proc/PID/stat`` after the name, the state first."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

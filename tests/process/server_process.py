@@ -1,4 +1,4 @@
-"""`graphrt serve` with the real engine, as a process that is watched from outside."""
+"""`graphrt serve` with the real engine, as a process that is observed from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from tests.checkout import ROOT
@@ -24,9 +23,9 @@ PROMPTS: Final = "calculators.llm.prompt.process"
 
 
 class ServerProcess:
-    """A running server; killed at the end if it still runs.
+    """A running server; it is killed at the end if it still runs.
 
-    Its log is read all the time: a pipe that nobody reads would stop the server.
+    Its log is read all the time: a full pipe would block the server.
     """
 
     def __init__(self, *words: str | Path, cwd: Path = ROOT) -> None:
@@ -54,12 +53,7 @@ class ServerProcess:
         self.port = int(line[1])
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property
@@ -72,13 +66,13 @@ class ServerProcess:
 
     @property
     def client(self) -> HttpClient:
-        """Sends requests to it."""
+        """Return a client of the server."""
         return HttpClient(self.port)
 
-    # What it says ---------------------------------------------------------------------------------
+    # Log ------------------------------------------------------------------------------------------
 
     def wait_for_log(self, pattern: str, *, since: int = 0) -> re.Match[str]:
-        """The first line from the given one on in which the pattern is found."""
+        """Wait for the first line, from the given one on, in which the pattern is found."""
         place = since
         deadline = time.monotonic() + PATIENCE
         with self._more_log:
@@ -101,7 +95,7 @@ class ServerProcess:
                 self.log.append(line)
                 self._more_log.notify_all()
 
-    # How it is ------------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------
 
     def is_live(self) -> bool:
         return self.client.get("/v2/health/live").status == 200
@@ -110,27 +104,27 @@ class ServerProcess:
         return self.client.get("/v2/health/ready").status == 200
 
     def children(self) -> dict[int, str]:
-        """Its running child processes, and the module that each runs."""
+        """Return its running child processes, and the module of each."""
         return {pid: module_of(pid) for pid in children_of(self.pid) if is_running(pid)}
 
     def lasting_children(self) -> dict[int, str]:
-        """Those that every model has; one that proves grammars comes and goes."""
+        """Return the children that every model has; the grammar process comes and goes."""
         return {
             pid: module for pid, module in self.children().items() if module in (ENGINE, PROMPTS)
         }
 
     def child(self, module: str) -> int:
-        """The process id of the one child that runs a module."""
+        """Return the process id of the only child that runs a module."""
         (pid,) = [pid for pid, name in self.children().items() if name == module]
         return pid
 
-    # Its end --------------------------------------------------------------------------------------
+    # End ------------------------------------------------------------------------------------------
 
     def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Wait until it has ended; its exit code."""
+        """Wait for its end; return its exit code."""
         code = self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         return code
@@ -144,7 +138,7 @@ class ServerProcess:
 
 
 def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> float:
-    """Wait for something that only looking can tell; the seconds that it took."""
+    """Wait for a condition that must be polled; return the seconds that it took."""
     begin = time.monotonic()
     while not is_so():
         taken = time.monotonic() - begin

@@ -1,7 +1,7 @@
-"""The law that every stream of an OpenAI endpoint keeps, and what such a stream says.
+"""The law of streams of OpenAI endpoints, and a reader that checks it.
 
 In this order: per choice first a role (chat only), then content, then exactly one finish reason;
-then the usage if it was asked for; then ``[DONE]``. Or, from any point on, one error and then
+then the usage if it was requested; then ``[DONE]``. Or, from any point on, one error and then
 ``[DONE]``.
 """
 
@@ -17,7 +17,7 @@ FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filt
 
 @dataclass
 class StreamedChoice:
-    """What the events said of one choice."""
+    """The sum of the events of one choice."""
 
     text: str = ""
     pieces: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class StreamedChoice:
 
 @dataclass
 class Streamed:
-    """What a lawful stream said."""
+    """The content of a lawful stream."""
 
     choices: dict[int, StreamedChoice]
     usage: dict[str, int] | None
@@ -37,19 +37,19 @@ class Streamed:
 
     @property
     def text(self) -> str:
-        """Of the only choice."""
+        """Return the text of the only choice."""
         (choice,) = self.choices.values()
         return choice.text
 
     @property
     def finish_reason(self) -> str:
-        """Of the only choice."""
+        """Return the finish reason of the only choice."""
         (choice,) = self.choices.values()
         return choice.finish_reasons[0]
 
 
 def read_stream(body: bytes, *, choices: int = 1, usage: bool = False) -> Streamed:
-    """Check a whole stream; ``choices`` and ``usage`` are what was asked for.
+    """Check a whole stream; ``choices`` and ``usage`` are those of the request.
 
     Raises:
         AssertionError: the stream breaks the law.
@@ -72,7 +72,7 @@ def read_stream(body: bytes, *, choices: int = 1, usage: bool = False) -> Stream
 
 
 def events_of(body: bytes) -> list[str]:
-    """The data of each event: one line ``data: ``, and an empty line; comments are left out."""
+    """Return the data of each event (a line ``data: `` and an empty line), without comments."""
     text = body.decode()
     assert text.endswith("\n\n")
     events = [block for block in text[:-2].split("\n\n") if not block.startswith(":")]
@@ -83,7 +83,7 @@ def events_of(body: bytes) -> list[str]:
 
 
 def _check_heads(chunks: list[dict[str, Any]]) -> None:
-    """Every chunk has the head of the first one."""
+    """Check that every chunk has the head of the first one."""
     heads = {
         tuple(chunk[name] for name in ("id", "object", "created", "model")) for chunk in chunks
     }
@@ -96,7 +96,7 @@ def _check_heads(chunks: list[dict[str, Any]]) -> None:
 
 
 def _usage_of(chunks: list[dict[str, Any]]) -> dict[str, int] | None:
-    """The usage, which a chunk without choices tells, once and last."""
+    """Return the usage, which is in one last chunk without choices."""
     told = [chunk for chunk in chunks if not chunk["choices"]]
     assert told in ([], chunks[-1:])
     for chunk in chunks[:-1]:
@@ -132,8 +132,9 @@ def _choices_of(chunks: list[dict[str, Any]], *, is_whole: bool) -> dict[int, St
 
 
 def _take_delta(so_far: StreamedChoice, delta: dict[str, Any]) -> None:
-    """The role is told in the choice's first chunk, and only there."""
-    assert set(delta) <= {"role", "content"}
+    """Check that the role is in the choice's first chunk, and only there."""
+    # A sampled text may contain the tags of reasoning.
+    assert set(delta) <= {"role", "content", "reasoning_content"}
     assert ("role" in delta) == (not so_far.roles)
     if "role" in delta:
         assert delta["role"] == "assistant"

@@ -1,8 +1,8 @@
-"""OpenVINO Model Server's cases of a whole server, answered by the demo model.
+"""Conformance cases of OpenVINO Model Server's whole server, answered by the demo model.
 
-The file lies beside the checkout. Its models are others, so what hangs on their words does not
-count; what counts is that the same is accepted and refused, and that answers have the same members.
-The text of an error is ours.
+The file lies beside the checkout. Its models are others, so expectations about their words do not
+count; compared are what is accepted and refused, and the members of answers. The texts of errors
+are graphrt's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS: Final = "where a text stops is the model's to say: test_streams.py stops
 _MOCK: Final = "a mock calculator's answer, not a language model's"
 _KEY: Final = "this server has no key: tests/servers/fronts/http has one that has"
 _NO_DRAFT: Final = "members for proposed tokens are refused where nothing proposes any"
-#: What does not count here, by a part of the ids, beside what `exception_of` says.
+#: Cases that do not count here, by a part of the id, beside those of `exception_of`.
 EXCEPTIONS: Final = {
     "SpaceStopString": _WORDS,
     "MultipleStopStrings": _WORDS,
@@ -34,15 +34,15 @@ EXCEPTIONS: Final = {
     "unaryCompletionsJsonSpeculativeDecoding": _NO_DRAFT,
     "promptLookupDecodingMissingParameter": _NO_DRAFT,
 }
-#: Decided by more than the parser, so they count here.
+#: Cases that are decided by more than the parser, so they count here.
 _COUNTED: Final = ("ExceedsMaxModelLength", "EqualToMaxModelLength")
 
-#: Paths that parse the text itself as something else than JSON.
+#: Paths that parse the text itself as something other than JSON.
 _OF_TEXT: Final = ("[?]", "|from", "compare(")
-#: Members that are the model's business, and who serves it.
+#: Members that depend on the model and the server.
 _OF_MODEL: Final = ("model", "usage.completion_tokens", "data[0].owned_by")
 _PICTURES: Final = ("image_url", "input_image")
-#: What may refuse a request: its body, or its path and model.
+#: Members that may be wrong: of the body, or path and model.
 _REFUSALS: Final = {
     400: {"invalid_request_error"},
     404: {"invalid_request_error", "not_found_error"},
@@ -52,7 +52,7 @@ CASES: Final = [case for case in load_api_cases() if case["level"] == "http"]
 
 
 def why_not(case: dict[str, Any]) -> str | None:
-    """Why a case does not count, if it does not."""
+    """Return why a case does not count, or None."""
     for part, why in EXCEPTIONS.items():
         if part in case["id"]:
             return why
@@ -71,25 +71,25 @@ def body_of(case: dict[str, Any]) -> object:
     if "body_raw" in case:
         return case["body_raw"]
     body = case["body"]
-    # A missing model is what some are about.
+    # Some cases are about a missing model.
     return {**body, "model": "demo"} if isinstance(body.get("model"), str) else body
 
 
 def answerable(case: dict[str, Any]) -> Any:
-    """The body for a model that reads text, and that may end before another one does."""
+    """Return the body for a text model that may end before another one does."""
     body = body_of(case)
     if not isinstance(body, dict) or "text" in body:
         return body
     limit = "max_output_tokens" if "input" in body else "max_tokens"
     asked: dict[str, Any] = {limit: 5, **_without_pictures(body)}
     if "response_format" not in body:
-        # The length is asked for, as the end is the model's to say.
+        # The length is requested, since the model decides where to end.
         asked.setdefault("ignore_eos", True)
     return asked
 
 
 def _without_pictures(value: Any) -> Any:
-    """A word in place of each."""
+    """Replace each picture by a word."""
     if isinstance(value, dict):
         if value.get("type") in _PICTURES:
             kind = "text" if value["type"] == "image_url" else "input_text"
@@ -99,7 +99,7 @@ def _without_pictures(value: Any) -> Any:
 
 
 def wanted_of(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """The checks that count. How many tokens there are up to a limit is the model's business."""
+    """Return the checks that count. The number of tokens up to a limit depends on the model."""
     return [
         check
         for check in case["expect"].get("response_checks", ())
@@ -112,7 +112,7 @@ def wanted_of(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def unfolded(answer: Any) -> Any:
-    """An answer whose texts are JSON, as the checks of structured output read them."""
+    """Return an answer whose JSON texts are parsed, for the checks of structured output."""
     if isinstance(answer, dict):
         return {name: unfolded(member) for name, member in answer.items()}
     if isinstance(answer, list):
@@ -152,7 +152,7 @@ def check_stream(case: dict[str, Any], reply: Reply) -> None:
 
 
 def check_events(case: dict[str, Any], reply: Reply) -> None:
-    """The types of the events of a response, and their numbers."""
+    """Check the types of the events of a response, and their numbers."""
     blocks = reply.body.decode().removesuffix("\n\n").split("\n\n")
     *events, last = [block.split("data: ", 1)[1] for block in blocks]
     assert last == DONE

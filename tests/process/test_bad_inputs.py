@@ -1,8 +1,8 @@
 """The whole corpus of hostile requests against a server with a model.
 
 The corpus and its runner lie beside the checkout (``../shared/cases``); without them this is
-skipped. Two kinds of cases are left out: those for models that make embeddings and those for
-models that rank, because graphrt serves neither yet.
+skipped. Cases for embeddings and for ranking are left out: this server has no such
+models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the
 
 
 def run_corpus(server: ServerProcess, *words: str, have: str) -> str:
-    """Send the cases whose needs are in ``have``; the summary."""
+    """Send the cases whose requirements are in ``have``; return the summary."""
     done = subprocess.run(
         [
             sys.executable,
@@ -40,7 +40,7 @@ def run_corpus(server: ServerProcess, *words: str, have: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_every_hostile_request_gets_what_it_should(demo: ServerProcess) -> None:
+def test_every_hostile_request_gets_an_allowed_answer(demo: ServerProcess) -> None:
     children = demo.lasting_children()
     run_corpus(demo, have="host_and_origin_check,llm_model,body_limit>=4MiB")
     assert demo.is_ready()

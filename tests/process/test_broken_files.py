@@ -1,4 +1,4 @@
-"""Files of models that break off, as a copy in progress leaves them: each is told, others serve."""
+"""Truncated model files, as a copy in progress leaves them: each is reported, others are served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Break = Callable[[Path], object]
 
 
 def half(name: str) -> Break:
-    """Only the first half of a file is there."""
+    """Truncate a file to its first half."""
 
     def cut(folder: Path) -> None:
         content = (folder / name).read_bytes()
@@ -32,7 +32,7 @@ def without(name: str) -> Break:
 
 
 def zeros(name: str) -> Break:
-    """As long as it should be: the file system has made room, and the content has not come."""
+    """Fill a file with zeros: the file system has allocated it, but the content has not arrived."""
     return lambda folder: (folder / name).write_bytes(b"\0" * (folder / name).stat().st_size)
 
 
@@ -43,7 +43,7 @@ def part_of_gguf(folder: Path) -> None:
     graph.write_text(graph.read_text().replace('"./"', '"model.gguf"'))
 
 
-#: How it is broken, and a word of what is said of it.
+#: How each is broken, and a word of its error.
 LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "weights": (half("openvino_model.bin"), "openvino_model.bin"),
     "layers": (half("openvino_model.xml"), "openvino_model.xml"),
@@ -63,7 +63,7 @@ PLAIN_MODELS: Final[dict[str, tuple[Break, str]]] = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """All of them beside a whole one."""
+    """Serve all of them beside a whole one."""
     place = tmp_path_factory.mktemp("broken")
     for name, (damage, _) in LANGUAGE_MODELS.items():
         shutil.copytree(DEMO, place / name)
@@ -82,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def told(server: ServerProcess) -> dict[str, Any]:
-    """What is said of each in ``/v1/config``."""
+    """Return the message of each in ``/v1/config``."""
     statuses = server.client.get("/v1/config").json
     return {name: status["model_version_status"][0]["status"] for name, status in statuses.items()}
 
@@ -91,13 +91,13 @@ BROKEN: Final = {**LANGUAGE_MODELS, **PLAIN_MODELS}
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_each_is_told_with_its_reason(told: dict[str, Any], name: str) -> None:
+def test_each_broken_model_is_reported_with_its_reason(told: dict[str, Any], name: str) -> None:
     assert told[name]["error_code"] == "FAILED_PRECONDITION"
     assert BROKEN[name][1] in told[name]["error_message"]
     assert "/tmp" not in told[name]["error_message"]
 
 
-def test_what_is_whole_is_served(server: ServerProcess) -> None:
+def test_the_whole_model_is_served(server: ServerProcess) -> None:
     assert server.is_ready()
     assert server.client.post(CHAT, messages=HELLO, max_tokens=3).status == 200
     refused = server.client.post(CHAT, model="weights", messages=HELLO)

@@ -1,4 +1,4 @@
-"""A client that goes takes its generation with it."""
+"""Clients that leave: their generations are cancelled."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from tests.process.long_streams import ENDLESS
 from tests.process.processes import cpu_seconds
 from tests.process.server_process import ENGINE, ServerProcess, wait_until
 
-#: What the engine may still use for requests whose clients are gone; all of one takes seconds.
+#: CPU time that the engine may still use for requests of departed clients; a whole one takes
+#: seconds.
 _REST = 0.5
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool) -> None:
+def test_the_generation_is_cancelled(demo: ServerProcess, stream: bool) -> None:
     engine = demo.child(ENGINE)
     since = len(demo.log)
     used = cpu_seconds(engine)
@@ -26,14 +27,14 @@ def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool
         demo.client.send_and_leave(CHAT, asked, when=lambda: cpu_seconds(engine) > used + 0.1)
     left = cpu_seconds(engine)
     demo.wait_for_log(f"POST {CHAT} 499 ", since=since)
-    # Another request shares the engine's steps with what is running: all that is left is this one.
+    # Another request shares the engine's steps with running ones: only this one is left.
     assert demo.client.post(CHAT, messages=HELLO, max_tokens=1).status == 200
     wait_until(Idle(engine), "the engine is idle")
     assert cpu_seconds(engine) - left < _REST
 
 
 class Idle:
-    """True when a process has used nothing since the last time but one."""
+    """True if a process has used no CPU time between the last two checks."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -1,4 +1,4 @@
-"""The wall clock may step back, at any time: nothing that is waited for, or limited, asks it."""
+"""The wall clock may step back at any time: no wait and no limit depends on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
 from tests.process.stream_law import read_stream
 
-#: An hour back whenever somebody asks.
+#: Steps an hour back each time it is read.
 _CLOCK = """\
 import itertools
 import time
@@ -25,7 +25,7 @@ time.time = lambda: _now() - 3600 * next(_asked)
 """
 
 
-def test_requests_restarts_and_the_stop_go_on(tmp_path: Path) -> None:
+def test_requests_restarts_and_the_stop_work(tmp_path: Path) -> None:
     clock = tmp_path / "clock.py"
     clock.write_text(_CLOCK)
     with ServerProcess("--calculators", clock, "--request_timeout", "60", DEMO) as server:

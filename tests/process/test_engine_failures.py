@@ -1,4 +1,4 @@
-"""An engine that dies or hangs: its streams are told, the server goes on, the engine returns."""
+"""An engine that dies or hangs: its streams end with an error, and it is restarted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assert_answers(server: ServerProcess) -> None:
 
 
 def wait_until_back(server: ServerProcess) -> None:
-    """It is live all the time."""
+    """Wait until the server is ready again; it is live all the time."""
 
     def is_ready() -> bool:
         assert server.is_live()
@@ -43,7 +43,7 @@ def wait_until_back(server: ServerProcess) -> None:
     wait_until(is_ready, "ready again")
 
 
-def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerProcess) -> None:
+def test_a_killed_engine_ends_every_stream_once_and_is_restarted(server: ServerProcess) -> None:
     engine = server.child(ENGINE)
     with in_flight(server.client, 8) as streams:
         os.kill(engine, signal.SIGKILL)
@@ -56,7 +56,7 @@ def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerPro
             assert told.error["code"] == "service_unavailable"
             assert "engine" in told.error["message"]
     refused = server.client.post(CHAT, messages=HELLO)
-    if refused.status != 200:  # it may be back already
+    if refused.status != 200:  # it may be ready again
         assert refused.status == 503
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.error["code"] == "service_unavailable"
@@ -66,7 +66,7 @@ def test_a_killed_engine_ends_every_stream_once_and_comes_back(server: ServerPro
 
 
 @pytest.mark.usefixtures("client_libraries")
-def test_clients_raise_what_the_last_event_says(server: ServerProcess) -> None:
+def test_clients_raise_the_error_of_the_last_event(server: ServerProcess) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.process.clients.interrupted", server.url],
         cwd=ROOT,
@@ -82,7 +82,7 @@ def test_clients_raise_what_the_last_event_says(server: ServerProcess) -> None:
     assert chat["kind"] == "APIError"
     assert chat["body"]["code"] == "service_unavailable"
     assert "engine" in chat["body"]["message"]
-    # Here the client raises nothing: the last event is an answer that failed.
+    # Here the client raises nothing: the last event is a failed response.
     assert response["last"]["type"] == "response.failed"
     assert response["last"]["response"]["status"] == "failed"
     assert "engine" in response["last"]["response"]["error"]["message"]
@@ -92,10 +92,10 @@ def test_clients_raise_what_the_last_event_says(server: ServerProcess) -> None:
     wait_until_back(server)
 
 
-def test_an_engine_out_of_memory_ends_its_requests_and_comes_back(server: ServerProcess) -> None:
+def test_an_engine_out_of_memory_ends_its_requests_and_is_restarted(server: ServerProcess) -> None:
     engine = server.child(ENGINE)
     with in_flight(server.client, 4) as streams:
-        # No page more than it has: what the cache of these streams needs is refused.
+        # No further page: the cache of these streams cannot be allocated.
         pages = int(Path(f"/proc/{engine}/statm").read_text().split()[0])
         limit = pages * resource.getpagesize()
         resource.prlimit(engine, resource.RLIMIT_AS, (limit, limit))
@@ -113,7 +113,7 @@ def test_an_engine_out_of_memory_ends_its_requests_and_comes_back(server: Server
     assert_answers(server)
 
 
-def test_a_killed_prompt_process_comes_back(server: ServerProcess) -> None:
+def test_a_killed_prompt_process_is_restarted(server: ServerProcess) -> None:
     prompts = server.child(PROMPTS)
     since = len(server.log)
     os.kill(prompts, signal.SIGKILL)
@@ -123,7 +123,9 @@ def test_a_killed_prompt_process_comes_back(server: ServerProcess) -> None:
     assert_answers(server)
 
 
-def test_a_stopped_engine_makes_the_server_unready_and_goes_on_later(server: ServerProcess) -> None:
+def test_a_stopped_engine_makes_the_server_unready_until_it_continues(
+    server: ServerProcess,
+) -> None:
     engine = server.child(ENGINE)
     with in_flight(server.client, 1, max_tokens=600) as (stream,):
         os.kill(engine, signal.SIGSTOP)

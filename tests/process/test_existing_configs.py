@@ -18,7 +18,7 @@ every_name = pytest.mark.parametrize("name", NAMES)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     config = make_site(tmp_path_factory.mktemp("site"))
-    # As existing start scripts call it, from another directory.
+    # Existing start scripts run it from another directory, too.
     more = ("--port", "9000", "--rest_workers", "2")
     with ServerProcess("--config_path", config, *more, cwd=config.parents[1]) as server:
         yield server
@@ -57,7 +57,7 @@ def test_a_model_answers_under_its_name(server: ServerProcess, name: str) -> Non
     assert stream.text == answer["choices"][0]["message"]["content"]
 
 
-def test_the_guide_s_requests_are_answered(server: ServerProcess) -> None:
+def test_the_guides_requests_are_answered(server: ServerProcess) -> None:
     llama = NAMES[0]
     messages = [
         {"role": "system", "content": "You are a helpful assistant."},

@@ -17,7 +17,7 @@ def assert_answers(server: ServerProcess) -> None:
     assert reply.status == 200, reply.body
 
 
-def test_a_log_that_cannot_grow_is_said_once(tmp_path: Path) -> None:
+def test_a_log_that_cannot_grow_is_reported_once(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     with ServerProcess(DEMO, "--log_path", log) as server:
         assert_answers(server)
@@ -37,9 +37,9 @@ def test_a_log_that_cannot_grow_is_said_once(tmp_path: Path) -> None:
         assert server.is_ready()
 
 
-def test_a_cache_that_cannot_be_written_is_as_good_as_none(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
     with ServerProcess(DEMO, "--cache_dir", tmp_path / "cache") as server:
-        # The next engine inherits it, and has to compile its model anew.
+        # The next engine inherits the limit, and has to compile its model again.
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         shutil.rmtree(tmp_path / "cache")
         engine = server.child(ENGINE)

@@ -16,12 +16,12 @@ GREEDY = {"temperature": 0, "max_tokens": 12}
 
 @pytest.fixture(scope="module")
 def expected() -> list[str]:
-    """What the first test to ask has found."""
+    """The answer of the first test that asked."""
     return []
 
 
 def text_of(client: HttpClient, expected: list[str]) -> str:
-    """What ``/v3/completions`` answers to the same."""
+    """Return the answer of ``/v3/completions`` to the same prompt."""
     if not expected:
         reply = client.post(COMPLETIONS, prompt=PROMPT, **GREEDY)
         expected.append(reply.json["choices"][0]["text"])
@@ -41,7 +41,9 @@ def test_the_metadata_names_text_in_and_out(client: HttpClient) -> None:
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_generate(client: HttpClient, expected: list[str], inside: bool) -> None:
+def test_generate_answers_with_the_text(
+    client: HttpClient, expected: list[str], inside: bool
+) -> None:
     body = {"text_input": PROMPT, **({"parameters": GREEDY} if inside else GREEDY)}
     reply = client.ask("POST", f"{MODEL}/generate", body)
     assert reply.status == 200
@@ -49,7 +51,7 @@ def test_generate(client: HttpClient, expected: list[str], inside: bool) -> None
     assert reply.json == {"model_name": "demo", "model_version": "1", "text_output": text}
 
 
-def test_generate_stream(client: HttpClient, expected: list[str]) -> None:
+def test_generate_stream_answers_piece_by_piece(client: HttpClient, expected: list[str]) -> None:
     body = {"text_input": PROMPT, "stream": True, "return_finish_reason": True, **GREEDY}
     reply = client.ask("POST", f"{MODEL}/generate_stream", body)
     assert reply.status == 200
@@ -60,7 +62,7 @@ def test_generate_stream(client: HttpClient, expected: list[str]) -> None:
     assert [event["finish_reason"] for event in found] == ["None"] * (len(found) - 1) + ["length"]
 
 
-def test_infer(client: HttpClient, expected: list[str]) -> None:
+def test_infer_answers_with_the_text(client: HttpClient, expected: list[str]) -> None:
     def tensor(name: str, datatype: str, value: object) -> dict[str, Any]:
         return {"name": name, "datatype": datatype, "shape": [1, 1], "data": [value]}
 
@@ -92,7 +94,7 @@ def test_infer(client: HttpClient, expected: list[str]) -> None:
         ({"text_input": "x", "bad_words": ["y"]}, '"bad_words": the member is not supported'),
     ],
 )
-def test_what_cannot_be_answered_is_refused(
+def test_wrong_requests_are_refused(
     client: HttpClient, path: str, members: dict[str, Any], reason: str
 ) -> None:
     reply = client.ask("POST", f"{MODEL}/{path}", members)

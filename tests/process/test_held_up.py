@@ -1,4 +1,4 @@
-"""A node that does not return holds the server up; it is named, and the server goes on after it."""
+"""A node that does not return blocks the server; it is named, and the server continues after it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ node {
 """
 
 
-def test_it_is_named_in_the_log_and_in_the_config(tmp_path: Path) -> None:
+def test_the_node_is_named_in_the_log_and_in_the_config(tmp_path: Path) -> None:
     (tmp_path / "graph.pbtxt").write_text(_GRAPH)
     (tmp_path / "reads.py").write_text(_CALCULATOR)
     entry = {"name": "slow", "base_path": ".", "python_path": "reads.py"}
@@ -52,7 +52,7 @@ def test_it_is_named_in_the_log_and_in_the_config(tmp_path: Path) -> None:
         asked = pool.submit(server.client.post, CHAT, model="slow", pipe=str(pipe))
         line = server.wait_for_log("the event loop has not turned for 5 s")
         assert 'held by node "reader" of graph "slow"' in line.string
-        server.wait_for_log("in process")  # the stack is there
+        server.wait_for_log("in process")  # the stack is logged
         pipe.write_text("at last")
         assert asked.result().body == b"at last"
         status = server.client.get("/v1/config").json["slow"]["model_version_status"][0]

@@ -1,4 +1,4 @@
-"""Requests that make prompts dear, or break what makes them: nobody else waits for long."""
+"""Prompts that are expensive or crash the prompt process: no other client waits for long."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def stopped(pid: int) -> Iterator[None]:
         (CHAT, {"messages": HELLO, "guided_json": r'{"const": "\ud800"}'}, "guided_json"),
     ],
 )
-def test_half_a_surrogate_pair_is_refused_where_it_stands(
+def test_half_a_surrogate_pair_is_refused_with_its_place(
     demo: ServerProcess, path: str, members: dict[str, Any], param: str
 ) -> None:
     process = demo.child(PROMPTS)
@@ -76,7 +76,7 @@ def test_half_a_surrogate_pair_is_refused_where_it_stands(
     answers(demo)
 
 
-def test_a_short_prompt_is_answered_while_the_process_for_long_ones_stands_still(
+def test_a_short_prompt_is_answered_while_the_process_for_long_ones_is_stopped(
     demo: ServerProcess,
 ) -> None:
     body = {"messages": [{"role": "user", "content": "word " * 20_000}], "max_tokens": 1}
@@ -92,7 +92,7 @@ def test_a_short_prompt_is_answered_while_the_process_for_long_ones_stands_still
     assert answered[0].status == 400
 
 
-def test_a_prompt_process_that_stood_still_for_a_moment_refuses_nobody(
+def test_a_prompt_process_that_was_stopped_briefly_refuses_no_request(
     demo: ServerProcess,
 ) -> None:
     process = demo.child(PROMPTS)
@@ -118,7 +118,7 @@ def test_tokens_are_limited_in_text_and_in_number(demo: ServerProcess) -> None:
     assert [len(each) for each in reply.json["tokens"]] == [len(reply.json["tokens"][0])] * 1024
 
 
-def test_requests_whose_clients_left_hold_nobody_up(demo: ServerProcess) -> None:
+def test_requests_of_departed_clients_delay_no_other(demo: ServerProcess) -> None:
     content = [{"type": "text", "text": "x" * 70}] * 30_000
     body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": content}]})
     for _ in range(20):

@@ -1,6 +1,6 @@
-"""Hostile structures are refused, clearly, while another stream goes on.
+"""Hostile structures are refused with clear errors while another stream continues.
 
-How long anybody waits for it is measured by ``tests.reliability.hostile``.
+The waiting times are measured by ``tests.reliability.hostile``.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tests.process.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def beside(demo: ServerProcess) -> Iterator[Neighbour]:
-    """Somebody whose streams must all be whole in the end."""
+    """Run a neighbour, whose streams must all be whole in the end."""
     with Neighbour(demo.client) as neighbour:
         yield neighbour
 
 
 def wait_for_grammars(client: HttpClient) -> None:
-    """The first one, and the next after one that took too long, has to wait for a process."""
+    """Wait until a grammar process has started: the first, or one after a form took too long."""
     form: dict[str, Any] = {"guided_choice": ["a", "b"], "max_tokens": 2}
     reply = answered(lambda: client.post(CHAT, messages=HELLO, **form))
     assert reply.status == 200, reply.body
 
 
 def answered(ask: Callable[[], Reply]) -> Reply:
-    """The answer to one who comes back when told to: on a busy machine processes are late."""
+    """Return the answer to a client that retries on 503: on a busy machine processes start late."""
     ends = time.monotonic() + PATIENCE
     while True:
         reply = ask()
@@ -51,7 +51,7 @@ def answered(ask: Callable[[], Reply]) -> Reply:
 
 
 def ask_beside(server: ServerProcess, neighbour: Neighbour, ask: Callable[[], Reply]) -> Reply:
-    """The neighbour goes on reading, and no process has ended for it."""
+    """Send a request; check that the neighbour still reads and no process has ended."""
     wait_for_grammars(server.client)
     children = server.lasting_children()
     reply = answered(ask)
@@ -61,7 +61,9 @@ def ask_beside(server: ServerProcess, neighbour: Neighbour, ask: Callable[[], Re
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_beside_a_stream(demo: ServerProcess, beside: Neighbour, name: str) -> None:
+def test_a_hostile_structure_is_refused_beside_a_stream(
+    demo: ServerProcess, beside: Neighbour, name: str
+) -> None:
     members, status, param = REFUSED[name]
     body = text_of(members)
     reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
@@ -76,7 +78,9 @@ def test_it_is_refused_beside_a_stream(demo: ServerProcess, beside: Neighbour, n
 
 
 @pytest.mark.parametrize("name", EITHER)
-def test_it_ends_beside_a_stream(demo: ServerProcess, beside: Neighbour, name: str) -> None:
+def test_an_expensive_structure_is_answered_or_refused_beside_a_stream(
+    demo: ServerProcess, beside: Neighbour, name: str
+) -> None:
     body = text_of(EITHER[name])
     reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
     assert reply.status in (200, 400), reply.body
@@ -85,7 +89,7 @@ def test_it_ends_beside_a_stream(demo: ServerProcess, beside: Neighbour, name: s
 
 @pytest.fixture(scope="module")
 def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """Serves the demo model with a template that goes wrong when it is told to."""
+    """Serve the demo model with a template that fails on request."""
     folder = make_model(tmp_path_factory.mktemp("templated") / "demo", QUICKSTART)
     path = folder / "chat_template.jinja"
     own = path.read_text(encoding="utf-8")
@@ -96,7 +100,7 @@ def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProces
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_that_makes_no_prompt(templated: ServerProcess, name: str) -> None:
+def test_a_failing_template_refuses_its_request_only(templated: ServerProcess, name: str) -> None:
     client = templated.client
     messages = [{"role": "user", "content": name}]
     with Neighbour(client) as neighbour:

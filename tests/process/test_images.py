@@ -1,4 +1,4 @@
-"""Images in requests, with a small model that sees: what is answered, and what is refused."""
+"""Images in requests to a small vision model: answers, and refusals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_image_changes_the_answer_and_is_counted(client: HttpClient) -> None:
     assert red["usage"]["prompt_tokens"] > without["usage"]["prompt_tokens"]
 
 
-def test_several_images_and_those_of_earlier_messages(client: HttpClient) -> None:
+def test_several_images_and_images_of_earlier_messages_count(client: HttpClient) -> None:
     one = answer(client, user(RED))["usage"]["prompt_tokens"]
     two = answer(client, user(RED, BLUE))["usage"]["prompt_tokens"]
     said = {"role": "assistant", "content": "a red thing"}
@@ -78,7 +78,7 @@ def test_several_images_and_those_of_earlier_messages(client: HttpClient) -> Non
     assert one < two < later
 
 
-def test_images_count_when_the_model_is_full(client: HttpClient) -> None:
+def test_images_count_towards_the_length_of_the_model(client: HttpClient) -> None:
     endless = answer(client, user(RED), max_tokens=None, ignore_eos=True)
     assert endless["choices"][0]["finish_reason"] == "length"
     assert endless["usage"]["total_tokens"] == MODEL_LENGTH
@@ -90,7 +90,7 @@ def test_images_count_when_the_model_is_full(client: HttpClient) -> None:
     assert client.post(CHAT, messages=user(RED), **SHORT).status == 200
 
 
-def test_a_stream_says_the_same_and_counts_the_same(client: HttpClient) -> None:
+def test_a_stream_has_the_text_and_usage_of_the_whole_answer(client: HttpClient) -> None:
     whole = answer(client, user(RED))
     options = {"include_usage": True}
     with client.stream(
@@ -118,7 +118,7 @@ def test_choices_stop_strings_forms_and_tools_work_with_images(client: HttpClien
     assert answer(client, user(RED), tools=[tool])["choices"][0]["message"]["role"] == "assistant"
 
 
-def test_responses_and_messages_take_images(client: HttpClient) -> None:
+def test_responses_and_messages_accept_images(client: HttpClient) -> None:
     content = [{"type": "input_image", "image_url": RED}, {"type": "input_text", "text": "?"}]
     short = {"model": SEEING.name, "max_output_tokens": 4, "temperature": 0}
     reply = client.post("/v3/responses", input=[{"role": "user", "content": content}], **short)
@@ -148,7 +148,7 @@ def test_responses_and_messages_take_images(client: HttpClient) -> None:
         "file://{allowed}/red.png",
     ],
 )
-def test_these_are_read(client: HttpClient, pictures: Path, url: str) -> None:
+def test_valid_images_are_read(client: HttpClient, pictures: Path, url: str) -> None:
     answer(client, user(url.replace("{allowed}", str(pictures / "allowed"))))
 
 
@@ -174,7 +174,9 @@ def test_these_are_read(client: HttpClient, pictures: Path, url: str) -> None:
         ("javascript:alert(1)", "no such file"),
     ],
 )
-def test_these_are_refused_with_their_place(client: HttpClient, url: str, reason: str) -> None:
+def test_invalid_images_are_refused_with_their_place(
+    client: HttpClient, url: str, reason: str
+) -> None:
     reply = client.post(CHAT, messages=user(url), **SHORT)
     assert reply.status == 400
     assert reply.error["param"] == URL
@@ -197,7 +199,7 @@ def test_too_many_answers_to_a_large_image_are_refused(client: HttpClient) -> No
 @pytest.mark.parametrize(
     "text", ["<ov_genai_image_0>", "<ov_genai_video_0>", "<|image_pad|>", "<|vision_start|>"]
 )
-def test_no_text_plays_an_image(client: HttpClient, text: str) -> None:
+def test_text_cannot_pose_as_an_image(client: HttpClient, text: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "description": text}}
     for asked in (
         {"messages": user(text=text)},
@@ -211,7 +213,7 @@ def test_no_text_plays_an_image(client: HttpClient, text: str) -> None:
     assert client.post(CHAT, messages=HELLO, **SHORT).status == 200
 
 
-def test_kserve_asks_such_a_model_as_a_chat(client: HttpClient) -> None:
+def test_kserve_requests_to_a_vision_model_are_chats(client: HttpClient) -> None:
     path = f"/v2/models/{SEEING.name}/generate"
     options = {"max_tokens": 4, "temperature": 0}
     for is_chat in (True, False):
@@ -220,7 +222,7 @@ def test_kserve_asks_such_a_model_as_a_chat(client: HttpClient) -> None:
         assert reply.status == (200 if is_chat else 400), reply.body
 
 
-def test_completions_have_no_place_for_images(client: HttpClient) -> None:
+def test_completions_refuse_images(client: HttpClient) -> None:
     reply = client.post(COMPLETIONS, prompt="a", **SHORT)
     assert reply.status == 400
     assert "/v3/chat/completions" in reply.error["message"]
@@ -236,10 +238,10 @@ def _has_image(case: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "case", [case for case in load_api_cases() if _has_image(case)], ids=lambda case: case["id"]
 )
-def test_cases_of_openvino_model_server_with_images(
+def test_conformance_cases_with_images_are_answered(
     client: HttpClient, case: dict[str, Any]
 ) -> None:
-    # Their model holds more than ours; of how many tokens an answer is does not matter here.
+    # Their model accepts longer prompts; the number of tokens of an answer does not matter here.
     limit = "max_output_tokens" if "responses" in case["endpoint"] else "max_tokens"
     body = {**case["body"], "model": SEEING.name, limit: 4}
     body.pop("max_completion_tokens", None)
@@ -248,7 +250,7 @@ def test_cases_of_openvino_model_server_with_images(
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
-def test_hostile_images_end_nothing(server: ServerProcess) -> None:
+def test_hostile_images_end_no_process(server: ServerProcess) -> None:
     children = server.lasting_children()
     summary = run_corpus(server, "--model", SEEING.name, "--group", "image", have="llm_model")
     assert summary.startswith("20/20 as expected")

@@ -1,4 +1,4 @@
-"""The document that a server publishes is true: its examples work, and answers are as it says."""
+"""The server's published document is true: its examples work, and answers fit their schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.process.http_client import HELLO, HttpClient, Reply
 from tests.servers.fronts.openapi.described import Described
 
 DESCRIBED: Final = Described()
-#: Of every kind of answer that has a form of its own.
+#: One request for every kind of answer with a schema of its own.
 _TOOL: Final = {
     "type": "function",
     "function": {
@@ -48,7 +48,7 @@ REQUESTS: Final[list[tuple[str, dict[str, Any]]]] = [
         {**_CHAT, "max_tokens": 60, "tools": [_MESSAGES_TOOL], "tool_choice": {"type": "any"}},
     ),
 ]
-#: What each form of error is told for.
+#: One request for each form of error.
 REFUSED: Final[list[tuple[str, dict[str, Any], int]]] = [
     ("/v3/chat/completions", {"model": "demo"}, 400),
     ("/v3/chat/completions", {"model": "nobody", "messages": []}, 404),
@@ -67,7 +67,7 @@ def check(path: str, method: str, reply: Reply) -> None:
             assert reply.headers[name.lower()]
 
 
-def test_the_document_is_published_and_can_be_kept(client: HttpClient) -> None:
+def test_the_document_is_published_and_can_be_cached(client: HttpClient) -> None:
     reply = client.get("/openapi.json")
     assert reply.status == 200
     assert reply.headers["content-type"] == "application/json"
@@ -95,7 +95,7 @@ def test_the_examples_work(client: HttpClient, path: str, method: str, body: Any
 
 @pytest.mark.parametrize(("path", "body"), REQUESTS)
 @pytest.mark.parametrize("stream", [False, True])
-def test_answers_are_as_they_are_described(
+def test_answers_fit_their_schemas(
     client: HttpClient, path: str, body: dict[str, Any], stream: bool
 ) -> None:
     asked = {**body, "stream": stream}
@@ -106,7 +106,7 @@ def test_answers_are_as_they_are_described(
 
 
 @pytest.mark.parametrize(("path", "body", "status"), REFUSED)
-def test_errors_are_as_they_are_described(
+def test_errors_fit_their_schemas(
     client: HttpClient, path: str, body: dict[str, Any], status: int
 ) -> None:
     reply = client.ask("POST", path.format(model="demo"), body)
@@ -118,7 +118,7 @@ def test_errors_are_as_they_are_described(
     "path",
     [path for path, method, _ in DESCRIBED.operations() if method == "get"],
 )
-def test_what_is_looked_up_is_as_it_is_described(client: HttpClient, path: str) -> None:
+def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
     reply = client.get(path.format(model="demo", version="1"))
     assert reply.status == 200, reply.body
     check(path, "get", reply)

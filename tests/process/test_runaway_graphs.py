@@ -1,6 +1,6 @@
-"""Graphs that do not come to an end are cut off at the request's time limit; nobody else notices.
+"""Graphs that never end are cut off at the request's time limit, and disturb no other request.
 
-What never gives the event loop back is another matter: see `tests.process.test_held_up`.
+For nodes that never return to the event loop, see `tests.process.test_held_up`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Stuck(Calculator):
 
 @calculator("tests.Source")
 class Source(Calculator):
-    """Has more packets, always; nobody waits for a request."""
+    """Always has more packets, whether or not a request waits for them."""
 
     number = Out[int]()
 
@@ -174,7 +174,7 @@ def in_flight(server: ServerProcess, model: str) -> float:
 
 
 @pytest.mark.parametrize("model", _RUNAWAYS)
-def test_its_time_is_limited_and_nothing_of_it_is_left(server: ServerProcess, model: str) -> None:
+def test_a_runaway_graph_is_cut_off_and_leaves_nothing(server: ServerProcess, model: str) -> None:
     status, body = ask(server, model, seconds=3.0)
     if model == "for_ever":  # its stream had begun
         assert status == 200
@@ -220,7 +220,7 @@ def test_a_thread_that_does_not_return_is_named_and_its_request_ends(
     assert told() == "OK"
 
 
-def test_others_are_answered_meanwhile(server: ServerProcess) -> None:
+def test_other_requests_are_answered_meanwhile(server: ServerProcess) -> None:
     with server.client.open("POST", CHAT, {"model": "for_ever", "stream": True}) as endless:
         assert endless.readline() == b"data: 0\n"
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""SIGTERM lets what is in flight finish; no end of the server leaves a process behind."""
+"""SIGTERM lets requests in flight finish; the server leaves no process behind, however it ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess, w
 from tests.process.stream_law import read_stream
 
 
-def test_more_requests_than_the_limit_get_429_and_what_runs_may_finish() -> None:
+def test_requests_beyond_the_limit_get_429_and_running_ones_may_finish() -> None:
     with ServerProcess("--request_queue_limit", "8", DEMO) as server:
         children = server.children()
         with in_flight(server.client, 8, max_tokens=400) as streams:
@@ -31,7 +31,7 @@ def test_more_requests_than_the_limit_get_429_and_what_runs_may_finish() -> None
         assert not any(is_running(pid) for pid in children)
 
 
-def test_a_killed_server_takes_its_processes_with_it() -> None:
+def test_the_processes_of_a_killed_server_end_with_it() -> None:
     with ServerProcess(DEMO) as server:
         children = server.children()
         assert sorted(children.values()) == [ENGINE, PROMPTS]

@@ -1,4 +1,4 @@
-"""Streams keep the law, and say what a unary answer says."""
+"""Streams follow the law, and have the text of a unary answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
 from tests.process.stream_law import Streamed, read_stream
 
-#: Goes on until it has all its tokens, whatever the model would say.
+#: Continues until it has all its tokens, whatever the model would write.
 LONG: dict[str, Any] = {"ignore_eos": True, "max_tokens": 60}
 ASKED = {
     CHAT: {"messages": HELLO, "temperature": 0},
@@ -37,7 +37,7 @@ def text_of(choice: dict[str, Any]) -> str:
 
 @both
 @pytest.mark.parametrize("members", [{"max_tokens": 40}, LONG], ids=["to the end", "cut"])
-def test_a_stream_says_what_a_unary_answer_says(
+def test_a_stream_has_the_text_of_a_unary_answer(
     client: HttpClient, path: str, members: dict[str, Any]
 ) -> None:
     answer = whole(client, path, **members)
@@ -49,15 +49,15 @@ def test_a_stream_says_what_a_unary_answer_says(
 
 
 @both
-def test_usage_is_told_only_when_asked_for(client: HttpClient, path: str) -> None:
+def test_usage_is_sent_only_on_request(client: HttpClient, path: str) -> None:
     stream = streamed(client, path, max_tokens=3)
     assert stream.usage is None
     assert not any("usage" in chunk for chunk in stream.chunks)
 
 
 @both
-def test_text_comes_piece_by_piece(client: HttpClient, path: str) -> None:
-    # Tokens that follow each other closely are one piece: in so many there are several.
+def test_text_arrives_piece_by_piece(client: HttpClient, path: str) -> None:
+    # Tokens that follow each other closely are one piece; this many give several.
     stream = streamed(client, path, **{**LONG, "max_tokens": 600})
     assert len(stream.choices[0].pieces) > 2
 
@@ -75,7 +75,7 @@ def test_one_stream_carries_several_choices(client: HttpClient, path: str) -> No
 
 
 @both
-def test_greedy_choices_are_alike(client: HttpClient, path: str) -> None:
+def test_greedy_choices_are_equal(client: HttpClient, path: str) -> None:
     stream = streamed(client, path, **LONG, n=2)
     assert stream.choices[0].text == stream.choices[1].text
 
@@ -85,7 +85,7 @@ def test_greedy_choices_are_alike(client: HttpClient, path: str) -> None:
 def test_a_stop_string_ends_the_text_wherever_tokens_end(
     client: HttpClient, path: str, is_included: bool
 ) -> None:
-    # Words of the answer itself: from within one piece, and over several.
+    # Words of the answer itself: within one piece, and across several.
     text = text_of(whole(client, path, **LONG)["choices"][0])
     for stop in (text[7:9], text[12:24], [text[30:40], text[20:33]]):
         asked = {**LONG, "stop": stop, "include_stop_str_in_output": is_included}

@@ -1,4 +1,4 @@
-"""A request whose time is over takes its generation with it."""
+"""Requests that exceed their time limit: their generations are cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT = "the request was not answered within 1 s, its time-out"
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_was_being_generated_is_cancelled(demo: ServerProcess, stream: bool) -> None:
+def test_the_generation_is_cancelled(demo: ServerProcess, stream: bool) -> None:
     engine = demo.child(ENGINE)
     asked = {"model": "demo", "messages": HELLO, "ignore_eos": True, "max_tokens": ENDLESS}
     with demo.client.open("POST", CHAT, {**asked, "stream": stream, "timeout": 1}) as response:

@@ -1,4 +1,4 @@
-"""What a text is in tokens, and how many a conversation has, without an answer."""
+"""Tokens of texts, and token counts of conversations, without an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_text_is_tokenized(client: HttpClient, prefix: str) -> None:
     reply = client.post(f"{prefix}/tokenize", text="Once upon a time")
     assert reply.status == 200
     assert set(reply.json) == {"tokens"}
-    # The same ids are a prompt that says the same.
+    # The ids as a prompt give the same answer.
     asked: dict[str, Any] = {"temperature": 0, "max_tokens": 5, "echo": True}
     (choice,) = client.post(f"{prefix}/completions", prompt=reply.json["tokens"], **asked).json[
         "choices"
@@ -28,7 +28,7 @@ def test_texts_are_tokenized_one_by_one(client: HttpClient) -> None:
     assert client.post("/v3/tokenize", text=texts).json["tokens"] == one_by_one
 
 
-def test_a_text_is_cut_and_filled_up(client: HttpClient) -> None:
+def test_a_text_is_truncated_and_padded(client: HttpClient) -> None:
     whole = client.post("/v3/tokenize", text="Once upon a time").json["tokens"]
     cut = client.post("/v3/tokenize", text="Once upon a time", max_length=2)
     assert cut.json["tokens"] == whole[:2]
@@ -50,7 +50,7 @@ def test_a_conversation_is_counted(client: HttpClient, path: str) -> None:
     assert reply.json == {"input_tokens": answered["usage"]["prompt_tokens"]}
 
 
-def test_what_cannot_be_counted_is_told_in_the_clients_words(client: HttpClient) -> None:
+def test_refusals_of_counting_have_the_clients_form(client: HttpClient) -> None:
     refused = client.post("/v3/tokenize")
     assert (refused.status, refused.error["param"]) == (400, "text")
     refused = client.post("/v1/messages/count_tokens", messages=[])

@@ -18,7 +18,7 @@ def verbose() -> Iterator[HttpClient]:
         yield server.client
 
 
-def test_a_chat_shows_them(verbose: HttpClient) -> None:
+def test_a_chat_shows_prompt_and_raw_text(verbose: HttpClient) -> None:
     question = {"role": "user", "content": NEEDS_TOOL}
     body = verbose.post(CHAT, messages=[question], tools=CHAT_TOOLS, temperature=0).json
     assert body["choices"][0]["message"]["tool_calls"]
@@ -52,5 +52,5 @@ def test_every_endpoint_shows_them_whole_and_streamed(
     assert event.get("response", event)["__verbose"] == shown
 
 
-def test_without_it_they_are_not_shown(client: HttpClient) -> None:
+def test_without_the_flag_they_are_hidden(client: HttpClient) -> None:
     assert "__verbose" not in client.post(CHAT, messages=HELLO, max_tokens=1).json

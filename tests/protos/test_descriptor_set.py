@@ -1,4 +1,4 @@
-"""The checked-in descriptor set is what the ``.proto`` files say."""
+"""The checked-in descriptor set agrees with the ``.proto`` files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_descriptor_set_is_current() -> None:
         ("mediapipe.LLMCalculatorOptions", 113473750),
     ],
 )
-def test_an_extension_has_the_number_of_the_original(name: str, number: int) -> None:
+def test_extensions_have_mediapipes_numbers(name: str, number: int) -> None:
     extension = find_extension(f"{name}.ext")
 
     assert extension is not None
@@ -50,7 +50,7 @@ def test_an_extension_has_the_number_of_the_original(name: str, number: int) -> 
     assert extension.message_type.full_name == name
 
 
-def test_binary_graphs_have_the_bytes_of_the_original() -> None:
+def test_binary_graphs_have_mediapipes_bytes() -> None:
     # Written out by hand from the field numbers of MediaPipe's calculator.proto.
     config = message_class("mediapipe.CalculatorGraphConfig")(
         num_threads=2,

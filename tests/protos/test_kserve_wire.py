@@ -1,4 +1,4 @@
-"""KServe's, Triton's and gRPC's own messages are the same bytes here.
+"""Wire format of KServe's, Triton's and gRPC's messages.
 
 The numbers are written out by hand, from the protocols' documents.
 """

@@ -1,4 +1,4 @@
-"""The private pool: apart from the default pool, and open to the types of authors."""
+"""The private pool: separate from the default pool, and open to the types of authors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from protos.pool import (
 
 
 def options_file(name: str, type_name: str, number: int) -> FileDescriptorProto:
-    """A file with the options type ``type_name`` that has one int32 field ``count``."""
+    """Return a file with the options type ``type_name`` that has one int32 field ``count``."""
     package, _, short = type_name.rpartition(".")
     file = FileDescriptorProto(name=name, package=package, syntax="proto2")
     file.dependency.append("mediapipe/framework/calculator.proto")
@@ -48,7 +48,7 @@ def options_file(name: str, type_name: str, number: int) -> FileDescriptorProto:
 def default_pool() -> descriptor_pool.DescriptorPool:
     """The default pool of a process that has imported MediaPipe's and KServe's own modules."""
     default = descriptor_pool.Default()
-    assert any_pb2.DESCRIPTOR.pool is default  # which its import has put there
+    assert any_pb2.DESCRIPTOR.pool is default  # put there by its import
     for file in FileDescriptorSet.FromString(descriptor_set()).file:
         if file.name.startswith("mediapipe/"):
             default.AddSerializedFile(file.SerializeToString())
@@ -184,7 +184,7 @@ def test_an_adopted_type_may_not_change() -> None:
                 adopt(kind)
 
 
-def test_a_type_of_ours_in_another_pool_is_ours(
+def test_one_of_our_types_from_another_pool_becomes_ours(
     default_pool: descriptor_pool.DescriptorPool,
 ) -> None:
     theirs = default_pool.FindMessageTypeByName("mediapipe.GateCalculatorOptions")
@@ -194,7 +194,7 @@ def test_a_type_of_ours_in_another_pool_is_ours(
 
 @pytest.mark.parametrize("root", ["mediapipe/framework", "protos/mediapipe/framework"])
 def test_a_proto_file_of_an_author_compiles_against_ours(root: str, tmp_path: Path) -> None:
-    """Under MediaPipe's own paths, and under the paths of a copy of this folder."""
+    """Under MediaPipe's own paths, and under those of a copy of this folder."""
     from grpc_tools import protoc  # type: ignore[import-untyped]
 
     room = Path(protos.__file__).parent

@@ -1,4 +1,4 @@
-"""What a server survives: commands that take minutes, each with its figures.
+"""Reliability suites: commands that take minutes, each with its figures.
 
-``docs/reliability.md`` has the commands and what they said.
+``docs/reliability.md`` has the commands and their results.
 """

@@ -1,4 +1,4 @@
-"""What clients ask over HTTP, and whether an answer is whole."""
+"""Requests of clients over HTTP, and checks that answers are whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO
 
 _PICTURES: Final = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
-#: So many forms of answers come again and again; every tenth request has one of its own.
+#: Number of forms of answers that recur; every tenth request has a form of its own.
 _FORMS: Final = 32
 
 #: Refusals that a server under load may give.
@@ -22,7 +22,7 @@ BUSY: Final = frozenset({429, 503})
 
 @dataclass(frozen=True)
 class Asked:
-    """One request. ``check`` gets a whole body of status 200; it raises what is wrong with it."""
+    """A request. ``check`` receives a whole body of status 200 and raises if it is wrong."""
 
     kind: str
     path: str
@@ -136,7 +136,7 @@ _KINDS: Final = (
 
 
 def _schema(random: Random) -> dict[str, Any]:
-    """Of an object."""
+    """Return the schema of an object."""
     number = random.randrange(10**9) if random.random() < 0.1 else random.randrange(_FORMS)
     properties = {
         f"name{number}": {"type": "string", "maxLength": 5 + number % 20},
@@ -158,7 +158,7 @@ def _tool_list(random: Random) -> list[dict[str, Any]]:
 
 
 def _length(random: Random) -> dict[str, Any]:
-    """Mostly short, some long ones."""
+    """Return a length, mostly short, sometimes long."""
     return {
         "max_tokens": random.choice((4, 16, 16, 40, 40, 120, 400)),
         "ignore_eos": random.random() < 0.5,

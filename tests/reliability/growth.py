@@ -1,4 +1,4 @@
-"""Does a process go on growing? From its memory, looked at every two seconds."""
+"""Growth of processes, from their memory every two seconds."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import statistics
 import threading
 import time
 from itertools import combinations
-from types import TracebackType
 from typing import Final, Self
 
 from tests.process.server_process import ServerProcess
 from tests.reliability.held import memory_of, memory_of_children
 
 _PERIOD: Final = 2.0
-#: A process grows when its line rises by more than so many MiB a minute, and by so many in all.
+#: A process grows if its line rises by more than this many MiB a minute, and by this many in all.
 MOST_SLOPE: Final = 1.0
 MOST_RISE: Final = 2.0
-#: Fewer looks say nothing.
+#: Fewer samples prove nothing.
 _LEAST_LOOKS: Final = 10
 
 Line = list[tuple[float, float]]
 
 
 class MemoryLines:
-    """The memory of a server and its children from entering to leaving.
+    """Memory of a server and its children while the context is entered.
 
     Attributes:
         lines: by process, (seconds since the beginning, MiB).
@@ -39,12 +38,7 @@ class MemoryLines:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
 
@@ -53,29 +47,34 @@ class MemoryLines:
         while not self._is_over.wait(_PERIOD):
             sizes = {
                 "the server": memory_of(self._server.pid),
-                **memory_of_children(self._server),
+                # By process: one may take the place of another.
+                **memory_of_children(self._server, by_id=True),
             }
             for name, size in sizes.items():
                 self.lines.setdefault(name, []).append((time.monotonic() - begin, size))
 
 
 def rise(line: Line) -> tuple[float, float]:
-    """The slope in MiB a minute, and how much the last third lies above the first, in MiB.
+    """Return the slope in MiB a minute, and the rise from the first third to the last, in MiB.
 
-    The slope is the median of those of all pairs of looks (Theil and Sen), and the rise is one of
-    medians: a moment with a large batch, or one step, is no growth.
+    The slope is the median of the slopes of all pairs of samples (Theil and Sen). The rise is that
+    of the medians or of the lowest tenths, whichever is smaller: a moment with a large batch, or
+    one step, is not growth, nor is a cache that fills and is emptied at least once in each third.
+    A leak raises the memory of the emptied cache too.
     """
     slopes = [(b - a) / (then - now) for (now, a), (then, b) in combinations(line, 2)]
     third = max(1, len(line) // 3)
-    first, last = line[:third], line[-third:]
+    first = sorted(size for _, size in line[:third])
+    last = sorted(size for _, size in line[-third:])
+    low = third // 10
     return (
         60.0 * statistics.median(slopes),
-        statistics.median(size for _, size in last) - statistics.median(size for _, size in first),
+        min(statistics.median(last) - statistics.median(first), last[low] - first[low]),
     )
 
 
 def growing(lines: dict[str, Line], since: float, most_slope: float = MOST_SLOPE) -> list[str]:
-    """The processes that grow after so many seconds, in words."""
+    """Return the processes that grow after ``skip`` seconds, in words."""
     found: list[str] = []
     for name, line in lines.items():
         late = [(at, size) for at, size in line if at >= since]
@@ -91,13 +90,13 @@ def growing(lines: dict[str, Line], since: float, most_slope: float = MOST_SLOPE
 
 
 def table(lines: dict[str, Line], since: float) -> str:
-    """A row for each process."""
-    rows = [f"{'MiB':24} {'first':>8} {'then':>8} {'last':>8} {'most':>8}   a minute from then on"]
+    """Return a row for each process."""
+    rows = [f"{'MiB':40} {'first':>8} {'then':>8} {'last':>8} {'most':>8}   a minute from then on"]
     for name, line in lines.items():
         late = [(at, size) for at, size in line if at >= since]
         if len(late) < _LEAST_LOOKS:
             continue
         sizes = f"{line[0][1]:8.1f} {late[0][1]:8.1f} {late[-1][1]:8.1f}"
         most = max(size for _, size in line)
-        rows.append(f"{name:24} {sizes} {most:8.1f}   {rise(late)[0]:+.2f}")
+        rows.append(f"{name:40} {sizes} {most:8.1f}   {rise(late)[0]:+.2f}")
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""One gRPC call, or stream of requests, of a client that may leave at any time."""
+"""A gRPC call, or stream of requests, of a client that may leave at any time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALONE: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 
 async def exchange(address: str, leaving: Leaving, random: Random) -> str:
-    """Ask on a channel of its own; how it ended.
+    """Send a request on a channel of its own; return how it ended.
 
     Raises:
         Broken: as `tests.reliability.http_exchange.exchange`.

@@ -1,4 +1,4 @@
-"""What a server holds, as it tells itself and as the system does."""
+"""Objects, tasks and memory that a server holds, from its own report and from the system."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from calculators.child_process import fair_turns
+from calculators.llm.grammar_process import client as grammars
+from tests.memory import resident_bytes
 from tests.process.processes import cpu_seconds
 from tests.process.server_process import ServerProcess
 
 _SAID: Final = re.compile(r"state of the process: (\{.*\})")
-#: What has gone on for so long without a change goes on.
+#: Seconds after which a state without change is taken to be stable.
 _STEADY_SECONDS: Final = 40.0
-#: Gauges of the server that should be back where they were.
+#: Entries of caches for each language model, by class. Costs of clients are remembered by the two
+#: queues for prompts, the two for grammars, and that of large bodies.
+_KEPT: Final = {
+    "calculators.requests.request_record.ClientIdentity": 5 * fair_turns.REMEMBERED,
+    "calculators.llm.grammar_process.messages.Accepted": grammars.REMEMBERED,
+}
+#: Processes that start when they are needed, a bounded number for each model.
+_PASSING: Final = ("llm.grammar_process", "llm.prompt.long_process")
+#: The folder of a model, from the line of a process's map of memory.
+_MODEL: Final = re.compile(r"/([^/]+)/openvino_\w+\.bin$", re.M)
+#: Gauges of the server that should return to their earlier values.
 _GAUGES: Final = re.compile(
     r"^(\w*(?:cache|running|waiting|in_flight|current_)\w*(?:\{.*\})?) (\S+)$"
 )
@@ -25,7 +39,7 @@ _GAUGES: Final = re.compile(
 
 @dataclass(frozen=True)
 class Held:
-    """At one moment. Memory in MiB; ``children``: of each child, by the module that it runs."""
+    """State at one moment. Memory in MiB; ``children``: by the module that each runs."""
 
     memory: float
     descriptors: int
@@ -37,8 +51,8 @@ class Held:
 
 
 def look(server: ServerProcess) -> Held:
-    """Ask it by SIGUSR1, and read its metrics where it has them."""
-    # First: series of what is served no more are dropped when somebody reads them.
+    """Request the server's report by SIGUSR1, and read its metrics where it has them."""
+    # First, because reading drops series of names that are no longer served.
     gauges = _gauges(server)
     since = len(server.log)
     server.send_signal(signal.SIGUSR1)
@@ -55,8 +69,10 @@ def look(server: ServerProcess) -> Held:
 
 
 def look_when_quiet(server: ServerProcess, before: Held | None, seconds: float) -> Held:
-    """As `look`, once nothing is left of the clients, or nothing has changed for some time, or
-    after so many seconds anyway."""
+    """Look, like `look`, once no trace of the clients is left or the state is stable.
+
+    At the latest after ``seconds``.
+    """
     deadline = time.monotonic() + seconds
     changed_at, last = time.monotonic(), (0, 0)
     while True:
@@ -73,15 +89,18 @@ def look_when_quiet(server: ServerProcess, before: Held | None, seconds: float) 
 
 
 def idle_cpu(server: ServerProcess, seconds: float) -> float:
-    """What server and children use of a core when nobody asks anything, 0..."""
+    """Return the share of a core that server and children use without requests, 0..."""
     pids = [server.pid, *server.children()]
     used = sum(map(cpu_seconds, pids))
     time.sleep(seconds)
     return (sum(map(cpu_seconds, pids)) - used) / seconds
 
 
-def leaks(before: Held, after: Held) -> list[str]:
-    """What there is more of than before, in words; but memory, see `tests.reliability.growth`."""
+def leaks(before: Held, after: Held, *, models: int = 1) -> list[str]:
+    """Return what has become more, in words; for memory see `tests.reliability.growth`.
+
+    ``models``: the number of language models, for the entries of caches.
+    """
     found: list[str] = []
 
     def check(name: str, then: float, now: float, most: Callable[[float], float]) -> None:
@@ -91,17 +110,23 @@ def leaks(before: Held, after: Held) -> list[str]:
     check("descriptors", before.descriptors, after.descriptors, lambda count: count + 2)
     check("threads", before.threads, after.threads, lambda count: count + 2)
     check("tasks", before.tasks, after.tasks, lambda count: count)
-    check("children", len(before.children), len(after.children), lambda count: count)
+    check("children", _lasting(before), _lasting(after), lambda count: count)
     for name, count in after.objects.items():
-        check(name, before.objects.get(name, 0), count, lambda count: 1.1 * count + 50)
+        if count > models * _KEPT.get(name, 0):
+            check(name, before.objects.get(name, 0), count, lambda count: 1.1 * count + 50)
     for name, value in after.gauges.items():
         if "usage" in name or "running" in name or "waiting" in name or "in_flight" in name:
             check(name, before.gauges.get(name, 0.0), value, lambda size: size + 1e-6)
     return found
 
 
+def _lasting(held: Held) -> int:
+    """The number of children that do not end when they are idle for a minute or two."""
+    return sum(not name.startswith(_PASSING) for name in held.children)
+
+
 def grown(before: Held, after: Held, most: float) -> list[str]:
-    """Which processes have grown by more than ``most`` MiB, in words."""
+    """Return which processes have grown by more than ``most`` MiB, in words."""
     pairs = {"the server": (before.memory, after.memory)}
     pairs |= {
         name: (before.children[name], size)
@@ -116,7 +141,7 @@ def grown(before: Held, after: Held, most: float) -> list[str]:
 
 
 def growth(before: Held, after: Held) -> str:
-    """The classes with more objects than before, the largest first; "" when there are none."""
+    """Return the classes with more objects than before, the largest first; "" if there are none."""
     more = {
         name: count - before.objects.get(name, 0)
         for name, count in after.objects.items()
@@ -127,7 +152,7 @@ def growth(before: Held, after: Held) -> str:
 
 
 def table(moments: dict[str, Held]) -> str:
-    """A column per moment."""
+    """Return a table with a column per moment."""
     rows: dict[str, list[str]] = {}
     for place, held in enumerate(moments.values()):
         facts: dict[str, Any] = {
@@ -150,21 +175,27 @@ def table(moments: dict[str, Held]) -> str:
     )
 
 
-def memory_of_children(server: ServerProcess) -> dict[str, float]:
-    """MiB by what each child is; where several are the same, by their number, too."""
+def memory_of_children(server: ServerProcess, *, by_id: bool = False) -> dict[str, float]:
+    """Return MiB by kind of child with its model.
+
+    Where several are alike, or ``by_id`` is true, a number is added: a count, or the process's id.
+    """
     found: dict[str, float] = {}
     for pid, module in sorted(server.children().items()):
         part = module.removeprefix("calculators.").removesuffix(".process") or "other"
-        same = sum(name.partition(" ")[0] == part for name in found)
         with contextlib.suppress(OSError):
-            found[f"{part} {same + 1}" if same else part] = memory_of(pid)
+            mapped = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+            models = sorted(set(_MODEL.findall(mapped)))
+            part = " of ".join((part, *models[:1]))
+            same = sum(name.startswith(part) for name in found)
+            number = f" ({pid})" if by_id else f" {same + 1}" if same else ""
+            found[part + number] = memory_of(pid)
     return found
 
 
 def memory_of(pid: int) -> float:
-    """MiB."""
-    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return round(int(file.read().split()[1]) * 4096 / 1024 / 1024, 1)
+    """Return the memory of a process in MiB."""
+    return round(resident_bytes(pid) / 2**20, 1)
 
 
 def _gauges(server: ServerProcess) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""One HTTP request of a client that may leave at any time, in any manner."""
+"""An HTTP request of a client that may leave at any time, in any manner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS: Final = 120.0
 
 
 class Leaving(StrEnum):
-    """How a client ends its request."""
+    """Ways in which a client ends its request."""
 
     WHOLE = "reads all"
     CLOSES = "closes in the middle"
@@ -26,14 +26,14 @@ class Leaving(StrEnum):
 
 
 class Broken(Exception):
-    """An answer that is not what it should be."""
+    """An answer that is not as it should be."""
 
 
 async def exchange(port: int, asked: Asked, leaving: Leaving, random: Random) -> str:
-    """Ask on a connection of its own; the status, or how it left.
+    """Send a request on a connection of its own; return the status, or how the client left.
 
     Raises:
-        Broken: the answer is none, or not whole though it was read to its end.
+        Broken: there is no answer, or it is not whole though it was read to its end.
     """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -97,10 +97,10 @@ def _request(asked: Asked) -> bytes:
 
 
 def _answer(kind: str, received: bytes) -> tuple[int, bytes]:
-    """Status and body.
+    """Read status and body.
 
     Raises:
-        Broken: it is cut off.
+        Broken: the answer is cut off.
     """
     head, end, body = received.partition(b"\r\n\r\n")
     if not end or not head.startswith(b"HTTP/1.1 "):
@@ -128,7 +128,7 @@ def _dechunked(kind: str, body: bytes) -> bytes:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """So that closing sends no end of the stream but a reset: the client has crashed."""
+    """Make closing send a reset instead of the end of the stream, as if the client had crashed."""
     sock = writer.get_extra_info("socket")
     if sock is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,12 +1,12 @@
-"""The config rewritten again and again under load: does a request fail?
+"""Rewriting of the config under load: no request may fail.
 
     python -m tests.reliability.rewriting [--times 100] [--clients 20]
 
-Each time the config or a graph that it names is written anew, and a reload asked for: graphs come
+Each time the config or a graph that it names is rewritten and a reload requested: graphs come
 and go, a tensor graph changes every time, the language model's graph (and so its engine) every
 tenth time, and every seventh config is broken, so that the one before goes on. Clients stream and
-infer all the time from what is always there. Exit code 1 when a request failed, a reload said what
-it should not, or something leaked.
+infer all the time from graphs that stay. The exit code is 1 if a request failed, a reload had the
+wrong answer, or something leaked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_GROWTH: Final = 64.0
 
 
 class Site:
-    """A config with its graphs, in a folder, that is written anew."""
+    """A config with its graphs, in a folder, that is rewritten."""
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "config.json"
@@ -51,7 +51,7 @@ class Site:
         self.write(0)
 
     def write(self, number: int) -> bool:
-        """The state after so many changes; can it be used?"""
+        """Write the state after ``number`` changes; return True if it is valid."""
         self._change("flowers", number)
         if number % 10 == 0:
             self._change("demo", number)
@@ -78,7 +78,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 class Clients:
-    """Ask what is always there, and read every answer to its end."""
+    """Clients of graphs that stay; they read every answer to its end."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -103,7 +103,7 @@ class Clients:
 
 
 async def _rewrite(server: ServerProcess, site: Site, times: int, clients: Clients) -> list[float]:
-    """The seconds of each reload; what was wrong is a problem of ``clients``."""
+    """Rewrite and reload; return each reload's seconds, and add errors to ``clients``."""
     seconds: list[float] = []
     for number in range(1, times + 1):
         is_usable = site.write(number)
@@ -126,11 +126,11 @@ async def _run(
 
 
 def rewriting(times: int, count: int) -> bool:
-    """Did everything go well? Prints what happened."""
+    """Run; print the results and return True if all went well."""
     with tempfile.TemporaryDirectory() as place:
         site = Site(Path(place))
         with ServerProcess(site.config, "--file_system_poll_wait_seconds", "0") as server:
-            asyncio.run(_run(server, site, 10, count))  # what it needs once
+            asyncio.run(_run(server, site, 10, count))  # allocated once
             before = look_when_quiet(server, None, _SECONDS)
             clients, seconds = asyncio.run(_run(server, site, times, count))
             after = look_when_quiet(server, before, _SECONDS)

@@ -1,4 +1,4 @@
-"""One config with a model of each kind: language, vision, tensors, Python handlers, a stream."""
+"""A config with a model of each kind: language, vision, tensors, Python handlers, a stream."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Final
 from tests.checkout import ROOT
 from tests.process.server_process import DEMO
 
+#: Of the whole site.
+LANGUAGE_MODELS: Final = 2
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 
 
 def make_site(folder: Path, *names: str) -> Path:
-    """Writes ``config.json`` with the models of these names, or all; its path. All that it names
-    lies in the examples."""
+    """Write ``config.json`` with these models of the examples, or all; return its path."""
     graphs: list[dict[str, Any]] = [
         {"name": "demo", "base_path": str(DEMO)},
         {"name": "shapes_vlm", "base_path": str(DEMO.parent / "shapes_vlm")},
@@ -30,7 +31,7 @@ def make_site(folder: Path, *names: str) -> Path:
 
 
 def with_one_more(config: Path) -> str:
-    """The text of a config that serves one of its graphs under a second name, too."""
+    """Return the text of a config that serves one of its graphs under a second name, too."""
     content = json.loads(config.read_text("utf-8"))
     graphs = content["mediapipe_config_list"]
     (flowers,) = (graph for graph in graphs if graph["name"] == "flowers")

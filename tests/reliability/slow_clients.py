@@ -1,11 +1,12 @@
-"""Half-open and slow clients: does anybody else notice, and are they cut off?
+"""Half-open and slow clients: they are cut off, and other clients do not notice.
 
     python -m tests.reliability.slow_clients [--clients 100] [--seconds 90]
 
-So many clients of each kind are connected to one server: some say nothing, some send half a head or
-half a body and stop, some send a body at one byte a second; a few read a stream at that speed, or
-stop reading it. Others ask as usual meanwhile; their times are told beside those of a server that
-has no such clients. Exit code 1 when an answer was wrong or somebody who should be is not cut off.
+``--clients`` clients of each kind are connected to one server: some say nothing, some send half a
+head or half a body and stop, some send a body at one byte a second; a few read a stream at that
+speed, or stop reading it. Usual clients send requests meanwhile; their times are printed beside
+those of a server without slow clients. The exit code is 1 if an answer was wrong or a client was
+not cut off.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _STREAM: Final = json.dumps(
         "logprobs": True,
     }
 ).encode()
-#: So few read streams, of eight choices each: what slow clients cost is to be told, not what
-#: generating does.
+#: Number of clients that read streams, of eight choices each: the cost of slow clients is measured,
+#: not that of generating.
 _STREAMING: Final = 1
-#: The smallest that the system gives: what is not read stays in the server.
+#: The smallest that the system allows: unread data stays in the server.
 _RECEIVE_BUFFER: Final = 2048
 
 Client = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -68,7 +69,7 @@ async def sends_half_a_body(reader: asyncio.StreamReader, writer: asyncio.Stream
 
 
 async def trickles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One byte of the body a second."""
+    """Send one byte of the body a second."""
     writer.write(_head(_BODY * 100))
     answer = asyncio.ensure_future(reader.read())
     while not answer.done():
@@ -77,7 +78,7 @@ async def trickles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def sips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Reads one byte of a long stream a second; it may stay."""
+    """Read one byte of a long stream a second; such a client may stay."""
     writer.write(_head(_STREAM) + _STREAM)
     while True:
         if not await reader.read(1):
@@ -86,7 +87,7 @@ async def sips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def stops_reading(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Takes the beginning of a long stream and nothing more."""
+    """Read the beginning of a long stream and nothing more."""
     writer.write(_head(_STREAM) + _STREAM)
     await reader.read(100)
     while not writer.is_closing():
@@ -94,7 +95,7 @@ async def stops_reading(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         writer.write(b"\r\n")  # fails once the server has closed
 
 
-#: Each kind, and whether the server is to cut it off.
+#: Each kind, and whether the server has to cut it off.
 _KINDS: Final[dict[Client, bool]] = {
     says_nothing: True,
     sends_half_a_head: True,
@@ -106,7 +107,7 @@ _KINDS: Final[dict[Client, bool]] = {
 
 
 class SlowClients:
-    """So many of each kind, and how long each was let be."""
+    """Slow clients of each kind, and how long each was connected."""
 
     def __init__(self, port: int, count: int, seconds: float) -> None:
         self._port = port
@@ -116,7 +117,7 @@ class SlowClients:
         self.stayed: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Returns when all were cut off, or the time is over; then they go."""
+        """Run until all were cut off, or the time is over; then disconnect them."""
         async with asyncio.TaskGroup() as group:
             for kind in _KINDS:
                 is_streaming = kind in (sips, stops_reading)
@@ -128,7 +129,7 @@ class SlowClients:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         peer.setblocking(False)
         await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", self._port))
-        # No read-ahead: what the client does not take stays with the server.
+        # No read-ahead: data that the client does not read stays with the server.
         reader, writer = await asyncio.open_connection(sock=peer, limit=1024)
         begin = time.monotonic()
         try:
@@ -144,7 +145,7 @@ class SlowClients:
 
 
 class UsualClients:
-    """Ask one short chat after the other."""
+    """Clients that request one short chat after the other."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -177,7 +178,7 @@ class UsualClients:
 
 
 async def _ask(port: int, slow: SlowClients) -> tuple[UsualClients, UsualClients]:
-    """The usual clients alone, then beside the slow ones."""
+    """Run the usual clients alone, then beside the slow ones."""
     alone, beside = UsualClients(port), UsualClients(port)
     end = time.monotonic() + 10.0
     await alone.run(lambda: time.monotonic() > end)
@@ -188,7 +189,7 @@ async def _ask(port: int, slow: SlowClients) -> tuple[UsualClients, UsualClients
 
 
 def slow_clients(count: int, seconds: float) -> bool:
-    """Did everything go well? Prints what happened."""
+    """Run; print the results and return True if all went well."""
     with ServerProcess(DEMO) as server:
         before = look(server)
         slow = SlowClients(server.port, count, seconds)

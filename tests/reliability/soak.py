@@ -1,14 +1,14 @@
-"""Clients that come, stream, cancel and vanish at random: does the server keep anything of them?
+"""Soak: clients that come, stream, cancel and vanish at random must leave nothing behind.
 
     python -m tests.reliability.soak [--clients 200] [--seconds 300] [--seed 0]
 
 Serves a language model, one that sees, a tensor graph, Python handlers and a stream, and asks them
 over HTTP and gRPC: chats, streams, answers of a form, tools, pictures, tensors; every twenty
-seconds the config is changed and loaded again. What the server holds is told before, every minute,
-and after. Exit code 1 when an answer was wrong, something is left, or a process grows from the
-third minute on: by more than 1 MiB a minute (the median of the slopes between all pairs of looks,
-one every two seconds) and by more than 2 MiB in all. A run of less than five minutes is looked at
-from three fifths on.
+seconds the config is changed and loaded again. The state of the server is printed before, every
+minute, and after. The exit code is 1 if an answer was wrong, something is left, or a process grows
+from the third minute on: by more than 1 MiB a minute (the median of the slopes between all pairs of
+samples, one every two seconds) and by more than 2 MiB in all. A run of less than five minutes is
+judged from three fifths on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.reliability.held import (
     table,
 )
 from tests.reliability.http_exchange import Broken, Leaving
-from tests.reliability.site import make_site, with_one_more
+from tests.reliability.site import LANGUAGE_MODELS, make_site, with_one_more
 
 _LEAVINGS: Final = {
     Leaving.WHOLE: 50,
@@ -49,16 +49,16 @@ _LEAVINGS: Final = {
     Leaving.SILENT: 5,
 }
 _GRPC_SHARE: Final = 0.3
-#: How long what is in flight may take to end when the clients are gone.
+#: Seconds within which requests in flight end after their clients have gone.
 _QUIET_SECONDS: Final = 100.0
 _MOST_PROBLEMS: Final = 20
 _RELOAD_PERIOD: Final = 20.0
-#: What an allocator or a cache keeps is there by then; what is lost goes on growing.
+#: By then allocators and caches are filled; a leak continues to grow.
 _GROWN_SECONDS: Final = 180.0
 
 
 class Soak:
-    """The clients of one server, and what came of their requests."""
+    """Clients of one server, and the outcome of their requests."""
 
     def __init__(
         self, server: ServerProcess, config: Path, grpc: str, seed: int, pause: float
@@ -72,7 +72,7 @@ class Soak:
         self.problems: list[str] = []
 
     async def run(self, clients: int, seconds: float, name: str) -> dict[str, Held]:
-        """Let them ask; what the server held in between, by minute."""
+        """Run the clients; return the server's state by minute."""
         end = time.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch(end))
@@ -100,7 +100,7 @@ class Soak:
         return f"HTTP: {await http_exchange.exchange(port, asked, leaving, random)}"
 
     async def _reload(self, end: float) -> None:
-        """One graph comes and goes, again and again; at the end it is gone."""
+        """Add and remove one graph again and again; at the end it is removed."""
         own = self._config.read_text("utf-8")
         more = with_one_more(self._config)
         is_own = True
@@ -131,14 +131,14 @@ class Soak:
 
 
 def soak(clients: int, seconds: float, seed: int, pause: float, most_slope: float) -> bool:
-    """Did everything go well? Prints what happened."""
+    """Run; print the results and return True if all went well."""
     with tempfile.TemporaryDirectory() as place:
         config = make_site(Path(place))
         with ServerProcess(config, "--port", "auto") as server:
             grpc = server.wait_for_log(r"serves grpc://(\S+)")[1]
             clientele = Soak(server, config, grpc, seed, pause)
             moments = {"loaded": look(server)}
-            # What any request needs once: tables, threads, the allocator's pools.
+            # One-time costs of requests: tables, threads, the allocator's pools.
             asyncio.run(clientele.run(clients, max(10.0, seconds / 10), "warm-up"))
             moments["warm"] = before = look_when_quiet(server, moments["loaded"], _QUIET_SECONDS)
             clientele.ends.clear()
@@ -160,7 +160,7 @@ def soak(clients: int, seconds: float, seed: int, pause: float, most_slope: floa
         print(f"{count:8} {end}")
     since = min(_GROWN_SECONDS, 0.6 * seconds)
     print(growing_memory.table(memory.lines, since))
-    problems = clientele.problems + leaks(before, after)
+    problems = clientele.problems + leaks(before, after, models=LANGUAGE_MODELS)
     problems += growing_memory.growing(memory.lines, since, most_slope)
     if not is_ready or code != 0 or "Traceback" in log:
         problems.append(f"ready: {is_ready}, exit code {code}, or a traceback in its log")

@@ -1,10 +1,10 @@
-"""SIGTERM under load: does every stream end whole, or with one terminal event?
+"""SIGTERM under load: every stream must end whole, or with one terminal event.
 
     python -m tests.reliability.stopping [--clients 200] [--rounds 4]
 
-In each round a server gets the signal while so many clients stream from it. In even rounds the
-requests in flight may end; in odd ones they are cut off after 0.5 s. Exit code 1 when a stream
-broke off, the exit code of the server is not 0, or a process of it is left.
+In each round a server receives the signal while ``--clients`` clients stream from it. In even
+rounds the requests in flight may end; in odd ones they are cut off after 0.5 s. The exit code is 1
+if a stream broke off, the exit code of the server is not 0, or one of its processes is left.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.process.processes import is_running
 from tests.process.server_process import DEMO, ServerProcess
 from tests.process.stream_law import DONE, events_of, read_stream
 
-#: What most clients ask for; the engine works at all of them for some seconds.
+#: Request of most clients; the engine needs some seconds for all of them.
 _TOKENS: Final = 120
 _RESPONSES: Final = "/v3/responses"
 _LAST_OF_RESPONSES: Final = frozenset({"completed", "incomplete", "failed"})
 
 
 class Streams:
-    """Clients that stream until the server is gone, and how their answers ended."""
+    """Clients that stream until the server has ended, and how their answers ended."""
 
     def __init__(self, port: int, enough: int) -> None:
         """``enough``: answers that have begun when `are_many` is set."""
@@ -42,7 +42,7 @@ class Streams:
         self.problems: list[str] = []
 
     async def client(self, number: int) -> None:
-        """One stream after the other, until a connection is refused."""
+        """Read one stream after the other, until a connection is refused."""
         while True:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -64,7 +64,7 @@ class Streams:
         except (asyncio.IncompleteReadError, ConnectionResetError) as error:
             if isinstance(error, asyncio.IncompleteReadError) and error.partial:
                 raise ValueError(f"half a head: {error.partial!r}") from error
-            # It was connected in the moment of the signal, and nobody has taken the connection.
+            # Connected at the moment of the signal, and the connection was not accepted.
             self.ends["closed before it was answered"] += 1
             return
         status = int(head[9:12])
@@ -88,7 +88,7 @@ def _asked(number: int) -> tuple[str, dict[str, Any]]:
 
 
 def _end_of(path: str, body: bytes) -> str:
-    """How a lawful stream ended. Raises AssertionError where it is none."""
+    """Return how a lawful stream ended; raise AssertionError if it is not lawful."""
     if path == CHAT:
         error = read_stream(body).error
         return "whole" if error is None else f"one error: {error['code']}"
@@ -106,7 +106,7 @@ def _end_of(path: str, body: bytes) -> str:
 
 
 def _only_data(body: bytes) -> bytes:
-    """Events without the lines that name them."""
+    """Return events without the lines that name them."""
     lines = body.decode().splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("event: ")).encode()
 
@@ -121,7 +121,7 @@ def _request(path: str, body: dict[str, Any]) -> bytes:
 
 
 def _dechunked(body: bytes) -> bytes:
-    """Raises ValueError when the last chunk is missing."""
+    """Return the joined chunks; raise ValueError if the last one is missing."""
     pieces: list[bytes] = []
     while True:
         length, _, body = body.partition(b"\r\n")
@@ -132,7 +132,7 @@ def _dechunked(body: bytes) -> bytes:
 
 
 async def _stream_and_stop(server: ServerProcess, clients: int) -> tuple[Streams, float]:
-    """The seconds are those from the signal to the end of the last stream."""
+    """Send the signal; return the seconds until the end of the last stream."""
     streams = Streams(server.port, clients * 3 // 2)
     running = [asyncio.ensure_future(streams.client(number)) for number in range(clients)]
     await streams.are_many.wait()
@@ -143,7 +143,7 @@ async def _stream_and_stop(server: ServerProcess, clients: int) -> tuple[Streams
 
 
 def stop_under_load(clients: int, *, drain: float) -> list[str]:
-    """One round; what went wrong."""
+    """Run one round; return what went wrong."""
     with ServerProcess(DEMO, "--drain_seconds", str(drain)) as server:
         children = server.children()
         streams, seconds = asyncio.run(_stream_and_stop(server, clients))

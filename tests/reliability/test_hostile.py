@@ -1,4 +1,4 @@
-"""The attacks of the hostile command: what they send, and what is said of how they went."""
+"""The attacks of the hostile command: their requests, and the report of their outcome."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_each_attack_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("each", REQUEST_ATTACKS, ids=lambda each: each.name)
-def test_what_it_sends_can_be_made(each: Attack) -> None:
+def test_the_requests_of_each_attack_can_be_made(each: Attack) -> None:
     each.prepare()
 
 
-def test_what_is_allowed_is_no_problem() -> None:
+def test_allowed_answers_are_no_problem() -> None:
     assert problems(attack(), {"400": 3}) == []
 
 
-def test_other_answers_are_told() -> None:
+def test_other_answers_are_reported() -> None:
     assert problems(attack(), {"400": 1, "500": 2}) == ["answered 500, 2 times"]
     assert (
         problems(attack(normal=frozenset({503})), {"400": 1}, seen(bad=Counter({("chat", 503): 1})))
@@ -97,7 +97,7 @@ def test_a_client_that_leaves_has_no_answer(watched: Watched) -> None:
     assert answers == {"left": 2}
 
 
-def test_what_no_server_answers_is_told() -> None:
+def test_an_unanswered_request_is_reported() -> None:
     async def ask() -> str:
         silent = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
         async with silent:
@@ -106,7 +106,7 @@ def test_what_no_server_answers_is_told() -> None:
     assert asyncio.run(ask()) == "closed without an answer"
 
 
-def test_a_server_that_is_asked_to_end_has_to(watched: Watched) -> None:
+def test_a_server_that_is_stopped_has_to_end(watched: Watched) -> None:
     ending = Attack("ending", posts(lambda: [chat()]), frozenset({"200"}), ends_server=True)
     done, goes_on = watched.endure(ending)
     assert (done.faults, goes_on) == ([], False)

@@ -1,4 +1,4 @@
-"""Certificates for tests, made when they are needed, with a key each of their own."""
+"""Certificates for tests, made on demand, each with a key of its own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs certificates; ``file`` is its own."""
+    """Signs certificates; ``file`` is its own certificate."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
     file: Path
 
     def issue(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """A certificate for localhost and 127.0.0.1, and its key; the files of both."""
+        """Issue a certificate for localhost and 127.0.0.1; return its file and its key's."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName(
             [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -60,7 +60,7 @@ def key_bytes(key: ec.EllipticCurvePrivateKey, password: bytes = b"") -> bytes:
 
 
 def locked_key(file: Path) -> Path:
-    """A key that has a password."""
+    """Write a key with a password."""
     file.write_bytes(key_bytes(ec.generate_private_key(ec.SECP256R1()), b"secret"))
     return file
 

@@ -1,4 +1,4 @@
-"""What type checkers must accept, and the types they must find. Checked, never run."""
+"""Uses that type checkers must accept, with the types that they must infer. Checked, never run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Redact(Calculator):
 
 
 class Awaits(Calculator):
-    """The methods may be coroutines, some or all."""
+    """Methods that are coroutines, some or all."""
 
     value = In[int]()
 
@@ -98,7 +98,7 @@ def double(value: int) -> int:
 
 @calculator(registry=Registry())
 class Registered(Calculator):
-    """A decorated class stays what it is."""
+    """A decorated class, whose type must not change."""
 
     value = In[int]()
 

@@ -1,4 +1,4 @@
-"""Authors get help from their type checker: typed ports, options, coroutines.
+"""Type checking of authors' code: typed ports, options, coroutines.
 
 ``right_uses.py`` must pass as it is. Every line of ``wrong_uses.py`` that carries ``ignore``
 comments must be an error without them, for mypy and for pyright.
@@ -37,7 +37,7 @@ def _run(*command: str) -> str:
 
 
 def mypy_errors(path: Path) -> set[tuple[str, int]]:
-    """(file, line) of each error that mypy finds, with the project's settings."""
+    """Return (file, line) of each error that mypy finds, with the project's settings."""
     output = _run("mypy", "--no-error-summary", "--hide-error-context", str(path))
     return {
         (Path(file).name, int(line))
@@ -46,7 +46,7 @@ def mypy_errors(path: Path) -> set[tuple[str, int]]:
 
 
 def pyright_errors(path: Path) -> set[tuple[str, int]]:
-    """(file, line) of each error that pyright finds, with the settings of this folder."""
+    """Return (file, line) of each error that pyright finds, with the settings of this folder."""
     if shutil.which("node") is None:
         pytest.skip("pyright runs on node, which is not installed, and would download it")
     config = CONFIG
@@ -66,7 +66,7 @@ CHECKERS = pytest.mark.parametrize("errors", [mypy_errors, pyright_errors])
 
 
 @CHECKERS
-def test_right_uses_pass_and_no_ignore_comment_is_idle(errors: Lines) -> None:
+def test_right_uses_pass_without_unused_ignore_comments(errors: Lines) -> None:
     assert errors(HERE) == set()
 
 

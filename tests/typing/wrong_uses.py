@@ -1,7 +1,7 @@
-"""What type checkers must refuse: each comment is an error if there is nothing to ignore.
+"""Uses that type checkers must refuse: each comment is an error if there is nothing to ignore.
 
-Checked, never run. mypy warns of unused ignores in strict mode; ``pyrightconfig.json`` makes
-pyright do so, and overlook those that are for mypy.
+Checked, never run. mypy reports unused ignores in strict mode; ``pyrightconfig.json`` makes
+pyright do so, and skip those for mypy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Faults of libraries that graphrt works around, each shown without graphrt.
 
-A test that fails here means that a fault is mended: what works around it can go.
+A test that fails here shows that a fault is fixed: its workaround can be removed.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-#: The code that may follow it can take so much memory more and no more.
+#: Limits the memory that the code after it can allocate.
 LIMITED = """
 import resource
 def limit(further):
@@ -16,7 +16,7 @@ def limit(further):
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What became of it."""
+    """Run the code; return how the process ended."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,

@@ -1,9 +1,9 @@
-"""openvino-genai 2026.4: what runs beside a request changes the last digits of its logits.
+"""openvino-genai 2026.4: requests in the same batch change the last digits of a request's logits.
 
 Same prompts, no sampling. Alone, a prompt's answer is the same to the last bit each time. In a
-batch its log-probabilities move: by some hundredths in bfloat16, which processors with AVX-512
-take, by a hundred-thousandth in float32. Where two tokens are as good as equal, that decides.
-`docs/llm_options.md` says which options are for whom.
+batch its log-probabilities move: by some hundredths in bfloat16, the default on processors
+with AVX-512, by a hundred-thousandth in float32. That decides between two tokens that are nearly
+equal. `docs/llm_options.md` says which options avoid it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOAT32: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32
 _WORDS: Final = ("the", "graph", "packet", "stream", "of", "a", "node", "and", "many", "does", "it")
 _TOKENS: Final = 30
 
-#: For each prompt its tokens, and the log-probability of each.
+#: Tokens of each prompt, and the log-probability of each token.
 Answers = list[tuple[list[int], list[float]]]
 
 
@@ -35,7 +35,7 @@ def pipeline_of(properties: dict[str, str], *, one_at_a_time: bool = False) -> A
 
 
 def answers(pipeline: Any, batch: int) -> Answers:
-    """Of all prompts, of which ``batch`` are asked at a time."""
+    """Return the answers to all prompts, ``batch`` of them at a time."""
     config = genai.GenerationConfig(max_new_tokens=_TOKENS, ignore_eos=True, logprobs=1)
     config.apply_chat_template = False
     random = np.random.default_rng(5)
@@ -63,7 +63,7 @@ every_precision = pytest.mark.parametrize("properties", [{}, _FLOAT32], ids=["de
 
 
 @every_precision
-def test_alone_a_prompt_is_always_answered_the_same(properties: dict[str, str]) -> None:
+def test_a_prompt_alone_is_always_answered_the_same(properties: dict[str, str]) -> None:
     pipeline = pipeline_of(properties)
     first = answers(pipeline, 1)
     assert first == answers(pipeline, 1)
@@ -85,7 +85,7 @@ def test_a_batch_changes_the_last_digits(properties: dict[str, str]) -> None:
 
 
 @every_precision
-def test_one_at_a_time_nothing_changes(properties: dict[str, str]) -> None:
+def test_one_request_at_a_time_nothing_changes(properties: dict[str, str]) -> None:
     alone = answers(pipeline_of(properties), 1)
     assert answers(pipeline_of(properties, one_at_a_time=True), 20) == alone
 

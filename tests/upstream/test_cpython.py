@@ -1,6 +1,6 @@
-"""CPython 3.11: who looks at all objects breaks the tuples that are being made.
+"""CPython 3.11: a reference taken by gc.get_objects breaks tuples under construction.
 
-`servers.operations.process_state` looks at them without letting go of the interpreter's lock.
+`servers.operations.process_state` counts the objects without releasing the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ tuple(parts())
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="seen in 3.11")
-def test_a_tuple_that_is_held_while_it_is_made_is_a_system_error() -> None:
+def test_a_tuple_that_is_referenced_under_construction_is_a_system_error() -> None:
     done = run(_LOOKED_AT)
     assert done.returncode == 1
     assert "SystemError" in done.stderr

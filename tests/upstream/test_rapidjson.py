@@ -1,7 +1,7 @@
-"""python-rapidjson 1.25: what it hides, and what it dies of.
+"""python-rapidjson 1.25: text that it ignores, and a crash.
 
-`servers.fronts.http.json_body` looks at bodies before the library does. What the server writes
-with it is bounded by what it has read; it is not given less memory than the machine has.
+`servers.fronts.http.json_body` checks bodies before the library parses them. The size of what the
+server writes with it is bounded by what it has read, so it does not run out of memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import rapidjson
 from tests.upstream.child import LIMITED, run
 
 
-def test_what_follows_a_nul_is_not_read() -> None:
+def test_text_after_a_nul_is_not_read() -> None:
     assert rapidjson.loads('{"a": 1}\0 and more') == {"a": 1}
 
 
-def test_of_two_members_of_one_name_the_last_one_is_kept() -> None:
+def test_the_last_of_two_members_of_one_name_is_kept() -> None:
     assert rapidjson.loads('{"a": 1, "a": 2}') == {"a": 2}
 
 

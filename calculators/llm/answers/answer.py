@@ -1,4 +1,4 @@
-"""`Answer`: one request being answered, from the engine's tokens to text for the client."""
+"""`Answer`: turns the engine's tokens for one request into text for the client."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SEED_RANGE = 2**32
 
 
 class Answer:
-    """The choices of one request as their tokens come.
+    """The choices of one request, while their tokens arrive.
 
     Args:
-        outputs: per choice that the engine makes, prompt by prompt.
-        pieces: the bytes of each token, for log-probabilities.
-        prompt_tokens: of all prompts.
-        record: is told when tokens come, and how it ends.
-        written: what is told the raw text of each choice, for the record; empty without.
+        outputs: one for each choice that the engine makes, prompt by prompt.
+        pieces: the bytes of each token by id, for log-probabilities.
+        prompt_tokens: the number of tokens of all prompts.
+        record: receives the times of the first token and the end, counts and finish reasons.
+        written: the raw text of each choice, for the record; empty if it keeps no texts.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Answer:
         self._prompt_tokens = prompt_tokens
         self._record = record
         self._written = written
-        # Where all choices of a prompt would be equal the engine makes one for them.
+        # If all choices of a prompt would be equal, the engine makes one of them.
         copies = request.n // request.settings.num_return_sequences
-        #: Per choice of the engine the choices of the answer.
+        #: The choices of the answer by choice of the engine.
         self._targets = [
             list(range(number * copies, (number + 1) * copies)) for number in range(len(outputs))
         ]
         self._open = set(range(len(outputs)))
         self._has_begun = False
-        #: One choice without probabilities, as nearly all requests are.
+        #: One choice without log-probabilities, like nearly all requests.
         self._is_plain = (
             self._targets == [[0]]
             and not writer.wants_logprobs
@@ -75,12 +75,16 @@ class Answer:
         return not self._open
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the generation: the client is gone."""
         self._generation.cancel()
         self._note_end()
 
     async def whole(self) -> str:
-        """The body of a unary answer."""
+        """Wait for the end of all choices and return the body of a unary answer.
+
+        Raises:
+            RequestError: the generation failed.
+        """
         choices = [
             AnswerChoice(logprobs=[] if self._writer.wants_logprobs else None)
             for targets in self._targets
@@ -101,10 +105,10 @@ class Answer:
         return self._writer.whole(choices, self._usage())
 
     async def events(self) -> str:
-        """The events of what is new, as text; waits for it. "" when there is nothing to show.
+        """Wait for new tokens and return their events as text; "" if there is nothing to show.
 
         Raises:
-            RequestError: what the endpoint has no events of its own for.
+            RequestError: the generation failed, and the endpoint has no events of its own for that.
         """
         writer = self._writer
         try:
@@ -140,14 +144,14 @@ class Answer:
         return "".join(written)
 
     async def _take(self, number: int, tokens: Tokens) -> tuple[OutputDelta, FinishReason | None]:
-        """What tokens of a choice make, and why it ended if it did."""
+        """Return the output of new tokens of a choice, and the finish reason if it ended."""
         if number not in self._open:
             return OutputDelta(()), None
         record = self._record
         if record is not None and not record.first_token:
             record.first_token = perf_counter_ns()
         output = self._outputs[number]
-        # With images only the engine knows, and only at the end.
+        # With images only the engine knows the number, and only at the end.
         self._prompt_tokens = max(self._prompt_tokens, tokens.prompt_tokens)
         scores = tokens.logprobs if self._writer.wants_logprobs else ()
         gain = await output.feed(tokens.token_ids, scores)
@@ -161,7 +165,7 @@ class Answer:
             return gain, None
         self._open.discard(number)
         if tokens.finish_reason is None:
-            # A stop string, of which the engine does not know.
+            # A stop string, which the engine does not look for.
             self._generation.cancel_choice(number)
         reason = finish_reason(ended)
         if reason is FinishReason.STOP and output.calls:
@@ -204,12 +208,13 @@ class Answer:
 
 
 def parts_of(prompt: Part) -> list[Part]:
-    """What the engine is given for one prompt: a request, or one per sample.
+    """Return the engine's requests for one prompt: one request, or one per sample.
 
-    Its own parallel sampling would share the prompt's cache, but shows nothing before all are done
-    (openvino-genai 2026.4). So each sample is a request, with a seed of its own. It does not get
-    the stop strings either: it stops before one that ends in a space is complete, and text is cut
-    here in any case. Only beam search, which shows nothing before its end, has to know them.
+    The engine's own parallel sampling would share the cache of the prompt, but returns nothing
+    before all samples are done (openvino-genai 2026.4). So each sample is a request with its own
+    seed. The engine does not get the stop strings either: it stops before one that ends in a space
+    is complete, and `ChoiceText` cuts the text anyway. Only beam search, which returns nothing
+    before its end, needs them.
     """
     settings = prompt.settings
     if settings.num_beams > 1:
@@ -229,7 +234,7 @@ def parts_of(prompt: Part) -> list[Part]:
 
 
 def _merged(gained: Sequence[tuple[int, Tokens]]) -> list[tuple[int, Tokens]]:
-    """One entry per choice, in the order of their first tokens."""
+    """Merge the tokens of each choice, in the order of the choices' first tokens."""
     by_choice: dict[int, Tokens] = {}
     for number, tokens in gained:
         before = by_choice.get(number)

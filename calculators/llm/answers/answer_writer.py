@@ -1,4 +1,4 @@
-"""`AnswerWriter`: how an endpoint writes an answer."""
+"""`AnswerWriter`: the interface by which an endpoint writes an answer."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from calculators.requests.http_payload import RequestError
 class AnswerWriter(Protocol):
     """Writes one answer: whole, or as server-sent events ready to be sent.
 
-    A stream is `start` once; then for every choice `begin`, `more` any number of times, `finish`,
-    those of several choices in any order among each other; then `end`. Each returns complete
-    events, maybe none. `failure` may take the place of whatever would have come next.
+    A stream is one call of `start`; then for every choice `begin`, `more` any number of times and
+    `finish`, with the calls for several choices interleaved in any order; then `end`. Each returns
+    complete events, maybe none. `failure` may replace the next call and all that would follow.
     """
 
     wants_logprobs: bool
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
-        """The body of a unary answer."""
+        """Return the body of a unary answer."""
 
     def start(self, usage: Usage) -> str:
-        """What a stream begins with; ``usage`` knows the prompt's tokens and no others yet."""
+        """Return the first events of a stream; ``usage`` counts only the prompt's tokens yet."""
 
     def begin(self, index: int) -> str:
-        """What a choice begins with."""
+        """Return the first events of a choice."""
 
     def more(
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
-        """More of a choice. ``logprobs``: of the tokens it came from; None when not asked for.
+        """Return the events for more output of a choice.
 
-        Every `calculators.llm.parsers.events.ToolCall` has its ``call_id``.
+        ``logprobs``: of the tokens that made it; None unless ``wants_logprobs``. Every
+        `calculators.llm.parsers.events.ToolCall` has its ``call_id``.
         """
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        """The end of a choice; ``reason`` is "tool_calls" where it stopped to call tools.
+        """Return the last events of a choice; ``reason`` is "tool_calls" if it called tools.
 
-        ``stop_string``: the one that ended it, if one did.
+        ``stop_string``: the stop string of the request that ended the choice, if one did.
         """
 
     def end(self, usage: Usage) -> str:
-        """What follows the last choice, with ``[DONE]`` where the endpoint has it."""
+        """Return the last events of a stream, with ``[DONE]`` where the endpoint has it."""
 
     def failure(self, error: RequestError) -> str:
-        """The events that end a stream which has started and cannot go on.
+        """Return the events that end a stream which has started and cannot go on.
 
-        "" leaves them to the front, which writes an error event and ``[DONE]``.
+        "" leaves this to the front, which writes an error event and ``[DONE]``.
         """

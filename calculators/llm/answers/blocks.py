@@ -1,7 +1,7 @@
-"""`Blocks`: the output of a choice as a row of blocks, each of one kind, one after the other.
+"""`Blocks`: the output of a choice as a sequence of blocks, each of one kind.
 
-Both OpenAI's responses and Anthropic's messages are written so: reasoning, text and calls each have
-a place of their own, which is opened once, grows, and is closed before the next one opens.
+OpenAI's responses and Anthropic's messages have this form: reasoning, texts and calls are blocks,
+and each is opened once, grows, and is closed before the next one opens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reas
 
 
 class Kind(Enum):
-    """What a block holds."""
+    """The kind of a block."""
 
     REASONING = auto()
     CONTENT = auto()
@@ -23,11 +23,11 @@ class Kind(Enum):
 
 
 class Block:
-    """One of them.
+    """One block.
 
     Attributes:
-        index: its place among the blocks.
-        name: of the tool that is called; so is ``call_id``.
+        index: the number of the block, from 0.
+        name: of the called tool; "" for other kinds, as is ``call_id``.
     """
 
     __slots__ = ("_pieces", "call_id", "index", "kind", "name")
@@ -40,30 +40,30 @@ class Block:
         self._pieces: list[str] = []
 
     def add(self, text: str) -> None:
-        """More of it."""
+        """Append text."""
         self._pieces.append(text)
 
     @property
     def text(self) -> str:
-        """All of it so far; of a call the arguments."""
+        """The text so far; of a call the arguments."""
         return "".join(self._pieces)
 
 
 class Opened(NamedTuple):
-    """A block begins."""
+    """A block has begun."""
 
     block: Block
 
 
 class BlockDelta(NamedTuple):
-    """The open block has more text."""
+    """The open block has grown by ``text``."""
 
     block: Block
     text: str
 
 
 class Closed(NamedTuple):
-    """The open block is complete, or as complete as it gets: ``is_cut``."""
+    """The open block has ended. ``is_cut``: before it was complete."""
 
     block: Block
     is_cut: bool = False
@@ -73,24 +73,24 @@ Step = Opened | BlockDelta | Closed
 
 
 class Blocks:
-    """Makes blocks of events.
+    """Turns events into blocks.
 
     White space alone opens no block: models write it between reasoning, answer and calls, and
-    Anthropic's clients may not send such a block back. It goes in front of what follows it in kind.
+    Anthropic's clients may not send such a block back. It is put before the next text of its kind.
     """
 
     __slots__ = ("_blank", "_blank_kind", "count", "open")
 
     def __init__(self) -> None:
-        #: The block that can grow.
+        #: The block that can grow, if there is one.
         self.open: Block | None = None
-        #: Blocks so far.
+        #: The number of blocks so far.
         self.count = 0
         self._blank: list[str] = []
         self._blank_kind = Kind.CONTENT
 
     def add(self, event: OutputEvent) -> Sequence[Step]:
-        """What an event does."""
+        """Return the steps that an event makes."""
         match event:
             case Content(text):
                 return self._grow(Kind.CONTENT, text)
@@ -106,11 +106,11 @@ class Blocks:
                 return self._begin(Kind.CALL, name, call_id)
 
     def begin_content(self) -> Sequence[Step]:
-        """An empty block of text, for an answer that has to have one."""
+        """Open an empty block of text, for an answer that needs one."""
         return self._begin(Kind.CONTENT)
 
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
-        """Nothing follows. ``is_cut``: more would have, had there been room."""
+        """Close the open block. ``is_cut``: the answer ended before the model was done."""
         block, self.open = self.open, None
         return () if block is None else (Closed(block, is_cut),)
 
@@ -140,7 +140,7 @@ class Blocks:
 
 
 def blocks_of(choice: AnswerChoice) -> list[Block]:
-    """The blocks of a whole answer."""
+    """Return the blocks of a whole answer."""
     blocks = Blocks()
     steps = [step for event in choice.events for step in blocks.add(event)]
     return [step.block for step in steps if isinstance(step, Opened)]

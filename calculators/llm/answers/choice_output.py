@@ -1,4 +1,4 @@
-"""`ChoiceOutput`: one choice of an answer, from its tokens to what they mean."""
+"""`ChoiceOutput`: turns the tokens of one choice into events."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Parser(Protocol):
 
 
 class RawText:
-    """Writes down what a model wrote, special tokens included."""
+    """Records the raw text of a choice, special tokens included."""
 
     __slots__ = ("_stream", "_verbose")
 
     def __init__(self, stream: TextStream, verbose: Verbose) -> None:
-        """``stream``: one that shows special tokens."""
+        """``stream``: must show special tokens; ``verbose`` receives the text."""
         self._stream = stream
         self._verbose = verbose
 
@@ -42,19 +42,19 @@ class RawText:
 
 
 class OutputDelta(NamedTuple):
-    """What tokens of a choice have made."""
+    """The output of some tokens of a choice."""
 
     events: Sequence[OutputEvent]
     tokens: Sequence[ScoredToken] = ()
 
 
 class ChoiceOutput:
-    """Text by `ChoiceText`, its meaning by a parser; without one everything is content.
+    """Text by `ChoiceText`, events by a parser. Without a parser all text is content.
 
     Attributes:
-        calls: of tools, begun so far.
-        is_stopped: is it complete though the model has not ended: by a stop string, or because a
-            second call began where only one is allowed?
+        calls: the number of calls of tools that have begun.
+        is_stopped: did the choice end before the model did, by a stop string or by a call beyond
+            the allowed number?
     """
 
     __slots__ = (
@@ -76,9 +76,12 @@ class ChoiceOutput:
         raw: RawText | None = None,
         reasoning: ReasoningCount | None = None,
     ) -> None:
-        """``max_calls``: the choice ends where one more would begin.
+        """Make the output of a choice.
 
-        ``raw`` is told as well. ``reasoning`` counts; without it no tokens of reasoning are known.
+        Args:
+            max_calls: the choice ends where one more call would begin; None is no limit.
+            raw: receives all tokens as well.
+            reasoning: counts the tokens of reasoning; without it their number is unknown.
         """
         self._text = text
         self._parser = parser
@@ -90,12 +93,12 @@ class ChoiceOutput:
 
     @property
     def is_plain(self) -> bool:
-        """May tokens be fed by `feed_plain`: does nothing end it but the model?"""
+        """May tokens be fed with `feed_plain`: can only the model end the choice?"""
         return not self._text.has_stops and self._max_calls is None and self._raw is None
 
     @property
     def stop_string(self) -> str | None:
-        """The stop string that ended it."""
+        """The stop string that ended the choice, if one did."""
         return self._text.stop_string
 
     @property
@@ -105,20 +108,22 @@ class ChoiceOutput:
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Those of them that were reasoning; None when nothing counts them."""
+        """The number of tokens that were reasoning; None if they are not counted."""
         return None if self._reasoning is None else self._reasoning.count
 
     async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
-        """`feed` when it `is_plain`, without echo and probabilities."""
+        """Feed tokens when the choice `is_plain`, without echo and log-probabilities."""
         if self._reasoning is None:
             return self._parsed(await self._text.feed_plain(ids))
         gained: list[OutputEvent] = []
         while ids:
             count = self._reasoning.steady(ids)
-            events = self._parsed(await self._text.feed_plain(ids[:count]))
-            self._reasoning.add(ids[:count], events)
+            part, ids = ids[:count], ids[count:]
+            events = self._parsed(await self._text.feed_plain(part))
+            self._reasoning.add(part, events)
+            if not ids and not gained:
+                return events
             gained += events
-            ids = ids[count:]
         return merged(gained)
 
     def _parsed(self, text: str) -> Sequence[OutputEvent]:
@@ -130,18 +135,18 @@ class ChoiceOutput:
         return self._checked(self._parser.feed(text))
 
     def _steady(self, ids: Sequence[int]) -> int:
-        """How many of them, from the first on, nobody has to tell apart; at least one."""
+        """Return how many of the tokens, from the first on, can be fed together; at least one."""
         if self._reasoning is None:
             return len(ids)
         return 1 if self._text.has_stops else self._reasoning.steady(ids)
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> OutputDelta:
-        """What these tokens make certain. ``logprobs``: one each, or none at all."""
+        """Return the output that these tokens make certain. ``logprobs``: one each, or empty."""
         if self._raw is not None:
             await self._raw.feed(ids)
         if len(ids) < 2 or self._steady(ids) == len(ids):
             return await self._feed(ids, logprobs)
-        # In parts: which of them were reasoning can only be told apart so.
+        # In parts, so that tokens of reasoning are counted apart from others.
         gained: list[OutputEvent] = []
         tokens: list[ScoredToken] = []
         while ids and not self.is_stopped:
@@ -162,7 +167,7 @@ class ChoiceOutput:
         return gain
 
     async def finish(self) -> OutputDelta:
-        """What is left when the sequence has ended."""
+        """Return the remaining output, at the end of the sequence."""
         if self.is_stopped:
             return OutputDelta(())
         gain = self._ended(self._gain(await self._text.finish()))
@@ -179,7 +184,7 @@ class ChoiceOutput:
         return OutputDelta([*gain.events, *self._checked(self._parser.finish())], gain.tokens)
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
-        """With an id for every call; without calls that are too many."""
+        """Give every call an id, and drop the first call above the limit and all that follows."""
         for event in events:
             if type(event) is ToolCall:
                 break
@@ -199,7 +204,7 @@ class ChoiceOutput:
 
 
 class _Ignored:
-    """After the last call that counts."""
+    """A parser that drops all text, after the last allowed call."""
 
     def feed(self, text: str) -> list[OutputEvent]:
         return []
@@ -209,5 +214,5 @@ class _Ignored:
 
 
 def new_call_id() -> str:
-    """Nine random letters and digits."""
+    """Return nine random letters and digits."""
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))

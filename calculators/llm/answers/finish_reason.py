@@ -1,4 +1,4 @@
-"""Why an answer ended, in OpenAI's words."""
+"""`FinishReason`: OpenAI's words for the end of an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class FinishReason(StrEnum):
-    """The values that clients know; strict ones refuse any other."""
+    """The values that clients know; strict clients refuse any other."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -16,11 +16,11 @@ class FinishReason(StrEnum):
 
     @property
     def is_cut(self) -> bool:
-        """Would the answer have gone on?"""
+        """Did the answer end before the model was done?"""
         return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 
 
-#: A full cache ends an answer as its length would; a cancelled one has no reader.
+#: A full cache counts as a length that is reached. A cancelled answer has no reader.
 _OF_ENGINE: Final = {
     "stop": FinishReason.STOP,
     "length": FinishReason.LENGTH,
@@ -30,5 +30,5 @@ _OF_ENGINE: Final = {
 
 
 def finish_reason(engine_reason: str) -> FinishReason:
-    """OpenAI's word for the engine's (`calculators.llm.engine.messages.FinishReason`)."""
+    """Translate a `calculators.llm.engine.messages.FinishReason` of the engine."""
     return _OF_ENGINE.get(engine_reason, FinishReason.STOP)

@@ -12,7 +12,7 @@ _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 
 
 def quote(text: str) -> str:
-    """The JSON literal of a text, quotes included; what UTF-8 cannot encode becomes U+FFFD."""
+    """Return the JSON literal of a text, with quotes. Lone surrogates become U+FFFD."""
     quoted = encode_basestring(text)
     if quoted.isascii() or not _UNSAFE.search(quoted):
         return quoted

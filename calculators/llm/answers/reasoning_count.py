@@ -1,4 +1,4 @@
-"""`ReasoningCount`: how many tokens of a choice were reasoning."""
+"""`ReasoningCount`: counts the tokens of a choice that were reasoning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from calculators.llm.parsers.events import OutputEvent, Reasoning
 
 
 class ReasoningCount:
-    """Told what tokens have made, it counts those that made reasoning.
+    """Counts the tokens that made reasoning, from the events that tokens made.
 
-    A token that makes nothing of its own (half a character, a tag) belongs to what the next ones
-    make: the tag that begins the reasoning is part of it, the one that ends it is not. So the count
-    does not depend on how many tokens come at a time.
+    A token without an event of its own (half a character, a tag) counts with the next event. So the
+    tag that begins the reasoning is part of it, and the tag that ends it is not, and the count does
+    not depend on how many tokens are added at a time.
     """
 
     __slots__ = ("_hidden", "_is_turning", "_turning", "_waiting", "count")
@@ -20,19 +20,19 @@ class ReasoningCount:
     def __init__(
         self, turning: frozenset[int] | None = None, hidden: Collection[int] = frozenset()
     ) -> None:
-        """``turning``: tokens in which a tag may begin; None is any. ``hidden``: without text."""
+        """``turning``: ids of tokens that may begin a tag; None: any. ``hidden``: without text."""
         self._turning = turning
         self._hidden = hidden
         self.count = 0
-        #: Tokens that have made nothing yet.
+        #: Tokens without an event yet.
         self._waiting = 0
-        #: May a tag have begun that is not complete, or after which nothing has been made?
+        #: Has a tag perhaps begun that is incomplete, or that no event has followed yet?
         self._is_turning = False
 
     def steady(self, ids: Sequence[int]) -> int:
-        """How many of these tokens will all make the same, so that they can be told of at once.
+        """Return how many tokens, from the first on, can be added at once; at least one.
 
-        From the first on, and at least one.
+        They all make reasoning, or all do not.
         """
         turning = self._turning
         if turning is None or self._is_turning:
@@ -43,7 +43,7 @@ class ReasoningCount:
         return len(ids)
 
     def add(self, ids: Sequence[int], events: Sequence[OutputEvent]) -> None:
-        """What one more token has made, or several that are `steady`."""
+        """Count one more token, or several that are `steady`, with the events that they made."""
         self._waiting += len(ids)
         if self._turning is None or ids[-1] in self._turning:
             self._is_turning = True
@@ -58,7 +58,7 @@ class ReasoningCount:
             self._waiting = hidden
 
     def finish(self, events: Sequence[OutputEvent]) -> None:
-        """What has been made without a token, at the end."""
+        """Count the waiting tokens with the events of the end."""
         for event in events:
             if type(event) is Reasoning:
                 self.count += self._waiting
@@ -67,9 +67,9 @@ class ReasoningCount:
 
 
 def turning_tokens(tags: Collection[str], pieces: Sequence[bytes]) -> frozenset[int]:
-    """The ids of the tokens whose text has a letter with which one of the tags begins.
+    """Return the ids of the tokens whose text has the first letter of one of the tags.
 
-    More than those in which a tag may begin: parsers of calls, whose tags mostly begin with the
+    These include tokens in which no tag begins: parsers of calls, whose tags mostly begin with the
     same letter, hold text back too.
     """
     turning: set[int] = set()

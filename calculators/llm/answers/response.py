@@ -1,4 +1,4 @@
-"""What all answers have in common: an identity, written once and reused for every event."""
+"""Parts that answers of all endpoints share: identity, choices, the frame of an event."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _END: Final = "}\n\n"
 
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
-    """An id of 128 random bits, ``chatcmpl-...``."""
+    """Return an id of 128 random bits, ``chatcmpl-...``."""
     return f"{prefix}-{uuid.uuid4().hex}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """What one answer says of itself in its body, or in each of its events.
+    """The identity of one answer, in its body or in each of its events.
 
     Attributes:
         id: see `new_response_id`.
@@ -40,7 +40,7 @@ class ResponseHead:
     system_fingerprint: str | None = None
 
     def json(self, kind: str) -> str:
-        """The members, with ``object``, as JSON without braces."""
+        """Return the members as JSON without braces; ``kind`` is the value of ``object``."""
         fingerprint = "null" if self.system_fingerprint is None else quote(self.system_fingerprint)
         return (
             f'"id":{quote(self.id)},"object":"{kind}","created":{self.created}'
@@ -50,7 +50,7 @@ class ResponseHead:
 
 @dataclass(slots=True)
 class MadeCall:
-    """A call of a tool; ``arguments`` is the text of a JSON object, as far as the model got."""
+    """A call of a tool; ``arguments`` is the text of a JSON object, maybe cut short."""
 
     call_id: str
     name: str
@@ -62,9 +62,9 @@ class AnswerChoice:
     """One answer of a whole response.
 
     Attributes:
-        events: what it consists of, in order; with the prompt when that is echoed.
-        logprobs: None is not asked for.
-        stop_string: the one that ended it, if one did.
+        events: the output in order; with the prompt if it is echoed.
+        logprobs: None unless the request asks for them.
+        stop_string: the stop string that ended the choice, if one did.
     """
 
     events: list[OutputEvent] = field(default_factory=list)
@@ -74,12 +74,12 @@ class AnswerChoice:
 
     @property
     def content(self) -> str:
-        """All that is said to the user."""
+        """The text for the user."""
         return "".join([event.text for event in self.events if isinstance(event, Content)])
 
     @property
     def reasoning(self) -> str:
-        """All that was thought."""
+        """The text of the reasoning."""
         return "".join([event.text for event in self.events if isinstance(event, Reasoning)])
 
     @property
@@ -96,9 +96,9 @@ class AnswerChoice:
 
 @dataclass(slots=True)
 class Verbose:
-    """What ``--verbose_response`` shows: the prompt as the model got it, and the raw text it wrote.
+    """The prompt as the model received it and the model's raw text, for ``--verbose_response``.
 
-    ``content``: of the first choice, special tokens included; complete when that has ended.
+    ``content``: of the first choice, special tokens included; complete when the choice has ended.
     """
 
     prompt: str
@@ -106,7 +106,7 @@ class Verbose:
 
     @property
     def json(self) -> str:
-        """The member ``__verbose`` after others."""
+        """The member ``__verbose`` as JSON, with a comma before it."""
         return f',"__verbose":{{"prompt":{quote(self.prompt)},"content":{quote(self.content)}}}'
 
 
@@ -114,9 +114,9 @@ class EventFrame:
     """The constant text around the one choice that an event carries.
 
     Attributes:
-        opening: up to the choice's index.
-        closing: from the end of the choice, with the ``usage`` of null that stands in every event
-            of a stream whose last one says it.
+        opening: the text before the choice's index.
+        closing: the text after the choice; with ``"usage":null`` in a stream whose last event has
+            the usage.
     """
 
     __slots__ = ("_head", "closing", "opening")
@@ -127,9 +127,9 @@ class EventFrame:
         self.closing = ('}],"usage":null' if include_usage else "}]") + _END
 
     def closing_with(self, verbose: Verbose) -> str:
-        """`closing` of the event that shows prompt and raw text."""
+        """Return the `closing` of the event with the prompt and the raw text."""
         return f"{self.closing.removesuffix(_END)}{verbose.json}{_END}"
 
     def usage(self, usage: Usage) -> str:
-        """The event with the usage; it has no choices."""
+        """Return the event with the usage and without choices."""
         return f'data: {{{self._head},"choices":[],"usage":{usage.json}}}\n\n'

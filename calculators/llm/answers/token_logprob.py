@@ -1,4 +1,4 @@
-"""Log-probabilities of tokens, in the two forms that OpenAI's endpoints have."""
+"""Log-probabilities of tokens, in the two JSON forms of OpenAI's endpoints."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ IMPOSSIBLE: Final = -9999.0
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token as text and as bytes (a token may be part of a character), with its probability.
+    """A token as text and as bytes, with its log-probability.
 
-    ``logprob`` above 0, NaN or None: there is none, as for the first token of an echoed prompt.
+    The text of a token that is part of a character has U+FFFD. A ``logprob`` above 0, NaN or None
+    is unknown, as for the first token of an echoed prompt.
     """
 
     token: str
@@ -26,12 +27,12 @@ class TokenLogprob:
 
 
 def chat_logprobs_json(tokens: Sequence[TokenLogprob]) -> str:
-    """The ``logprobs`` member of a chat choice."""
+    """Return the value of the member ``logprobs`` of a chat choice."""
     return f'{{"content":[{logprob_items_json(tokens)}],"refusal":null}}'
 
 
 def logprob_items_json(tokens: Sequence[TokenLogprob]) -> str:
-    """Tokens as chat choices and responses list them. There is no place for an unknown one."""
+    """Return the items of chat choices and responses. An unknown value becomes `IMPOSSIBLE`."""
     return ",".join(
         f'{{"token":{quote(token.token)},"logprob":{_printed(token.logprob) or IMPOSSIBLE}'
         f',"bytes":[{",".join(map(str, token.bytes))}],"top_logprobs":[]}}'
@@ -42,10 +43,10 @@ def logprob_items_json(tokens: Sequence[TokenLogprob]) -> str:
 def completion_logprobs_json(
     tokens: Sequence[TokenLogprob], *, top: bool, first_offset: int = 0
 ) -> str:
-    """The ``logprobs`` member of a completion choice.
+    """Return the value of the member ``logprobs`` of a completion choice.
 
-    Offsets are in characters, for clients to index the text with (OpenVINO Model Server counts
-    bytes). ``top`` repeats each token as the only one of its ``top_logprobs``.
+    Offsets are in characters, so that clients can index the text with them (OpenVINO Model Server
+    counts bytes). ``top`` repeats each token as the only one of its ``top_logprobs``.
     """
     texts = [quote(token.token) for token in tokens]
     values = [_printed(token.logprob) or "null" for token in tokens]
@@ -66,12 +67,12 @@ def completion_logprobs_json(
 
 
 def characters_started(token: TokenLogprob) -> int:
-    """How many characters begin in a token: of its bytes, those that do not continue one."""
+    """Count the characters that begin in a token: its bytes without continuation bytes."""
     return sum(byte & 0xC0 != 0x80 for byte in token.bytes)
 
 
 def _printed(value: float | None) -> str | None:
-    """A JSON number, or None where there is no log-probability."""
+    """Return a JSON number, or None for an unknown log-probability."""
     if value is None or math.isnan(value) or value > 0:
         return None
     return repr(max(float(value), IMPOSSIBLE))

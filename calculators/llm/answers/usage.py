@@ -1,4 +1,4 @@
-"""How many tokens a request took."""
+"""`Usage`: the token counts of a request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Usage:
     """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
 
     Attributes:
-        cached_tokens: of the prompt, those that came out of a cache. None when that is not known,
-            and it never is: openvino-genai 2026.4 does not tell.
-        reasoning_tokens: of the completion, see `reasoning_count`; None where nothing looks for
-            reasoning.
+        cached_tokens: tokens of the prompt that came out of a cache. Always None, which is unknown:
+            openvino-genai 2026.4 does not report them.
+        reasoning_tokens: tokens of the completion, see `reasoning_count`; None without a reasoning
+            parser.
     """
 
     prompt_tokens: int
@@ -23,7 +23,7 @@ class Usage:
 
     @property
     def json(self) -> str:
-        """The ``usage`` member."""
+        """The object of the member ``usage``."""
         cached = (
             ""
             if self.cached_tokens is None

@@ -5,34 +5,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from calculators.llm.engine.core import Pipeline, Refused
+from calculators.llm.engine.core import Refused
 from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.engine.outer_pipeline import OuterPipeline
+from calculators.llm.engine.outer_pipeline import AdaptedPipeline, OuterPipeline
 
-#: So long requests of the adapter whose turn it is join it while others wait, in seconds.
+#: Seconds for which requests of the current adapter may still join while others wait.
 JOINING_SECONDS: Final = 1.0
 
 
-class AdaptedPipeline(Pipeline, Protocol):
-    """Applies one adapter at a time, to all its requests."""
-
-    def ready(self) -> Ready:
-        """What to tell the server."""
-
-    def select(self, adapter: str) -> None:
-        """Apply the adapter of this name, "" is none; only while there is no work."""
-
-
-class AdapterScheduler(OuterPipeline[AdaptedPipeline]):
+class AdapterScheduler(OuterPipeline):
     """A `Pipeline` whose requests name their adapters, around one that applies one at a time.
 
-    Requests of one adapter, or of none, run together. Others wait until these have ended; then
-    comes the turn of the adapter whose first request has waited longest, with all its requests.
-    Once somebody has waited for `JOINING_SECONDS`, nobody joins the turn any more, so each turn
+    Requests of one adapter, or of none, run together; the others wait until these have ended. The
+    next turn goes to the adapter whose first request has waited longest, with all its requests.
+    Once a request has waited for `JOINING_SECONDS`, no other joins the current turn, so every turn
     ends.
     """
 
@@ -42,9 +32,9 @@ class AdapterScheduler(OuterPipeline[AdaptedPipeline]):
         super().__init__(pipeline)
         self._clock = clock
         self._current = ""
-        #: By adapter, the one that has waited longest first.
+        #: Waiting requests by adapter, the adapter that has waited longest first.
         self._waiting: dict[str, deque[Add]] = {}
-        #: When the first of each began to wait.
+        #: When the first request of each adapter began to wait.
         self._since: dict[str, float] = {}
 
     def ready(self) -> Ready:
@@ -84,13 +74,13 @@ class AdapterScheduler(OuterPipeline[AdaptedPipeline]):
                     return
         self._pipeline.cancel(request_id)
 
-    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
         failed = [] if self._pipeline.has_work else self._begin_turn()
-        gained = self._pipeline.step(tells_all=tells_all) if self._pipeline.has_news else ()
+        gained = self._pipeline.step(reports_all=reports_all) if self._pipeline.has_news else ()
         return [*failed, *gained]
 
     def _begin_turn(self) -> list[Failed]:
-        """Have the next adapter's requests run; those that are refused."""
+        """Start the requests of the next adapter; return those that are refused."""
         failed: list[Failed] = []
         adapter = next(iter(self._waiting), None)
         if adapter is not None:

@@ -1,4 +1,4 @@
-"""LoRA adapters in the library's forms."""
+"""LoRA adapters, as the model library takes them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from calculators.llm.model_files.safetensors_header import StoredTensor, read_he
 
 _UNSIGNED: Final = {2: np.uint16, 4: np.uint32}
 _A: Final = ".lora_A.weight"
-#: Of the first tensor's bytes.
+#: Alignment of the first tensor, in bytes.
 _ALIGNMENT: Final = 8
 
 Tensors = dict[str, NDArray[Any]]
 
 
 class Adapters:
-    """What a pipeline is opened with, and what is applied for one of them, or for none.
+    """The adapters of one pipeline: properties to open it with, and the config of each adapter.
 
-    All are given the same layers and the same rank, filled up with zeros, and none is one of zeros:
-    where a layer goes from an adapter's rank to none and back, a CPU can compute nonsense from then
-    on (openvino 2026.4). So no shape ever changes.
+    All adapters get the same layers and the same rank, padded with zeros, and "no adapter" is an
+    adapter of zeros. So no shape ever changes: where a layer goes from an adapter's rank to none
+    and back, a CPU can compute nonsense from then on (openvino 2026.4).
     """
 
     def __init__(self, files: Sequence[AdapterFile]) -> None:
         """Read the files.
 
         Raises:
-            NotSafetensors, OSError: one has changed since it was checked.
-            RuntimeError: the library's.
+            NotSafetensors, OSError: a file has changed since it was checked.
+            RuntimeError: the library refuses an adapter.
         """
         self.names = tuple(file.name for file in files)
         self.properties: dict[str, Any] = {}
@@ -54,13 +54,13 @@ class Adapters:
             self._configs[file.name] = genai.AdapterConfig([(adapter, file.alpha)])
 
     def apply_to(self, config: Any, name: str) -> None:
-        """Have a ``GenerationConfig`` ask for the adapter of this name; "" is none."""
+        """Set the adapter of a ``GenerationConfig`` by its name; "" is none."""
         if self._configs:
             config.adapters = self._configs[name]
 
 
 def _common_form(headers: Sequence[Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
-    """Every tensor that any file has, of the highest rank and one type that holds all."""
+    """Return all tensors of all files, at the highest rank and in a type that holds every value."""
     rank = max(each.shape[0] for header in headers for n, each in header.items() if n.endswith(_A))
     types = {each.dtype for header in headers for each in header.values()}
     dtype = types.pop() if len(types) == 1 else "F32"
@@ -73,7 +73,7 @@ def _common_form(headers: Sequence[Mapping[str, StoredTensor]]) -> dict[str, Sto
 
 
 def _read(path: Path, header: Mapping[str, StoredTensor], wanted: str) -> Tensors:
-    """The bits of a file's numbers, as the type that is wanted has them."""
+    """Read a file's tensors as the bits of numbers of type ``wanted``; ``[rows, columns]``."""
     content = path.read_bytes()
     found: Tensors = {}
     for name, each in header.items():
@@ -92,7 +92,7 @@ def _read(path: Path, header: Mapping[str, StoredTensor], wanted: str) -> Tensor
 
 
 def _as_safetensors(form: Mapping[str, StoredTensor], tensors: Tensors) -> Any:
-    """A file's content of this form: the tensors in the upper left corners, and zeros."""
+    """Write a file of the given form: each tensor in its upper left corner, zeros elsewhere."""
     header: dict[str, Any] = {}
     end = 0
     for name, each in form.items():

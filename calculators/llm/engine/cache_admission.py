@@ -1,4 +1,4 @@
-"""`CacheAdmission`: requests to a pipeline whose cache has a fixed size."""
+"""`CacheAdmission`: admits requests to a pipeline whose cache has a fixed size."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from calculators.llm.engine.adapter_scheduler import AdaptedPipeline
 from calculators.llm.engine.cache_capacity import CacheCapacity
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.engine.outer_pipeline import OuterPipeline
+from calculators.llm.engine.outer_pipeline import AdaptedPipeline, OuterPipeline
 
 _TOKEN_BYTES: Final = np.dtype(np.int64).itemsize
-#: Of a request that names no number: more than any cache holds.
+#: The answer length of a request that names none: more than any cache holds.
 _ENDLESS: Final = 2**62
 
 
-class CacheAdmission(OuterPipeline[AdaptedPipeline]):
+class CacheAdmission(OuterPipeline):
     """A `Pipeline` around one that ends all its requests when one of them fills the cache.
 
-    So none of them may: a prompt that does not fit is refused, and an answer ends, for the reason
-    "cache", where the cache would. What remains is that several need more than there is: the
-    pipeline throws sequences out then, and computes them again later. Where it must not
-    (`CacheCapacity.is_reserved`), a request waits until all that it can need is free.
+    No request may fill it alone: a prompt that does not fit is refused, and an answer that would
+    outgrow the cache ends with the reason "cache". Several requests may still need more than there
+    is; the pipeline then evicts sequences and computes them again later. Where it must not
+    (`CacheCapacity.is_reserved`), a request waits until all the room that it can need is free.
 
-    A prompt with images is not counted: only the pipeline knows how many tokens they are.
+    Prompts with images are not counted: only the pipeline knows the number of their tokens.
     """
 
     def __init__(self, pipeline: AdaptedPipeline, room: CacheCapacity) -> None:
         super().__init__(pipeline)
         self._room = room
-        #: Requests whose answers were shortened.
+        #: Requests whose answers are limited by the cache.
         self._short: set[int] = set()
-        #: Tokens that are set aside, by request.
+        #: Tokens that are reserved, by request.
         self._reserved: dict[int, int] = {}
-        #: Unfinished sequences of each of those.
+        #: Unfinished sequences, by request.
         self._sequences: dict[int, int] = {}
         self._waiting: deque[tuple[Add, int]] = deque()
 
@@ -109,13 +108,13 @@ class CacheAdmission(OuterPipeline[AdaptedPipeline]):
                 return
         self._pipeline.cancel(request_id)
 
-    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
         failed = self._begin_waiting()
-        gained = self._pipeline.step(tells_all=tells_all) if self._pipeline.has_news else ()
-        return [*failed, *map(self._told, gained)]
+        gained = self._pipeline.step(reports_all=reports_all) if self._pipeline.has_news else ()
+        return [*failed, *map(self._finish, gained)]
 
     def _begin_waiting(self) -> list[Failed]:
-        """Begin as many as there is room for, in order; those that are refused."""
+        """Start waiting requests in order while there is room; return those that are refused."""
         failed: list[Failed] = []
         while self._waiting and self._has_room(self._waiting[0][1]):
             request, need = self._waiting.popleft()
@@ -125,7 +124,7 @@ class CacheAdmission(OuterPipeline[AdaptedPipeline]):
                 failed.append(Failed(request.request_id, str(error)))
         return failed
 
-    def _told(self, tokens: Tokens | Failed) -> Tokens | Failed:
+    def _finish(self, tokens: Tokens | Failed) -> Tokens | Failed:
         request_id = tokens.request_id
         if isinstance(tokens, Failed):
             self._forget(request_id)

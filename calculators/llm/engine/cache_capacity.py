@@ -1,4 +1,4 @@
-"""`CacheCapacity`: what fits a key-value cache of a fixed size."""
+"""`CacheCapacity`: the room in a key-value cache of a fixed size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from calculators.llm.engine.engine_settings import EngineSettings
 
-#: Tokens of prompts: one takes a block, the other two blocks of 32, or three of 16.
+#: Lengths of two prompts: the first takes one block, the second two blocks of 32 or three of 16.
 _SHORT, _LONGER = 2, 40
 _BLOCKS: Final = {2: 32, 3: 16}
 
@@ -18,8 +18,8 @@ class CacheCapacity:
     """A cache of ``tokens`` tokens in blocks of ``block``.
 
     Attributes:
-        kept: tokens that are left of a sequence after its prompt; None where none are dropped.
-        is_reserved: whether a sequence must never be thrown out to be computed again.
+        kept: tokens that eviction leaves of a sequence after its prompt; None without eviction.
+        is_reserved: must a sequence keep its room, because it cannot be evicted and recomputed?
     """
 
     tokens: int
@@ -28,7 +28,7 @@ class CacheCapacity:
     is_reserved: bool = False
 
     def answer(self, prompt: int, beams: int = 1) -> int | None:
-        """New tokens for which there is room beside a prompt, in an otherwise empty cache.
+        """Return the number of new tokens that fit beside a prompt in an otherwise empty cache.
 
         Below 1 the prompt does not fit. None is no limit.
         """
@@ -39,7 +39,7 @@ class CacheCapacity:
         return (self.tokens // self.block - blocks) // beams * self.block - rest + 1
 
     def need(self, prompt: int, answer: int, beams: int = 1) -> int:
-        """Tokens to set aside for a sequence, so that nobody else can get into its way."""
+        """Return the tokens to reserve for a request, so that no other can take its room."""
         whole = prompt + answer
         if self.kept is not None:
             whole = min(whole, self._dropping(prompt))
@@ -48,18 +48,18 @@ class CacheCapacity:
 
     def _dropping(self, prompt: int) -> int:
         assert self.kept is not None
-        # Dropped is after a step, whole blocks only.
+        # Eviction happens after a step, in whole blocks.
         return max(prompt, self.kept) + 2 * self.block
 
 
 def find_cache_capacity(
     settings: EngineSettings, usage_of: Callable[[int], float | None]
 ) -> CacheCapacity | None:
-    """That of an engine; None where the cache grows, or where it does not tell.
+    """Measure the capacity of an engine's cache; None where it grows or does not report its use.
 
     Args:
-        usage_of: the part of the cache (0 to 1) that a prompt of so many tokens takes; None: it
-            cannot be tried.
+        usage_of: returns the part of the cache (0 to 1) that a prompt of so many tokens takes;
+            None where it cannot be tried.
     """
     one = usage_of(_SHORT)
     more = usage_of(_LONGER)
@@ -67,7 +67,7 @@ def find_cache_capacity(
         return None
     ratio = more / one
     block = _BLOCKS.get(round(ratio))
-    # Models with a state beside the cache tell of that instead.
+    # Models with a state beside the cache report that instead.
     if block is None or abs(ratio - round(ratio)) > 0.01:
         return None
     speculates = settings.decoding_mode != "standard"
@@ -78,10 +78,10 @@ def find_cache_capacity(
         kept = eviction.max_cache_size + eviction.kv_crush_budget * block
     blocks = round(1 / one)
     return CacheCapacity(
-        # Tokens that are proposed are kept until they turn out wrong.
+        # Proposed tokens take room until they are rejected.
         tokens=(blocks - speculates) * block,
         block=block,
         kept=kept,
-        # openvino-genai 2026.4 dies when it begins such a sequence again.
+        # openvino-genai 2026.4 crashes when it recomputes such a sequence.
         is_reserved=eviction is not None or speculates,
     )

@@ -1,9 +1,9 @@
-"""`CompileProbe`: compiles a grammar by generating one token with a model of nothing.
+"""`CompileProbe`: compiles a grammar by generating one token with a model without weights.
 
 The engine's library compiles a grammar when a request that has one is first scheduled, in the
-middle of everybody's step, and an exception there ends the pipeline. It does the same for this
-one, which nobody else uses: the model gives every token the same weight and takes milliseconds.
-Compiled grammars are kept in the tokenizer, so pipelines that share one share them.
+middle of a step that all requests share, and an exception there breaks the pipeline. This pipeline
+has one user: its model gives every token the same weight and takes milliseconds. Compiled grammars
+are kept with the tokenizer, so pipelines that share a tokenizer share them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calculators.llm.grammars.grammar import Grammar
 
 
 class CompileProbe:
-    """A pipeline with a model's tokenizer and as many tokens as the model has."""
+    """A pipeline with a model's tokenizer and vocabulary size, for compiling grammars only."""
 
     def __init__(self, tokenizer: Any, vocabulary_size: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -37,15 +37,15 @@ class CompileProbe:
             )
 
     def compile(self, grammar: Grammar) -> None:
-        """Let the library compile it; it releases the interpreter's lock meanwhile.
+        """Compile a grammar; the library releases the interpreter's lock meanwhile.
 
         Raises:
-            RuntimeError: the library does not take it; the pipeline goes on working.
+            RuntimeError: the library refuses the grammar; the probe can be used again.
         """
         self._generate(structured_output(grammar))
 
     def run(self) -> None:
-        """Generate without a grammar."""
+        """Generate a token without a grammar."""
         self._generate(None)
 
     def _generate(self, output: Any) -> None:
@@ -58,19 +58,19 @@ class CompileProbe:
 
 
 def token_count(tokenizer: Any) -> int:
-    """How many tokens a tokenizer has, as far as it tells."""
+    """Return the number of tokens of a tokenizer; 0 where it does not list them."""
     return max(tokenizer.get_vocab().values(), default=-1) + 1
 
 
 def structured_output(grammar: Grammar) -> Any:
-    """The library's form of a grammar."""
+    """Convert a grammar to the library's ``StructuredOutputConfig``."""
     if grammar.kind == "ebnf":
         return genai.StructuredOutputConfig(grammar=grammar.text)
     return genai.StructuredOutputConfig(structural_tags_config=grammar.text)
 
 
 def _model(vocabulary_size: int) -> openvino.Model:
-    """What the library asks of a model with a state: four inputs, and logits, all the same."""
+    """Make a model with the four inputs that the library expects, and equal logits."""
     inputs = [
         ops.parameter([-1, -1], np.int64, name="input_ids"),
         ops.parameter([-1, -1], np.int64, name="attention_mask"),

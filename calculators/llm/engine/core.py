@@ -1,4 +1,4 @@
-"""The engine's inner loop, without process or library: messages in, one `Step` per step out."""
+"""`EngineCore`: the engine's inner loop, independent of process and library."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from calculators.llm.grammars.grammar import Grammar
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
 SIGN_SECONDS: Final = 2.0
-"""A pipeline with work is asked for news at least so often; the server worries after 5."""
+"""Longest pause between two looks at a pipeline that has work; the server waits for 5."""
 _COMPILING_SECONDS: Final = 0.02
-"""For a look at what has arrived, while there is nothing to do but to wait for a grammar."""
+"""Pause between two looks at the messages while only a grammar is awaited."""
 
 
 class Refused(Exception):
-    """The pipeline does not take a request; the text is for the client."""
+    """The pipeline refuses a request; the text is for the client."""
 
 
 class Pipeline(Protocol):
-    """What generates. Request ids are the caller's."""
+    """Generates tokens for requests. The caller chooses their ids."""
 
     @property
     def has_work(self) -> bool:
@@ -34,42 +34,42 @@ class Pipeline(Protocol):
 
     @property
     def has_news(self) -> bool:
-        """Would a step do or tell anything now?"""
+        """Would a step advance or report anything now?"""
 
     def add(self, request: Add) -> None:
         """Take a request.
 
         Raises:
-            Refused: it does not; nothing else is disturbed.
+            Refused: the request is not accepted; no other request is disturbed.
         """
 
     def cancel(self, request_id: int) -> None:
-        """Forget a request, its cache at the latest with the next step."""
+        """Forget a request; its cache is freed with the next step at the latest."""
 
-    def step(self, *, tells_all: bool = True) -> Sequence[Tokens | Failed]:
-        """Advance all running requests; what they gained, and those that failed alone.
+    def step(self, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
+        """Advance all running requests; return their new tokens, and the requests that failed.
 
-        Without ``tells_all`` what need not be told at once may come with a later step: all but the
-        first and the last tokens of a sequence. Any exception means that the pipeline is broken.
+        Without ``reports_all`` a later step may return tokens other than the first and the last of
+        a sequence. Any exception means that the pipeline is broken.
         """
 
     def metrics(self) -> Metrics:
-        """How it fares now; ``steps`` is filled in by the core."""
+        """Return the current metrics; the core fills in ``steps``."""
 
     def is_compiled(self, grammar: Grammar) -> bool:
-        """Would a request with this grammar begin without holding up a step?"""
+        """Would a request with this grammar begin without delaying a step?"""
 
     def make_room(self) -> None:
-        """Called before `compile`, between steps: forget grammars if there are too many."""
+        """Forget grammars if there are too many. Called before `compile`, between steps."""
 
     def compile(self, grammar: Grammar) -> None:
-        """See to that; in another thread, while steps go on. Any exception is the grammar's."""
+        """Compile a grammar, in another thread while steps go on. Any exception is its refusal."""
 
 
 class EngineCore:
-    """Runs a pipeline: applies messages, steps, says when metrics are due.
+    """Runs a pipeline: applies messages, steps, and yields a `Step` per step and due `Metrics`.
 
-    ``seconds_per_stream``: see `StepCoalescer`; 0 tells of every step.
+    ``seconds_per_stream``: see `StepCoalescer`; 0 reports every step.
     """
 
     def __init__(self, pipeline: Pipeline, seconds_per_stream: float = 0.0) -> None:
@@ -83,7 +83,7 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
-        """Would a step do or say anything?"""
+        """Would a step do or report anything?"""
         return (
             bool(self._refused)
             or self._owes_metrics
@@ -97,7 +97,7 @@ class EngineCore:
         return self._pipeline.has_work or self._guided.is_waiting
 
     def handle(self, message: Add | Cancel) -> None:
-        """Apply a message; what comes of it is in the next step."""
+        """Apply a message; the next step reports its outcome."""
         if isinstance(message, Cancel):
             self._pipeline.cancel(message.request_id)
             self._guided.forget(message.request_id)
@@ -118,24 +118,24 @@ class EngineCore:
             self._refused.append(Failed(message.request_id, str(error)))
 
     def step(self) -> Iterable[Step | Metrics]:
-        """One step, if there is something to tell, and metrics when they are due."""
+        """Do one step; yield its news, if any, and metrics when they are due."""
         self._begin_guided()
         refused, self._refused = self._refused, []
-        told: list[Tokens] = []
+        gained: list[Tokens] = []
         is_due = self._pace.is_due()
-        for each in self._pipeline.step(tells_all=is_due) if self._pipeline.has_news else ():
+        for each in self._pipeline.step(reports_all=is_due) if self._pipeline.has_news else ():
             if isinstance(each, Failed):
                 self._guided.forget(each.request_id)
                 self._pace.forget(each.request_id)
                 refused.append(each)
             else:
-                told.append(each)
+                gained.append(each)
         self._steps += 1
-        if told:
-            self._guided.note(told)
-            self._pace.note(told)
-        if told or refused or is_due:
-            yield Step(told, refused)
+        if gained:
+            self._guided.note(gained)
+            self._pace.note(gained)
+        if gained or refused or is_due:
+            yield Step(gained, refused)
         now = time.monotonic()
         if now >= self._next_metrics or self._owes_metrics or not self._pipeline.has_work:
             self._next_metrics = now + METRICS_PERIOD

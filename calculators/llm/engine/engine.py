@@ -1,4 +1,4 @@
-"""`Engine`: what the server's side of an engine can do, and `Generation`: one request in it."""
+"""`Engine`, the server's side of an engine, and `Generation`, one request in it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from graph_runtime import Cancelled, Code, GraphError
 
 
 class EngineDown(RequestError):
-    """The engine is gone or not there yet: the request can be tried again later."""
+    """The engine is not running: the request can be tried again later."""
 
     code = Code.UNAVAILABLE
 
 
 class Part(NamedTuple):
-    """One prompt to generate from, and how; the members are those of `Add`.
+    """One prompt and its settings; the members have the meaning that they have in `Add`.
 
-    It makes ``settings.num_return_sequences`` choices.
+    A part makes ``settings.num_return_sequences`` choices.
     """
 
     input_ids: bytes
@@ -32,13 +32,13 @@ class Part(NamedTuple):
 
 
 class Generation:
-    """One request in the engine: a sequence per choice, and what each has gained.
+    """One request in the engine: the new tokens of each of its choices.
 
-    `read` returns what is new; one reader at a time.
+    There is one reader at a time.
     """
 
     def __init__(self, choices: int, cancel: Callable[[int | None], None]) -> None:
-        """``cancel``: tells the engine to stop one choice, or with None all of them."""
+        """``cancel``: called with the number of a choice to stop it, or with None to stop all."""
         self._gained: list[tuple[int, Tokens]] = []
         self._unfinished = choices
         self._error: GraphError | None = None
@@ -47,15 +47,15 @@ class Generation:
 
     @property
     def is_finished(self) -> bool:
-        """Has every sequence ended, as far as has been read?"""
+        """Has every choice ended, and has everything been read?"""
         return self._unfinished <= 0 and not self._gained
 
     async def read(self) -> list[tuple[int, Tokens]]:
-        """All that is new, with the number of its choice, in order; waits while there is nothing.
+        """Wait for new tokens; return all of them in order, each with the number of its choice.
 
         Raises:
             RequestError: the engine refused the request, or is gone (`EngineDown`).
-            Cancelled: it was cancelled; whoever waits here learns of it at once.
+            Cancelled: the request was cancelled, maybe during this call.
         """
         if not self._gained and self._error is None:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -66,32 +66,27 @@ class Generation:
         assert self._error is not None
         raise self._error
 
-    def try_read(self) -> list[tuple[int, Tokens]]:
-        """What is new, without waiting; maybe nothing."""
-        gained, self._gained = self._gained, []
-        return gained
-
     def cancel(self) -> None:
-        """Stop, free the cache. To be called whenever nobody will read to the end."""
+        """Stop generating and free the cache. Every reader that leaves early must call this."""
         if self._unfinished > 0:
             self._end(Cancelled())
 
     def cancel_choice(self, choice: int) -> None:
-        """Stop one choice that has not ended: nobody needs more of it. Not for beam search."""
+        """Stop one choice that has not ended. Not for beam search."""
         self._unfinished -= 1
         self._cancel(choice)
 
     # The engine's side ----------------------------------------------------------------------------
 
     def feed(self, choice: int, tokens: Tokens) -> None:
-        """New tokens of a choice, the last ones with their finish reason."""
+        """Add new tokens of a choice; the last ones have a finish reason."""
         self._gained.append((choice, tokens))
         if tokens.finish_reason is not None:
             self._unfinished -= 1
         self._wake()
 
     def fail(self, error: RequestError) -> None:
-        """Nothing more will come; what still runs of the request is of no use."""
+        """End the request with an error, and stop the choices that still run."""
         self._end(error)
 
     def _end(self, error: GraphError) -> None:
@@ -111,11 +106,11 @@ class Engine(Protocol):
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot work now; "" while it can."""
+        """The reason why the engine cannot work now; "" while it can."""
 
     @property
     def metrics(self) -> Metrics:
-        """The last ones that it sent."""
+        """The latest metrics that the engine sent."""
 
     @property
     def unfinished(self) -> int:
@@ -123,7 +118,7 @@ class Engine(Protocol):
 
     @property
     def running(self) -> int:
-        """Those of them that have begun to get tokens."""
+        """Unfinished requests that have received tokens."""
 
     @property
     def cache_full(self) -> int:
@@ -131,14 +126,14 @@ class Engine(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How often it had to be started again."""
+        """The number of times that the engine was restarted."""
 
     def submit(self, parts: Sequence[Part]) -> Generation:
-        """Generate; the choices are numbered part by part.
+        """Start generating; the choices are numbered part by part.
 
         Raises:
-            EngineDown: it cannot work now.
+            EngineDown: the engine cannot work now.
         """
 
     async def close(self) -> None:
-        """Shut it down; what is running fails with `EngineDown`."""
+        """Shut the engine down; running requests fail with `EngineDown`."""

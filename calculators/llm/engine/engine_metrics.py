@@ -1,4 +1,4 @@
-"""What an engine tells all the time: queue, cache, restarts."""
+"""Metrics of an engine: queue, cache, restarts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from graph_runtime import NodeMetrics
 
 
 def watch_engine(metrics: NodeMetrics, engine: Engine) -> Callable[[], None]:
-    """Publish it; what this returns ends that, when the engine is closed.
+    """Publish the metrics of an engine; call the returned function when the engine is closed.
 
-    openvino-genai 2026.4 tells no preemptions, and no prompt tokens that came out of its cache.
+    openvino-genai 2026.4 reports neither preemptions nor prompt tokens found in its cache.
     """
     ends = (
         metrics.gauge(

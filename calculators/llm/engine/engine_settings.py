@@ -1,4 +1,4 @@
-"""What an engine is loaded with: the node's options in openvino-genai's terms."""
+"""`EngineSettings`: the node's options that load an engine, in openvino-genai's terms."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from calculators.llm.engine.pipeline_kind import KINDS, PipelineKind, PipelineType
 
-#: Its plugin has no continuous batching, and no beams.
+#: A device whose plugin has neither continuous batching nor beam search.
 NPU: Final = "NPU"
 
 PluginValue = str | bool | int | float
 
-#: How tokens are found: one at a time, or proposed and then checked several at a time; by a draft
-#: model, by one that reads layers of the main model (EAGLE-3), or by the prompt.
+#: The way tokens are generated: one at a time, or several that are proposed and then checked at
+#: once; by a draft model, by one that reads layers of the main model (EAGLE-3), or by the prompt.
 DecodingMode = Literal["standard", "speculative", "eagle3", "prompt_lookup"]
 
 
@@ -51,7 +51,7 @@ class DraftModel(msgspec.Struct, frozen=True, kw_only=True):
         path: a directory with an IR model and the main model's tokenizer.
         device: "" is the main model's.
         cache_size: GB of a cache of its own; 0 grows as needed.
-        is_eagle3: it reads layers of the main model.
+        is_eagle3: does it read layers of the main model?
     """
 
     path: str
@@ -62,8 +62,12 @@ class DraftModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdapterFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A LoRA adapter. ``path``: a safetensors file; ``alpha``: what its product is multiplied with,
-    the division by its rank included."""
+    """A LoRA adapter.
+
+    Attributes:
+        path: a safetensors file.
+        alpha: the factor of the adapter's product, the division by its rank included.
+    """
 
     name: str
     path: str
@@ -71,10 +75,10 @@ class AdapterFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to load a model.
+    """The options that load a model.
 
     Attributes:
-        pipeline_type: what runs it.
+        pipeline_type: the pipeline that runs it.
         model_path: a directory with an IR model and its tokenizer, or a GGUF file.
         device: as OpenVINO names it; "" lets the engine choose.
         cache_size: GB of key-value cache; 0 grows as needed.
@@ -98,7 +102,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> PipelineKind:
-        """What a pipeline of this type can do."""
+        """The capabilities of a pipeline of this type."""
         return KINDS[self.pipeline_type]
 
     @property
@@ -113,10 +117,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def snapkv_window_size(self) -> int:
-        """The window of cache eviction with which openvino-genai 2026.4 does not die.
+        """The window of cache eviction with which openvino-genai 2026.4 does not crash.
 
-        It counts the last tokens of a prompt as if all of them were behind ``start_size``, which is
-        not so of a prompt that ends just there. 0, all of the prompt, is not counted so.
+        It assumes that a prompt's last tokens all lie behind ``start_size``, and crashes on a
+        prompt that ends just there. With 0, the whole prompt, it makes no such assumption.
         """
         eviction = self.cache_eviction
         if eviction is None:
@@ -126,7 +130,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decoding_mode(self) -> DecodingMode:
-        """How tokens are found; ``prompt_lookup`` of ``plugin_config`` asks for one of the ways."""
+        """The way tokens are generated; ``plugin_config`` may ask for ``prompt_lookup``."""
         if self.draft is not None:
             return "eagle3" if self.draft.is_eagle3 else "speculative"
         return "prompt_lookup" if self.plugin_config.get("prompt_lookup") else "standard"

@@ -1,4 +1,4 @@
-"""`FairQueue`: which request is generated next, where only one can be at a time."""
+"""`FairQueue`: the order of requests where one is generated at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class FairQueue:
     """First come, first served, but one request of a group at a time.
 
     The choices of one answer are requests of one group. When one of them has ended, the next of its
-    group waits behind all groups that have come meanwhile.
+    group waits behind all groups that have arrived meanwhile.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[int, deque[Add]] = {}
-        #: Whose turn it is, and what else has come of it.
+        #: The group whose turn it is, and its other requests.
         self._group: int | None = None
         self._rest: deque[Add] = deque()
 
@@ -25,7 +25,7 @@ class FairQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Is there nobody whose turn could come now?"""
+        """Is there no group whose turn could come now?"""
         return not self._waiting
 
     def put(self, request: Add) -> None:
@@ -35,19 +35,19 @@ class FairQueue:
             self._waiting.setdefault(request.group, deque()).append(request)
 
     def take(self) -> Add:
-        """The next one; to be called when the last one is `done`, and somebody waits."""
+        """Return the next request. Called once the last one is `done`, and only if one waits."""
         self._group = next(iter(self._waiting))
         self._rest = self._waiting.pop(self._group)
         return self._rest.popleft()
 
     def done(self) -> None:
-        """The request that was taken has ended; the rest of its group queues up again."""
+        """Note that the taken request has ended; the rest of its group queues up again."""
         if self._rest and self._group is not None:
             self._waiting[self._group] = self._rest
         self._group, self._rest = None, deque()
 
     def remove(self, request_id: int) -> None:
-        """Forget a request that waits."""
+        """Forget a waiting request."""
         self._rest = _without(request_id, self._rest)
         for group, requests in list(self._waiting.items()):
             left = _without(request_id, requests)

@@ -36,7 +36,7 @@ class GenaiPipeline:
     """One ``ContinuousBatchingPipeline`` and the handles of its requests.
 
     ``step()`` of the library holds the interpreter's lock, and an exception out of it leaves the
-    pipeline unusable: the process is to end then.
+    pipeline unusable: the process must end then.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -71,7 +71,7 @@ class GenaiPipeline:
         self.seconds = time.monotonic() - start
 
     def _warm_up(self, settings: GenerationSettings) -> None:
-        """Generate a token: options that only a step refuses fail the load, not every request."""
+        """Generate a token, so that options that only a step refuses fail the load."""
         # EAGLE-3 takes no prompt of a single token.
         first_tokens = np.zeros(2, dtype=np.int64).tobytes()
         handle = self._handle_of(Add(0, first_tokens, settings, text="a"))
@@ -83,9 +83,9 @@ class GenaiPipeline:
                 self.select(name)
 
     def cache_usage_of(self, tokens: int) -> float | None:
-        """The part of the cache (0 to 1) that a prompt of about so many tokens takes.
+        """Measure the part of the cache (0 to 1) that a prompt of about so many tokens takes.
 
-        None for a cache that grows, or where no such prompt is known.
+        None for a cache that grows, or where no such prompt can be made.
         """
         if not self._has_fixed_cache:
             return None
@@ -103,10 +103,10 @@ class GenaiPipeline:
         return usage / 100
 
     def select(self, adapter: str) -> None:
-        """Apply the adapter of this name to what runs from now on; "" is the model itself.
+        """Apply the adapter of this name to all further requests; "" is the model itself.
 
-        Only without unfinished requests. The library takes an adapter for all requests of a
-        ``generate``, so it is made to generate a token.
+        Called only without unfinished requests. The library takes an adapter with a ``generate``
+        and keeps it, so this generates a token.
         """
         config = generation_config(GenerationSettings(max_new_tokens=1, ignore_eos=True))
         self._adapters.apply_to(config, adapter)
@@ -114,7 +114,7 @@ class GenaiPipeline:
         self._pipeline.generate([openvino.Tensor(first_token)], [config])
 
     def ready(self) -> Ready:
-        """What to tell the server."""
+        """Return the message that the engine process sends once the model is loaded."""
         name = f"openvino-genai {genai.get_version()}"
         return Ready(VERSION, self.device, name, self.seconds)
 
@@ -157,7 +157,7 @@ class GenaiPipeline:
     def compile(self, grammar: Grammar) -> None:
         if self._grammars is None:
             tokenizer = self._pipeline.get_tokenizer()
-            # The library (2026.4) has an empty one where tokens are proposed.
+            # The config of the library (2026.4) is empty where tokens are proposed.
             config = (
                 model_config(self._model_path, tokenizer)
                 if self._is_assisted
@@ -171,7 +171,7 @@ class GenaiPipeline:
         if handle is not None:
             handle.cancel()
             if not self._handles:
-                # Nothing else would step, and the cache is given back in a step.
+                # Without requests nothing steps, and only a step gives the cache back.
                 self._pipeline.step()
 
     def _forget(self, request_id: int) -> Any:
@@ -179,14 +179,14 @@ class GenaiPipeline:
         self._settings.pop(request_id, None)
         return self._handles.pop(request_id, None)
 
-    def step(self, *, tells_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[Tokens]:
         self._pipeline.step()
         gained: list[Tokens] = []
         ended: list[int] = []
         for request_id, handle in self._handles.items():
             status = int(handle.get_status())
-            if not tells_all and status == _RUNNING and request_id in self._started:
-                continue  # the handle keeps its tokens; to read them takes time
+            if not reports_all and status == _RUNNING and request_id in self._started:
+                continue  # reading takes time, and the handle keeps its tokens
             tokens = self._read(request_id, handle, _ENDED[status])
             if tokens and tokens[-1].finish_reason is not None:
                 ended.append(request_id)
@@ -196,7 +196,7 @@ class GenaiPipeline:
         return gained
 
     def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[Tokens]:
-        """What a request gained since it was read; all its sequences end in the same step."""
+        """Read the new tokens of a request; all its sequences end in the same step."""
         reads: list[list[Any]] = []
         while handle.can_read():
             outputs = list(handle.read().values())
@@ -221,7 +221,7 @@ class GenaiPipeline:
             for part in parts:
                 ids += part.generated_ids
                 if settings.logprobs:
-                    # Zeros when nobody asked.
+                    # Zeros unless they were asked for.
                     logprobs += part.generated_log_probs
             reason = _REASONS[int(output.finish_reason)] or end
             tokens.append(Tokens(request_id, sequence, ids, logprobs, reason))
@@ -236,7 +236,7 @@ class GenaiPipeline:
         return tokens
 
     def _count_candidates(self, reads: list[list[Any]]) -> None:
-        """Of passes after a prompt's. One token of each is the model's own."""
+        """Count passes after the prompt's. One token of each is the model's own."""
         self._passes += len(reads)
         for outputs in reads:
             self._accepted += max(0, len(outputs[0].generated_ids) - 1)
@@ -244,7 +244,7 @@ class GenaiPipeline:
     def metrics(self) -> Metrics:
         metrics = self._pipeline.get_metrics()
         if not self._handles:
-            # The library's figures are those of the last step, before it gave the cache back.
+            # The library reports the last step, from before the cache was given back.
             return Metrics(
                 cache_bytes=metrics.kv_cache_size_in_bytes,
                 candidate_passes=self._passes,
@@ -265,7 +265,7 @@ def _score(output: Any) -> float:
     return score
 
 
-# By numbers, which are looked up in every step for every request.
+# Keyed by numbers: these are looked up in every step for every request.
 _REASONS: dict[int, FinishReason | None] = {
     int(genai.GenerationFinishReason.NONE): None,
     int(genai.GenerationFinishReason.STOP): "stop",
@@ -273,7 +273,7 @@ _REASONS: dict[int, FinishReason | None] = {
     int(genai.GenerationFinishReason.TOOL_CALL): "stop",
 }
 _RUNNING: Final = int(genai.GenerationStatus.RUNNING)
-#: A status without a finish reason. IGNORED: the cache has no room for the sequence.
+#: The end that a status means without a finish reason. IGNORED: the cache has no room.
 _ENDED: dict[int, FinishReason | None] = {
     _RUNNING: None,
     int(genai.GenerationStatus.FINISHED): "stop",

@@ -1,4 +1,4 @@
-"""How one request is generated: what crosses to the engine process, in openvino-genai's terms."""
+"""`GenerationSettings`: the sampling of one request, in openvino-genai's terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from calculators.llm.grammars.grammar import Grammar
 
-#: More candidates for one pass are hardly ever right, and all others wait for them.
+#: Candidates of one pass. More are hardly ever right, and delay all other requests.
 MAX_ASSISTANT_TOKENS: Final = 32
 
 
@@ -20,21 +20,21 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     their text is part of what the engine returns, and is cut where text is made.
 
     Attributes:
-        max_new_tokens: None is until the model ends or its length is used up.
-        max_length: of prompt and answer together, where only the engine can count the prompt: with
-            images. Then ``max_new_tokens`` may be None for what is left.
+        max_new_tokens: None: until the model ends, or its length is used up.
+        max_length: tokens of prompt and answer together, for prompts with images, which only the
+            engine can count. Then ``max_new_tokens`` may be None for the rest.
         top_k: None is no limit.
         rng_seed: 32 bits; always given when ``do_sample``.
         logprobs: return the log-probability of each chosen token.
         echo: let the prompt's tokens come first, with their log-probabilities when asked for.
         stop_token_ids: None is the model's own end tokens; else all that end the generation.
-        grammar: what the answer has to be; proven, see `calculators.llm.grammars`. Not with
-            beams, ``ignore_eos`` or ``min_new_tokens``: the engine would leave it.
+        grammar: the form of the answer; proven, see `calculators.llm.grammars`. Not with beams,
+            ``ignore_eos`` or ``min_new_tokens``, with which the engine would not follow it.
         adapter: name of the LoRA adapter that answers; "" is none, the model itself.
-        num_assistant_tokens: proposed for one pass; above 0, or ``assistant_confidence_threshold``
-            is, wherever a draft model or the prompt proposes tokens.
-        assistant_confidence_threshold: a draft model proposes as long as it is so sure, 0..1.
-        max_ngram_size: how many last tokens are looked for in the prompt, at most.
+        num_assistant_tokens: candidates of one pass. Where a draft model or the prompt proposes
+            tokens, this or ``assistant_confidence_threshold`` is above 0.
+        assistant_confidence_threshold: confidence down to which a draft model proposes, 0..1.
+        max_ngram_size: the most last tokens that are looked up in the prompt.
     """
 
     max_new_tokens: int | None = None

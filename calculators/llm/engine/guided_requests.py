@@ -1,6 +1,6 @@
-"""`GuidedRequests`: requests with a grammar, held back until that is compiled.
+"""`GuidedRequests`: requests with a grammar, held back until it is compiled.
 
-Left to the engine's library, a grammar is compiled in the middle of a step, and everybody waits.
+The engine's library would compile a grammar in the middle of a step, and delay all requests.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from calculators.llm.grammars.grammar import Grammar
 _OLDEST_EVERY: Final = 8
 
 
-class GrammarCompiler(Protocol):
-    """What compiles grammars; see `Pipeline`."""
+class GrammarPipeline(Protocol):
+    """The part of a `Pipeline` that compiles grammars."""
 
     def is_compiled(self, grammar: Grammar) -> bool: ...
 
@@ -28,16 +28,16 @@ class GrammarCompiler(Protocol):
 class GuidedRequests:
     """Compiles one grammar after the other in a thread of its own, while steps go on.
 
-    The shortest comes first, as that is compiled soonest: a simple one does not wait for those that
-    take a while. Every `_OLDEST_EVERY`-th is the oldest, so that none waits for ever.
+    The shortest grammar comes first: it is compiled soonest, so simple grammars do not wait for
+    hard ones. Every `_OLDEST_EVERY`-th is the oldest, so that none waits for ever.
 
-    The library keeps a list of how long compiling took, which is not safe when two threads add to
-    it, and the first step of a request with a grammar does. So nothing is compiled while such a
-    request has not begun, and none begins while something is compiled.
+    The library appends to a list of compile times without a lock, both when it compiles and in the
+    first step of a request with a grammar. So nothing is compiled while such a request has not
+    begun, and none begins while a grammar is compiled.
     """
 
-    def __init__(self, compiler: GrammarCompiler) -> None:
-        self._compiler = compiler
+    def __init__(self, pipeline: GrammarPipeline) -> None:
+        self._pipeline = pipeline
         #: The oldest first.
         self._waiting: list[tuple[Add, Grammar]] = []
         self._turn = 0
@@ -55,17 +55,17 @@ class GuidedRequests:
         self._waiting.append((request, grammar))
 
     def forget(self, request_id: int) -> None:
-        """It was cancelled."""
+        """Forget a request that was cancelled or has failed."""
         self._beginning.discard(request_id)
         self._waiting = [entry for entry in self._waiting if entry[0].request_id != request_id]
 
     def note(self, gained: list[Tokens]) -> None:
-        """What a step brought: who has tokens has begun."""
+        """Note the tokens of a step: their requests have begun."""
         for tokens in gained:
             self._beginning.discard(tokens.request_id)
 
     def take(self) -> tuple[list[Add], list[Failed]]:
-        """The requests that can begin now, and those whose grammar could not be compiled."""
+        """Return the requests that can begin now, and those whose grammar could not be compiled."""
         if self._thread is not None:
             if self._thread.is_alive():
                 return [], []
@@ -74,10 +74,10 @@ class GuidedRequests:
         ready: list[Add] = []
         while self._waiting:
             grammar = self._next()
-            if not self._compiler.is_compiled(grammar):
+            if not self._pipeline.is_compiled(grammar):
                 if not self._beginning:
                     self._turn += 1
-                    self._compiler.make_room()
+                    self._pipeline.make_room()
                     self._thread = Thread(target=self._compile, args=(grammar,), daemon=True)
                     self._thread.start()
                 break
@@ -89,13 +89,13 @@ class GuidedRequests:
         return ready, failed
 
     def _next(self) -> Grammar:
-        """Whose requests begin next, or that is compiled for them."""
+        """Return the grammar whose requests begin next, or that is compiled next."""
         if self._turn % _OLDEST_EVERY == _OLDEST_EVERY - 1:
             return self._waiting[0][1]
         return min((grammar for _, grammar in self._waiting), key=lambda each: len(each.text))
 
     def wait(self, seconds: float) -> None:
-        """Return when the grammar is compiled, or after some time."""
+        """Return when the grammar is compiled, or after ``seconds``."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -114,6 +114,6 @@ class GuidedRequests:
 
     def _compile(self, grammar: Grammar) -> None:
         try:
-            self._compiler.compile(grammar)
+            self._pipeline.compile(grammar)
         except Exception as error:
             self._failure = grammar, library_reason(error)

@@ -1,4 +1,4 @@
-"""Our settings in the forms of openvino-genai."""
+"""Conversions of our settings to openvino-genai's types."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.media.image import Image
 
-#: The processor's plugin makes code for each number of tokens in a step, and keeps 5,000 pieces of
-#: each kind: 350 MiB for the example model. To make one again takes a fraction of a millisecond.
+#: The CPU plugin compiles kernels for each number of tokens in a step, and keeps 5,000 of each
+#: kind: 350 MiB for the example model. Compiling all kernels of a step again takes 5 ms.
 _MOST_KERNELS = 100
 
-#: Set below; all other settings have the library's own names.
+#: Settings that `generation_config` converts; all others have the library's own names.
 _SET_APART = frozenset(
     {
         "stop_strings",
@@ -36,7 +36,7 @@ _SAME_NAME = tuple(name for name in GenerationSettings.__struct_fields__ if name
 
 
 def generation_config(settings: GenerationSettings) -> Any:
-    """The library's form. What it lacks of end tokens it takes from the model's own config."""
+    """Convert settings; the library takes missing end tokens from the model's own config."""
     config = genai.GenerationConfig()
     config.apply_chat_template = False
     for name in _SAME_NAME:
@@ -45,7 +45,7 @@ def generation_config(settings: GenerationSettings) -> Any:
             setattr(config, name, value)
     if settings.stop_strings:
         config.stop_strings = set(settings.stop_strings)
-        # All tokens are wanted, for counting and because a stream has sent some of them already.
+        # All tokens are needed: usage counts them, and a stream may have sent some already.
         config.include_stop_str_in_output = True
     if settings.stop_token_ids is not None:
         config.stop_token_ids = set(settings.stop_token_ids)
@@ -58,26 +58,30 @@ def generation_config(settings: GenerationSettings) -> Any:
 
 
 def _set_candidates(config: Any, settings: GenerationSettings) -> None:
-    """How many tokens are proposed at a time, and by what."""
+    """Set how many tokens are proposed at a time, and their source."""
     if settings.num_assistant_tokens:
         config.num_assistant_tokens = settings.num_assistant_tokens
-        # With a draft model it has no other effect than to let the main model's own samples count.
-        # The library's way to accept samples of the draft model's (2026.4) takes the sample after
-        # a refused one from the wrong place, and writes nonsense.
+        # With a draft model this only makes the main model's own samples count. The library's way
+        # to accept the draft model's samples (2026.4) takes the sample after a rejected one from
+        # the wrong place, and generates nonsense.
         config.max_ngram_size = settings.max_ngram_size or 1
     elif settings.assistant_confidence_threshold:
         config.assistant_confidence_threshold = settings.assistant_confidence_threshold
-        # Without, the library does not know how sure the draft model is.
+        # Without it the library does not know the draft model's confidence.
         config.logprobs = 1
 
 
 def device_properties(device: str) -> dict[str, Any]:
-    """What a device is opened with where ``plugin_config`` does not say otherwise."""
+    """Return the properties of a device that ``plugin_config`` may override."""
     return {"CPU_RUNTIME_CACHE_CAPACITY": _MOST_KERNELS} if device == "CPU" else {}
 
 
 def draft_model(settings: EngineSettings) -> dict[str, Any]:
-    """The properties that add the draft model, if there is one; the library reads it here."""
+    """Return the properties that add the draft model, if there is one; loads it.
+
+    Raises:
+        RuntimeError: the option that is wrong, and the library's reason.
+    """
     draft = settings.draft
     if draft is None:
         return {}
@@ -96,7 +100,7 @@ def draft_model(settings: EngineSettings) -> dict[str, Any]:
 
 
 def model_config(model_path: str, tokenizer: Any) -> Any:
-    """What the model's own ``generation_config.json`` says, and how its answers end in any case."""
+    """Read the model's ``generation_config.json``, or a default, always with an end token."""
     file = Path(model_path) / "generation_config.json"
     config = genai.GenerationConfig(str(file)) if file.is_file() else genai.GenerationConfig()
     if not config.stop_token_ids and tokenizer.get_eos_token_id() >= 0:
@@ -105,7 +109,7 @@ def model_config(model_path: str, tokenizer: Any) -> Any:
 
 
 def one_token(settings: EngineSettings) -> GenerationSettings:
-    """What a pipeline with these settings takes, to try it."""
+    """Return the settings of a request for one token, to try a pipeline."""
     mode = settings.decoding_mode
     return GenerationSettings(
         max_new_tokens=1,
@@ -116,12 +120,13 @@ def one_token(settings: EngineSettings) -> GenerationSettings:
 
 
 def image_tensor(image: Image) -> Any:
-    """An image as the library's pipelines take it; uint8, (1, height, width, 3)."""
+    """Convert an image to a tensor for the library's pipelines; uint8, (1, height, width, 3)."""
     pixels = np.frombuffer(image.pixels, dtype=np.uint8)
     return openvino.Tensor(pixels.reshape(1, image.height, image.width, 3))
 
 
 def scheduler_config(settings: EngineSettings) -> Any:
+    """Convert the settings of batching and cache to a ``SchedulerConfig``."""
     config = genai.SchedulerConfig()
     config.cache_size = settings.cache_size
     config.max_num_batched_tokens = settings.max_num_batched_tokens
@@ -169,7 +174,7 @@ def _sparse_attention(settings: SparseAttention) -> Any:
 
 
 def recommended_device() -> str:
-    """The discrete GPU with most memory, else another GPU, else the CPU; never an NPU."""
+    """Return the discrete GPU with most memory, else another GPU, else the CPU; never an NPU."""
     core = openvino.Core()
     gpus = [str(device) for device in core.available_devices if device.startswith("GPU")]
     if not gpus:

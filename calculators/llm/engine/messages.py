@@ -17,29 +17,29 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.media.image import Image
 
-#: Raised with every change of a message. Both sides come from one installation, so it differs
-#: only when the files under a running server were replaced.
+#: Incremented with every change of a message. Both sides come from one installation, so versions
+#: differ only when the files under a running server were replaced.
 VERSION: Final = 3
 
-#: Why a sequence ended: "stop" by an end token or stop string, "length" by a limit of tokens,
-#: "cache" because the cache had no room left, "cancelled" on request.
+#: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
+#: tokens, "cache" because the cache had no room left, "cancelled" on request.
 FinishReason = Literal["stop", "length", "cache", "cancelled"]
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message to an engine: what to load, and how."""
+    """Load a model; the first message to an engine."""
 
     version: int
     settings: EngineSettings
 
 
 class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
-    """Generate; the engine's part of one choice.
+    """Generate from one prompt.
 
     Attributes:
         input_ids: the prompt's tokens; int64, native byte order.
         text: the prompt, for pipelines that see images: they tokenize it themselves.
-        images: what the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text`` mean.
+        images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``.
         group: the same number for all requests of one answer.
     """
 
@@ -52,7 +52,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
-    """Stop generating, free the cache. Nothing more comes for this id."""
+    """Stop generating and free the cache. No further message has this id."""
 
     request_id: int
 
@@ -61,9 +61,10 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model is loaded.
 
     Attributes:
-        device: where.
+        device: the one that runs it.
         engine: library and version.
-        cache_tokens: that the key-value cache holds; 0: it grows, or does not tell.
+        seconds: the time that loading took.
+        cache_tokens: the size of the key-value cache; 0: it grows, or is unknown.
     """
 
     version: int
@@ -74,15 +75,15 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, array_like=True):
-    """What one sequence gained in one step, or a few.
+    """New tokens of one sequence, of one step or a few.
 
     Attributes:
         sequence: 0, or with beam search the place among the results, best first.
-        token_ids: maybe none, when it only ended.
-        logprobs: one per token when asked for, else empty. Above 0: the engine has none.
-        finish_reason: set in the last one of a sequence.
-        prompt_tokens: those of the prompt with its images; set beside it by pipelines that see
-            images, else 0.
+        token_ids: empty when the sequence only ended.
+        logprobs: one per token if asked for, else empty; above 0: unknown.
+        finish_reason: set in the last message of a sequence.
+        prompt_tokens: tokens of the prompt with its images; set in the last message by pipelines
+            that see images, else 0.
     """
 
     request_id: int
@@ -93,7 +94,7 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
     prompt_tokens: int = 0
 
     def followed_by(self, after: Tokens) -> Tokens:
-        """These and the next ones of the same sequence as one."""
+        """Join these with the next tokens of the same sequence."""
         return Tokens(
             after.request_id,
             after.sequence,
@@ -105,7 +106,7 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True):
-    """A request that the engine refused; the others go on. ``reason`` has no internals."""
+    """A request that failed alone. ``reason`` may go to a client."""
 
     request_id: int
     reason: str
@@ -119,10 +120,13 @@ class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
-    """How the engine fares. ``cache_usage``: 0..1 of ``cache_bytes``.
+    """Metrics of the engine.
 
-    Of candidates, which a draft model or the prompt proposes: the passes of the model over some of
-    one request, and how many of them it accepted, since the engine was started.
+    Attributes:
+        cache_usage: 0..1 of ``cache_bytes``.
+        candidate_passes: passes of the model over tokens that a draft model or the prompt proposed,
+            per request, since the engine was started.
+        accepted_candidates: the proposed tokens that the model accepted, since then.
     """
 
     running: int = 0

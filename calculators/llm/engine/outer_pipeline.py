@@ -1,19 +1,28 @@
-"""`OuterPipeline`: what has a pipeline inside leaves grammars to it."""
+"""`OuterPipeline`: a pipeline around another that applies one adapter at a time."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Protocol
 
 from calculators.llm.engine.core import Pipeline
+from calculators.llm.engine.messages import Ready
 from calculators.llm.grammars.grammar import Grammar
 
-P = TypeVar("P", bound=Pipeline)
+
+class AdaptedPipeline(Pipeline, Protocol):
+    """A pipeline that applies one adapter at a time, to all its requests."""
+
+    def ready(self) -> Ready:
+        """Return the message that the engine process sends once the model is loaded."""
+
+    def select(self, adapter: str) -> None:
+        """Apply the adapter of this name, "" is none; only while there is no work."""
 
 
-class OuterPipeline(Generic[P]):
-    """The part of a `Pipeline` around another that is the inner one's business."""
+class OuterPipeline:
+    """The base of pipelines that queue requests in front of another: it forwards grammars."""
 
-    def __init__(self, pipeline: P) -> None:
+    def __init__(self, pipeline: AdaptedPipeline) -> None:
         self._pipeline = pipeline
 
     def is_compiled(self, grammar: Grammar) -> bool:

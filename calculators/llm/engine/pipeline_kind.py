@@ -1,4 +1,4 @@
-"""`PipelineKind`: what a type of pipeline can do, each fact once."""
+"""`PipelineKind`: the capabilities of each type of pipeline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-#: Of a node, as ``LLMCalculatorOptions`` names them: text, or text and images; one request at a
+#: The types that ``LLMCalculatorOptions`` names: for text, or for text and images; one request at a
 #: time, or continuous batching (``_CB``).
 PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB"]
 
@@ -18,7 +18,7 @@ class PipelineKind:
     Attributes:
         batches: are many requests generated at a time (continuous batching)? Otherwise one is.
         sees_images: does it take text and images?
-        has_logprobs: can it tell probabilities of tokens?
+        has_logprobs: can it report probabilities of tokens?
         has_beams: can it search with beams?
         has_adapters: can it load LoRA adapters?
         properties_at_top: does it look for the NPU's own properties only at the top of
@@ -77,7 +77,7 @@ assert set(KINDS) == set(get_args(PipelineType))
 
 
 def find_type(*, sees_images: bool, batches: bool) -> PipelineType:
-    """The type with these capabilities."""
+    """Return the type with these capabilities."""
     return next(
         name
         for name, kind in KINDS.items()

@@ -1,4 +1,4 @@
-"""What runs a model in the engine process, by its type."""
+"""The choice of the pipeline that runs a model in the engine process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def open_pipeline(
 ) -> AdapterScheduler | CacheAdmission | GenaiPipeline | StatefulPipeline:
     """Load the model.
 
-    ``wake``: called, in any thread, when there is something to tell though nobody stepped.
+    Args:
+        wake: called, in any thread, when a pipeline has news without a step.
 
     Raises:
-        Exception: the library's, in its words.
+        Exception: the library cannot load it; the text is the library's.
     """
     if settings.kind.batches:
         return _open_batching(settings)

@@ -21,7 +21,7 @@ from calculators.llm.engine.step_coalescer import SECONDS_PER_STREAM
 
 
 def main(descriptor: int, parent: int) -> int:
-    """Load, then step until the parent says stop or is gone; the exit code."""
+    """Load, then step until the parent stops the process or is gone; return the exit code."""
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
@@ -33,7 +33,7 @@ def main(descriptor: int, parent: int) -> int:
     except ParentGone:
         return 0
     except RuntimeError as error:
-        # The pipeline cannot go on after an exception in a step; a new process can.
+        # After an exception in a step the pipeline is unusable; the server starts a new process.
         sys.stderr.write(f"the engine failed: {library_reason(error)}\n")
         return 1
     return 0
@@ -54,7 +54,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         connection.send(encode(LoadFailed(reason)))
         return None
     try:
-        # Imported here: the library takes long to load, and may itself be what is broken.
+        # Imported here: the library takes long to load, and its import may fail.
         from calculators.llm.engine.pipelines import open_pipeline
 
         pipeline = open_pipeline(load.settings, connection.wake)
@@ -69,7 +69,7 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
     encode = msgspec.msgpack.Encoder().encode
     decode = to_engine_decoder.decode
     while True:
-        # Take in what has come; wait for it when there is nothing to do.
+        # Handle the messages that have arrived; wait for one when there is nothing to do.
         seconds = SIGN_SECONDS if core.is_busy else None
         for frame in connection.receive(wait=not core.has_work, seconds=seconds):
             message = decode(frame)
@@ -82,5 +82,5 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
 
 
 if __name__ == "__main__":
-    # Without the library's destructors: they take their time, and complain of what still runs.
+    # Without the library's destructors: they are slow, and complain about requests that still run.
     os._exit(main(int(sys.argv[1]), int(sys.argv[2])))

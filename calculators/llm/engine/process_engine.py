@@ -22,24 +22,24 @@ from calculators.llm.engine.messages import (
 )
 from calculators.llm.engine.requests import Requests
 
-#: A step of a large model over a long prompt can take many seconds; a hung one never ends.
+#: Silence after which a busy engine counts as hung: a step over a long prompt takes many seconds.
 HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
-#: Weights and cache in huge pages, where Linux gives them to who asks (glibc 2.35): a step reads
-#: all the weights, and with small pages the processor has many more addresses to look up.
+#: Puts weights and cache into huge pages, where Linux has them on request (glibc 2.35). A step
+#: reads all the weights, and small pages cost the processor many more address look-ups.
 ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 class ProcessEngine:
     """The server's side of an engine process; see `calculators.llm.engine.engine.Engine`.
 
-    Starts the process with `start`, starts it again whenever it dies or hangs.
+    `start` starts the process; it is started again whenever it dies or hangs.
     """
 
     def __init__(
         self, settings: EngineSettings, *, name: str, hang_seconds: float = HANG_SECONDS
     ) -> None:
-        """``name``: of the served model, for messages."""
+        """``name``: the served model's, for messages; ``hang_seconds``: of silence while busy."""
         self._encode = msgspec.msgpack.Encoder().encode
         self._requests = Requests(self._send)
         self._metrics = Metrics()
@@ -61,19 +61,19 @@ class ProcessEngine:
         """Load the model.
 
         Raises:
-            LoadError: it cannot be loaded; the text says why.
+            LoadError: the model cannot be loaded; the text says why.
         """
         ready: Ready = await self._child.start()
         return ready
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """The id of the process, while there is one."""
         return self._child.pid
 
     @property
     def restarts(self) -> int:
-        """How often the process had to be started again."""
+        """The number of times that the process was restarted."""
         return self._child.restarts
 
     @property

@@ -1,4 +1,4 @@
-"""Which request id belongs to which generation: the book that every `Engine` keeps."""
+"""`Requests`: the open requests of an engine, by their ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Entry:
 
 
 class Requests:
-    """Turns submissions into messages, and steps into what the generations gained."""
+    """Turns submitted parts into messages, and feeds the tokens of steps to their generations."""
 
     def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
         self._send = send
@@ -42,11 +42,11 @@ class Requests:
 
     @property
     def running(self) -> int:
-        """How many have got tokens, and are not finished."""
+        """Unfinished requests that have received tokens."""
         return sum(entry.has_begun for entry in self._open.values())
 
     def submit(self, parts: Sequence[Part]) -> Generation:
-        """One `Add` per part."""
+        """Send one `Add` per part."""
         ids: dict[int, int] = {}
 
         def cancel(choice: int | None) -> None:
@@ -67,7 +67,7 @@ class Requests:
         return generation
 
     def take(self, step: Step) -> None:
-        """Hand out what a step brought. What was cancelled meanwhile is dropped."""
+        """Feed the tokens of a step to their generations; drop those of cancelled requests."""
         for tokens in step.tokens:
             entry = self._open.get(tokens.request_id)
             if entry is None:
@@ -89,14 +89,14 @@ class Requests:
                 entry.generation.fail(RequestError(failed.reason))
 
     def _refuse(self, tokens: Tokens, generation: Generation) -> None:
-        """An empty answer would tell nobody why."""
+        """Fail the request: an empty answer would not show the reason."""
         del self._open[tokens.request_id]
         generation.fail(
             RequestError(_NO_ROOM, code=Code.RESOURCE_EXHAUSTED, retry_after=_RETRY_AFTER)
         )
 
     def fail_all(self, reason: str, retry_after: float) -> None:
-        """The engine is gone."""
+        """Fail all requests with `EngineDown`."""
         generations = {id(entry.generation): entry.generation for entry in self._open.values()}
         self._open.clear()
         for generation in generations.values():

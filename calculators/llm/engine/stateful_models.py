@@ -26,19 +26,19 @@ from calculators.llm.engine.library_config import (
 from calculators.llm.engine.messages import Add, FinishReason
 from calculators.llm.grammars.grammar import Grammar
 
-#: Where an NPU's plugin shall compute instead.
+#: The property that makes an NPU's plugin compute on another device.
 _EMULATION: Final = "NPUW_DEVICES"
 
-#: Is told new tokens; False ends the generation.
+#: Called with new tokens; returns False to end the generation.
 OnTokens = Callable[[list[int]], bool]
 
 
 class Ending(NamedTuple):
-    """How a sequence ended.
+    """The end of a sequence.
 
     Attributes:
-        token_ids: all of it; none where they were told before.
-        prompt_tokens: those of the prompt with its images; 0 where nothing is seen.
+        token_ids: the whole sequence; empty where its tokens were reported before.
+        prompt_tokens: tokens of the prompt with its images; 0 for models of text only.
     """
 
     token_ids: list[int]
@@ -47,10 +47,10 @@ class Ending(NamedTuple):
 
 
 class StatefulModel(ABC):
-    """A model that generates one request at a time, in the thread that asks.
+    """A model that generates one request at a time, in the caller's thread.
 
     Attributes:
-        device: where it runs.
+        device: the device that runs it.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -60,7 +60,7 @@ class StatefulModel(ABC):
             **device_properties(self.device),
             **settings.plugin_config,
             **self._adapters.properties,
-            # Else the library takes its other way of attention, with a cache of pages.
+            # By default the library would use paged attention.
             "ATTENTION_BACKEND": "SDPA",
         }
         if _EMULATION not in repr(settings.plugin_config):  # at any depth
@@ -71,27 +71,27 @@ class StatefulModel(ABC):
 
     @abstractmethod
     def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
-        """The library's pipeline."""
+        """Open the library's pipeline."""
 
     @abstractmethod
     def _run(self, request: Add, config: Any, streamer: Any) -> Any:
-        """Generate; the library's results."""
+        """Generate, and return the library's results."""
 
     @abstractmethod
     def check(self, settings: GenerationSettings) -> None:
-        """Can it generate so?
+        """Check that the model can generate with these settings.
 
         Raises:
-            Refused: no.
+            Refused: it cannot.
         """
 
     def compile(self, grammar: Grammar) -> None:
-        """Prepare for a request with it, between generations.
+        """Compile a grammar, between generations, unless it is compiled already.
 
-        It is proven apart from the pipeline: a bad one would break that of images for ever.
+        The probe compiles it, not the pipeline: a bad grammar would break one of images for good.
 
         Raises:
-            RuntimeError: it cannot be used.
+            RuntimeError: the grammar cannot be used.
         """
         if self._grammars is None:
             self._grammars = open_grammar_cache(
@@ -104,16 +104,17 @@ class StatefulModel(ABC):
             self._grammars.compile(grammar)
 
     def generate(self, request: Add, on_tokens: OnTokens) -> list[Ending]:
-        """Generate to the end, or until ``on_tokens`` says no: then what is returned is void.
+        """Generate to the end, or until ``on_tokens`` returns False: then the result is void.
 
-        Beam search, the best first, tells nothing before its end, and cannot be ended.
+        Beam search returns the best sequence first; it reports nothing before its end, and cannot
+        be ended.
 
         Raises:
-            RuntimeError: the library's. `warm_up` shows whether it can go on.
+            RuntimeError: the library failed. `warm_up` shows whether the model can go on.
         """
         settings = request.settings
         is_beams = settings.num_beams > 1
-        # The prompt's own tokens are nothing that it could tell.
+        # The library cannot return the tokens of the prompt.
         config = generation_config(msgspec.structs.replace(settings, echo=False, logprobs=False))
         self._adapters.apply_to(config, settings.adapter)
         results = self._run(request, config, None if is_beams else _Streamer(on_tokens))
@@ -131,7 +132,7 @@ class StatefulModel(ABC):
         """Generate a token, with each adapter and with none.
 
         Raises:
-            RuntimeError: it cannot generate.
+            RuntimeError: the model cannot generate.
         """
         first_token = np.zeros(1, dtype=np.int64).tobytes()
         for adapter in (*self._adapters.names, ""):
@@ -172,7 +173,7 @@ class VisionModel(StatefulModel):
             raise
 
     def _forget_prompt(self) -> None:
-        """After a failure: the library keeps the prompt, and all that come after would fail."""
+        """Drop the prompt that the library keeps after a failure: all further ones would fail."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # 2026.4 has no other way
             self._pipeline.finish_chat()
@@ -182,12 +183,12 @@ class VisionModel(StatefulModel):
 
     def check(self, settings: GenerationSettings) -> None:
         _check_logprobs(settings)
-        # It returns beams as text, without their tokens.
+        # The library returns beams as text, without their tokens.
         _check_beams(settings, "pipeline_type VLM")
 
 
 def _check_device(device: str) -> None:
-    """What the library says of an NPU that is not there leads nowhere."""
+    """Refuse an NPU that is not there: the library's own error does not say so."""
     devices = openvino.Core().available_devices
     if device == NPU and not any(name.startswith(NPU) for name in devices):
         raise RuntimeError(f"device NPU is not on this machine, which has {', '.join(devices)}")
@@ -204,7 +205,7 @@ def _check_beams(settings: GenerationSettings, what: str) -> None:
 
 
 class _Streamer(genai.StreamerBase):  # type: ignore[misc]
-    """Hands on tokens, and whether there should be more."""
+    """Passes tokens on to a function, and its answer back to the library."""
 
     def __init__(self, on_tokens: OnTokens) -> None:
         super().__init__()
@@ -218,7 +219,7 @@ class _Streamer(genai.StreamerBase):  # type: ignore[misc]
         pass
 
 
-#: NONE: the memory of an NPU holds no more, or it was cancelled.
+#: NONE: the memory of an NPU is full, or the request was cancelled.
 _REASONS: dict[Any, FinishReason] = {
     genai.GenerationFinishReason.NONE: "cache",
     genai.GenerationFinishReason.STOP: "stop",

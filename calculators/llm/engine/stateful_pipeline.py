@@ -18,13 +18,13 @@ from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready
 from calculators.llm.engine.stateful_models import Ending, OnTokens
 from calculators.llm.grammars.grammar import Grammar
 
-#: The library tells nothing of a prompt's pass, nor of a beam search. So long it is believed to be
-#: alive meanwhile; after that, and once there are tokens, silence is the server's to judge.
+#: The library reports nothing during a prompt's pass or a beam search. For so many seconds this
+#: counts as progress; after that, and once there are tokens, the server judges the silence.
 PATIENCE: Final = 600.0
 
 
 class Model(Protocol):
-    """What generates; see `StatefulModel`."""
+    """Generates one request at a time; see `StatefulModel`."""
 
     @property
     def device(self) -> str: ...
@@ -45,14 +45,14 @@ class _Running:
     request_id: int
     since: float
     has_begun: bool = False
-    is_told: bool = False
+    is_reported: bool = False
     is_cancelled: bool = False
 
 
 class StatefulPipeline:
-    """A queue, the thread that generates, and what it has to tell.
+    """A queue of requests, the thread that generates them, and its news.
 
-    The thread takes the next request by itself; `step` only fetches what has been gained.
+    The thread takes the next request by itself; `step` only fetches new tokens.
     """
 
     def __init__(
@@ -61,9 +61,10 @@ class StatefulPipeline:
         wake: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Load, and generate a token: what only that refuses fails the load.
+        """Load the model and generate a token: options that only this refuses fail the load.
 
-        ``wake`` is called, in any thread, when `has_news` has become true.
+        Args:
+            wake: called, in any thread, when `has_news` has become true.
         """
         start = time.monotonic()
         self._model = open_model()
@@ -71,21 +72,21 @@ class StatefulPipeline:
         self._wake = wake
         self._clock = clock
         self._changed = Condition()
-        # All of these only with the lock of the condition.
+        # Guarded by the lock of the condition.
         self._queue = FairQueue()
         self._running: _Running | None = None
         self._news: list[Tokens | Failed] = []
-        #: Was news, and is told with what comes next.
+        #: Tokens held back by a step, returned with the next ones.
         self._held: list[Tokens | Failed] = []
         self._breakdown: str | None = None
-        #: Is one request less running than was told?
+        #: Has a request ended since the last step?
         self._has_ended = False
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self.seconds = time.monotonic() - start
         Thread(target=self._work, daemon=True).start()
 
     def ready(self) -> Ready:
-        """What to tell the server."""
+        """Return the message that the engine process sends once the model is loaded."""
         name = f"openvino-genai {genai.get_version()}"
         return Ready(VERSION, self._model.device, name, self.seconds)
 
@@ -109,7 +110,7 @@ class StatefulPipeline:
         if running is None or running.has_begun:
             return False
         now = self._clock()
-        return now - self._told_at >= SIGN_SECONDS and now - running.since < PATIENCE
+        return now - self._reported_at >= SIGN_SECONDS and now - running.since < PATIENCE
 
     def add(self, request: Add) -> None:
         if not request.input_ids:
@@ -120,7 +121,7 @@ class StatefulPipeline:
             self._changed.notify()
 
     def cancel(self, request_id: int) -> None:
-        """The generation ends with its next token; beam search goes on, unseen."""
+        """End the generation with its next token; beam search goes on, its result is dropped."""
         with self._changed:
             self._queue.remove(request_id)
             self._news = [each for each in self._news if each.request_id != request_id]
@@ -128,24 +129,24 @@ class StatefulPipeline:
             if self._running is not None and self._running.request_id == request_id:
                 self._running.is_cancelled = True
 
-    def step(self, *, tells_all: bool = True) -> list[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> list[Tokens | Failed]:
         with self._changed:
             news, self._news = self._held + self._news, []
             self._held = []
             self._has_ended = False
-            self._told_at = self._clock()
+            self._reported_at = self._clock()
             if not news and self._breakdown is not None:
                 raise RuntimeError(self._breakdown)
-            if not tells_all and all(map(self._can_wait, news)):
+            if not reports_all and all(map(self._can_wait, news)):
                 self._held, news = news, []
             elif self._running is not None:
-                self._running.is_told = self._running.has_begun
+                self._running.is_reported = self._running.has_begun
             return news
 
     def _can_wait(self, each: Tokens | Failed) -> bool:
-        """Is it of neither end of an answer?"""
+        """Are these tokens neither the first nor the last of an answer?"""
         running = self._running
-        return running is not None and running.is_told and each.request_id == running.request_id
+        return running is not None and running.is_reported and each.request_id == running.request_id
 
     def metrics(self) -> Metrics:
         with self._changed:
@@ -157,14 +158,14 @@ class StatefulPipeline:
             )
 
     def is_compiled(self, grammar: Grammar) -> bool:
-        """Always: nobody but the request itself waits while its turn has come."""
+        """Return True: the thread compiles a grammar in its request's own turn."""
         return True
 
     def make_room(self) -> None:
-        """Nothing: the thread does it."""
+        """Do nothing: the thread does this."""
 
     def compile(self, grammar: Grammar) -> None:
-        """Nothing: the thread does it."""
+        """Do nothing: the thread does this."""
 
     # The thread -----------------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class StatefulPipeline:
                 self._changed.wait_for(lambda: not self._queue.is_empty)
                 request = self._queue.take()
                 self._running = running = _Running(request.request_id, self._clock())
-                self._told_at = running.since
+                self._reported_at = running.since
             last, breakdown = self._serve(request, running)
             with self._changed:
                 if not running.is_cancelled:
@@ -186,7 +187,7 @@ class StatefulPipeline:
             self._wake()
 
     def _serve(self, request: Add, running: _Running) -> tuple[list[Tokens | Failed], str | None]:
-        """Generate for one request; the last to tell of it, and why the model cannot go on."""
+        """Generate one request; return its last news, and why the model cannot go on, if so."""
         settings = request.settings
         try:
             if settings.grammar is not None:
@@ -206,7 +207,7 @@ class StatefulPipeline:
 
     def _generate(self, request: Add, running: _Running) -> list[Tokens | Failed]:
         request_id, settings = request.request_id, request.settings
-        # The library would not tell it: it comes with a sequence's first tokens.
+        # The library does not return the prompt: it is sent with a sequence's first tokens.
         prompt = memoryview(request.input_ids).cast("q").tolist() if settings.echo else []
         if settings.max_new_tokens == 0:
             return [Tokens(request_id, 0, prompt, [], "length")]
@@ -232,7 +233,7 @@ class StatefulPipeline:
         ]
 
     def _tell(self, running: _Running, tokens: Tokens) -> bool:
-        """Have it fetched, unless nobody wants it any more; does anybody?"""
+        """Queue tokens for the next step, unless the request is cancelled; is it not?"""
         with self._changed:
             if running.is_cancelled:
                 return False

@@ -1,4 +1,4 @@
-"""`StepCoalescer`: how often the server is told what streams have gained."""
+"""`StepCoalescer`: joins the tokens of several steps into one message to the server."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from typing import Final
 
 from calculators.llm.engine.messages import Tokens
 
-#: To bring a stream's new tokens to its client costs the server 0.1 to 0.4 ms, however many they
-#: are: the engine has emptied the caches meanwhile. At this pace that is some hundredths of a core.
+#: Sending a stream's new tokens to its client costs the server 0.1 to 0.4 ms, however many they
+#: are: the engine has displaced its data from the caches. At this pace that is a few hundredths of
+#: a core.
 SECONDS_PER_STREAM: Final = 0.01
-#: Ten pieces a second, of a model that writes much faster than anybody reads.
+#: The longest pause: ten pieces a second, of a model that writes much faster than people read.
 LONGEST: Final = 0.1
 
 
 class StepCoalescer:
-    """Decides after which steps all streams are told of.
+    """Decides after which steps the tokens of all streams are reported.
 
-    A step is one if since the last ``seconds_per_stream`` times the number of streams has passed.
-    So a few streams, or a model whose steps take long, are told of every step, and many streams of
-    a small model get several tokens at a time: else the server would need more time for them than
-    the engine. First and last tokens are told at once, which is the pipeline's business.
+    A step reports if ``seconds_per_stream`` times the number of streams has passed since the last
+    report. So for a few streams, or a model with long steps, every step reports, and many streams
+    of a small model get several tokens at a time: otherwise the server would spend more time on
+    them than the engine. The pipeline reports first and last tokens at once in any case.
     """
 
     def __init__(
         self, seconds_per_stream: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """0 seconds: every step is one."""
+        """With 0 ``seconds_per_stream`` every step reports."""
         self._seconds_per_stream = seconds_per_stream
         self._clock = clock
         self._streams: set[tuple[int, int]] = set()
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     def is_due(self) -> bool:
-        """Is the step that begins now one of them?"""
+        """Does the step that begins now report? If so, the pause begins anew."""
         now = self._clock()
         wait = min(self._seconds_per_stream * len(self._streams), LONGEST)
-        if now - self._told_at < wait:
+        if now - self._reported_at < wait:
             return False
-        self._told_at = now
+        self._reported_at = now
         return True
 
-    def note(self, told: Iterable[Tokens]) -> None:
-        """What goes to the server: so it learns which streams there are."""
-        for tokens in told:
+    def note(self, reported: Iterable[Tokens]) -> None:
+        """Note the reported tokens, from which the number of streams is known."""
+        for tokens in reported:
             key = (tokens.request_id, tokens.sequence)
             if tokens.finish_reason is None:
                 self._streams.add(key)
@@ -52,5 +53,5 @@ class StepCoalescer:
                 self._streams.discard(key)
 
     def forget(self, request_id: int) -> None:
-        """The request was cancelled."""
+        """Forget the streams of a request."""
         self._streams -= {key for key in self._streams if key[0] == request_id}

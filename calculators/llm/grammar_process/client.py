@@ -15,39 +15,39 @@ from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
-#: Of processor time, for one form. What takes longer would also make the engine's other answers
-#: slower.
+#: Processor time for one form. A form that takes longer would also slow down the engine's other
+#: answers.
 SECONDS: Final = 0.9
-#: Of wall time: a process that computes nothing for so long was stopped, or hangs.
+#: Wall time: a process that computes nothing for so long was stopped, or hangs.
 HANG_SECONDS: Final = 5.0
-#: How much a process may grow beyond what it has after loading, in bytes.
+#: Bytes by which a process may grow after loading.
 MEMORY: Final = 2 * 1024**3
-#: Forms that may wait in each of the two queues; of more, the dearest is told to come back.
+#: Forms that may wait in each of the two queues; of more, the dearest is refused for now.
 MAX_WAITING: Final = 64
-#: Processes of one model, started one by one as they are needed.
+#: Processes of one model, started one by one as needed.
 MAX_PROCESSES: Final = 4
-#: Without a form, after which a process ends; one stays.
+#: Idle time after which a process ends; one process stays.
 IDLE_SECONDS: Final = 60.0
 
-#: What a form gets of the first process, one after the other: processor time to make its grammar,
-#: and the length of a grammar that is tried. A schema of ten properties takes 3 ms and has 4,500
-#: characters, and twice that where a model may think first.
+#: The budgets of a form in the first process, one after the other: processor time to make its
+#: grammar, and the length up to which a grammar is tried. A schema of ten properties takes 3 ms and
+#: has 4,500 characters, and twice that where a model may think first.
 FIRST_STEPS: Final = ((0.012, 6_000), (0.06, 24_000))
-#: Characters of a form that is not even begun there.
+#: Characters of a form; a longer one skips the first process.
 _FIRST_FORM: Final = 64 * 1024
-#: What forms are expected to cost, in seconds: by the character of the form and of its grammar, and
-#: where the grammar is not known.
+#: Expected cost of a form in seconds: per character of the form, per character of its grammar, and
+#: where the grammar is unknown.
 _PER_CHARACTER: Final = 1e-5
 _PER_GRAMMAR_CHARACTER: Final = 3e-6
 _UNKNOWN: Final = 0.5
 
-#: What is remembered of earlier checks: how many, and how many characters in all.
-_REMEMBERED: Final = 256
+#: Bounds of the memory of earlier checks: their number, and their characters in all.
+REMEMBERED: Final = 256
 _REMEMBERED_SIZE: Final = 8 * 1024**2
 
 
 class Grammars(Protocol):
-    """What proves grammars; see `GrammarChecker`."""
+    """Makes and proves grammars; see `GrammarChecker`."""
 
     async def check(self, form: AnswerForm, param: str) -> Grammar: ...
 
@@ -55,10 +55,11 @@ class Grammars(Protocol):
 
 
 class _Checking:
-    """A form that is being checked, and how many wait for it.
+    """A form that is being checked.
 
     Attributes:
-        has_begun: a process is at it; then it comes to its end, and is remembered.
+        waiting: the number of callers that wait for it.
+        has_begun: does a process work on it? Then it is finished and remembered.
     """
 
     __slots__ = ("has_begun", "task", "waiting")
@@ -72,14 +73,14 @@ class _Checking:
 class GrammarChecker:
     """Turns forms into grammars that the engine can be given.
 
-    What came of a form is remembered, unless it is no fault of the form; those who ask for the same
-    one at the same time wait for one check. A form nobody waits for any more is not begun.
+    The outcome of a form is remembered, unless a failure was not the form's fault. Callers that ask
+    for the same form at the same time share one check. A form that no caller waits for any more is
+    not begun.
 
     A form first gets a few milliseconds of a process that does nothing else, and some more if it
-    needs them: that is enough for most. The others queue up for the other processes, where a form
-    has `SECONDS`. So whoever asks for a simple form never waits for those who ask for hard ones,
-    whoever they are. In both queues clients take turns, and of one client's forms the cheapest come
-    first.
+    needs them: enough for most. The others queue up for the other processes, where a form has
+    `SECONDS`. So a simple form never waits for hard ones of any client. In both queues clients take
+    turns, and of one client's forms the cheapest come first.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class GrammarChecker:
         hang_seconds: float = HANG_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """``name``: of the served model, for messages."""
+        """``name``: the served model's, for messages; the times are those of `GrammarWorker`."""
         load = Load(model_path, MEMORY)
 
         def worker(*, stays: bool) -> GrammarWorker:
@@ -108,7 +109,7 @@ class GrammarChecker:
         self._seconds = seconds
         self._first = worker(stays=True)
         self._first_turns = FairTurns(1, MAX_WAITING)
-        #: Those without a form; the one that had a form last is the last.
+        #: Idle processes, the one that was used last at the end.
         self._free = [worker(stays=False) for _ in range(others)]
         self._long_turns = FairTurns(others, MAX_WAITING)
         self._workers = (self._first, *self._free)
@@ -116,25 +117,28 @@ class GrammarChecker:
         self._known_size = 0
         self._checks: dict[AnswerForm, _Checking] = {}
         self._is_closed = False
-        #: Forms that a process was asked about.
+        #: The number of checks that were given to a process.
         self.asked = 0
 
     @property
     def pid(self) -> int | None:
-        """The process that forms come to first, while there is one."""
+        """The id of the process that forms go to first, while there is one."""
         return self._first.pid
 
     @property
     def pids(self) -> list[int]:
-        """All processes."""
+        """The ids of all processes."""
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     async def check(self, form: AnswerForm, param: str) -> Grammar:
-        """The grammar of a form. ``param``: the member that asks for it, for errors.
+        """Return the grammar of a form.
+
+        Args:
+            param: the member of the request that asks for the form, for errors.
 
         Raises:
-            RequestError: it cannot be honoured; RESOURCE_EXHAUSTED: too many are being checked;
-                UNAVAILABLE: it cannot be checked now.
+            RequestError: the form cannot be honoured; RESOURCE_EXHAUSTED: too many are being
+                checked; UNAVAILABLE: it cannot be checked now.
         """
         outcome = self._known.get(form)
         if outcome is None:
@@ -146,7 +150,7 @@ class GrammarChecker:
         return outcome.grammar
 
     async def close(self) -> None:
-        """End the processes; whoever waits gets an error."""
+        """End the processes; waiting callers get an error."""
         self._is_closed = True
         for checking in list(self._checks.values()):
             if checking.task is not None:
@@ -223,7 +227,7 @@ class GrammarChecker:
         return answer
 
     def _first_worker(self) -> GrammarWorker:
-        """The first one; if it has no process, one that has changes places with it."""
+        """Return the first worker; without a process, it changes places with one that has one."""
         if self._first.pid is None:
             for number, other in enumerate(self._free):
                 if other.pid is not None:
@@ -235,12 +239,12 @@ class GrammarChecker:
     def _remember(self, form: AnswerForm, outcome: Accepted | Refused) -> None:
         self._known[form] = outcome
         self._known_size += _size(form, outcome)
-        while len(self._known) > _REMEMBERED or self._known_size > _REMEMBERED_SIZE:
+        while len(self._known) > REMEMBERED or self._known_size > _REMEMBERED_SIZE:
             self._known_size -= _size(*self._known.popitem(last=False))
 
 
 def _cost_of(answer: Postponed) -> float:
-    """Of trying the grammar, or of making it if that is not known."""
+    """Estimate the seconds that a postponed form still takes."""
     return _UNKNOWN if answer.length is None else answer.length * _PER_GRAMMAR_CHARACTER
 
 
@@ -250,5 +254,5 @@ def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""`GrammarCompiler`: makes grammars and tries them, on a pipeline that nobody else uses."""
+"""`GrammarCompiler`: makes grammars, and tries them on a pipeline of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 
 import openvino_genai as genai
 
-from calculators.child_process.free_memory import return_free_memory
 from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.compile_probe import token_count
 from calculators.llm.engine.grammar_cache import GrammarCache
@@ -20,19 +19,19 @@ from calculators.llm.grammars.form_grammar import FormError, grammar_of
 log = logging.getLogger("graphrt.grammar")
 
 _TOO_MUCH_MEMORY: Final = "it needs too much memory"
-#: Nothing asks twice for what was tried here, so little is kept.
+#: The server remembers outcomes and asks once for each form, so few grammars are kept.
 _MOST_BYTES: Final = 64 * 1024**2
-_MOST_GRAMMARS: Final = 64
+_MOST_GRAMMARS: Final = 16
 _NOISE: Final = re.compile(
     r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
 )
 
 
 class GrammarCompiler:
-    """Answers one question after the other.
+    """Answers one question at a time.
 
     Raises (on construction):
-        RuntimeError: openvino-genai cannot load the tokenizer, or it tells no vocabulary.
+        RuntimeError: openvino-genai cannot load the tokenizer, or it has no vocabulary.
     """
 
     def __init__(self, model_path: str) -> None:
@@ -45,7 +44,7 @@ class GrammarCompiler:
         )
 
     def check(self, question: Check) -> Accepted | Refused | Postponed:
-        """Can the engine follow it?"""
+        """Make the grammar of a form and compile it, within the limits of the question."""
         try:
             grammar = within(question.seconds, lambda: grammar_of(question.form))
         except CutOff:
@@ -57,15 +56,14 @@ class GrammarCompiler:
         except RecursionError:
             return Refused("it is nested too deeply")
         except Exception as error:
-            # Whatever it is, it comes of the form: nothing else is new here.
+            # The form is the only input, so it is the cause.
             where = traceback.extract_tb(error.__traceback__)[-1]
             log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
             return Refused("no grammar can be made of it")
         if question.longest is not None and len(grammar.text) > question.longest:
             return Postponed(len(grammar.text))
         try:
-            if self._grammars.make_room():
-                return_free_memory()
+            self._grammars.make_room()
             self._grammars.compile(grammar)
         except MemoryError:
             return Refused(_TOO_MUCH_MEMORY)

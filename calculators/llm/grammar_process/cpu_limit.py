@@ -10,21 +10,21 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-#: Of the timer, in seconds: about as fine as systems count.
+#: Shortest setting of the timer, in seconds: about the resolution of systems.
 _SHORTEST: Final = 0.001
 
 
 class CutOff(BaseException):
-    """The work took too long. No Exception: what is cut off must not take it for one of its own."""
+    """The work took too long. A BaseException, so that the work does not handle it as its own."""
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of ``work``, which has so many seconds of this thread's processor time.
+    """Return the result of ``work``, limited to ``seconds`` of this thread's processor time.
 
-    Threads of libraries may be busy beside it.
+    The time of other threads does not count.
 
     Raises:
-        CutOff: it took longer. It is stopped between two of its instructions.
+        CutOff: the work took longer, and was stopped between two of its instructions.
     """
     is_running = True
     end = time.thread_time() + seconds
@@ -35,7 +35,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         left = end - time.thread_time()
         if left <= 0:
             raise CutOff
-        # The timer counts other threads too.
+        # The timer counts the time of other threads too.
         signal.setitimer(signal.ITIMER_PROF, max(left, _SHORTEST))
 
     before = signal.signal(signal.SIGPROF, cut_off)

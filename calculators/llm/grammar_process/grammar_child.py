@@ -22,19 +22,19 @@ from calculators.llm.grammar_process.messages import (
     from_checker_decoder,
 )
 
-#: From the start until a tokenizer is loaded.
+#: Time from the start until the tokenizer is loaded.
 _LOAD_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 2.0
-#: Of processor time: a process that has used less while it should work is stopped, or hangs.
+#: Processor time: a process that used less while it had a question was stopped, or hangs.
 _PROGRESS: Final = 0.05
 
 
 class ChildExitedError(Exception):
-    """The process ended before it answered, and not by what it was asked."""
+    """The process ended before it answered, for a reason other than the question."""
 
 
 class Crashed(Exception):
-    """The process ended by what it was asked."""
+    """The question made the process crash."""
 
 
 class TooLong(Exception):
@@ -42,11 +42,11 @@ class TooLong(Exception):
 
 
 class CannotLoad(Exception):
-    """It cannot load the model's tokenizer; the text says why."""
+    """The process cannot load the model's tokenizer; the text says why."""
 
 
 class GrammarProcessLife:
-    """Answers questions, one at a time, until it ends."""
+    """One grammar process, which answers one question at a time until it ends."""
 
     def __init__(self) -> None:
         self._child = ChildProcess(self._take, self._ended, "the grammar process")
@@ -55,7 +55,7 @@ class GrammarProcessLife:
         self._never_began = False
         #: Seconds of processor time that the last question took.
         self.used = 0.0
-        #: It will answer no further question.
+        #: Will it answer no further question?
         self.is_over = False
 
     @property
@@ -64,15 +64,15 @@ class GrammarProcessLife:
 
     @property
     def grown_bytes(self) -> int:
-        """By how much it has grown since it was loaded; 0 where the system does not tell."""
+        """The growth of the process since it was loaded; 0 where the system does not report it."""
         return 0 if self.is_over else max(0, _resident_bytes(self.pid) - self._loaded_bytes)
 
     async def load(self, load: Load) -> None:
-        """Start it.
+        """Start the process and load the tokenizer.
 
         Raises:
             CannotLoad: it will never answer; it is over.
-            Gone: it was ended meanwhile.
+            ChildExitedError: it was ended meanwhile.
         """
         try:
             await self._child.start("calculators.llm.grammar_process.process")
@@ -97,15 +97,16 @@ class GrammarProcessLife:
     async def check(
         self, question: Check, *, cpu: float, wall: float
     ) -> Accepted | Refused | Postponed:
-        """What it says of a form.
+        """Ask about a form.
 
-        ``cpu``: seconds of its processor time that it has; ``wall``: seconds without any of it
-        after which it is taken for hung.
+        Args:
+            cpu: seconds of processor time that the process has.
+            wall: seconds without any processor time after which it counts as hung.
 
         Raises:
-            TooLong: by its processor time.
-            Crashed: it ended over this form.
-            Gone: it ended for another reason, or hung and has been killed.
+            TooLong: it used up ``cpu``.
+            Crashed: the form made it crash.
+            ChildExitedError: it ended for another reason, or hung and was killed.
         """
         if self.is_over:
             raise ChildExitedError("it was gone before")
@@ -116,7 +117,7 @@ class GrammarProcessLife:
             nonlocal is_too_long, used
             lately = limits.pop().stop()
             if which is Overrun.WALL and lately > _PROGRESS:
-                # It is at work, on a machine that has too much of it.
+                # It works, on a machine that is overloaded.
                 used += lately
                 left = max(cpu - used, _PROGRESS)
                 limits.append(WorkLimit(self.pid, cpu=left, wall=wall, on_overrun=overrun))
@@ -133,15 +134,15 @@ class GrammarProcessLife:
                 raise TooLong from None
             raise
         except asyncio.CancelledError:
-            # Its answer would be taken for that to the next question.
-            self._kill("nobody waits for it")
+            # Its answer would be mistaken for that to the next question.
+            self._kill("no caller waits for it")
             raise
         finally:
             self.used = min(used + sum(limit.stop() for limit in limits), cpu)
         return answer
 
     async def end(self) -> None:
-        """Stop it, and wait until it is gone. A question that it is at may still be answered."""
+        """Stop the process and wait for its end. A question in progress may still be answered."""
         if self._never_began:
             return
         self.is_over = True
@@ -180,7 +181,7 @@ class GrammarProcessLife:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Of a process; 0 where the system does not tell."""
+    """Return the resident size of a process; 0 where the system does not report it."""
     if sys.platform != "linux":
         return 0
     import resource

@@ -14,9 +14,10 @@ from calculators.llm.grammars.grammar import AnswerForm, Grammar
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message: the model whose tokenizer grammars are made for.
+    """Load the tokenizer of a model; the first message.
 
-    ``memory_limit``: bytes that the process may grow by when it has loaded.
+    Attributes:
+        memory_limit: bytes by which the process may grow after loading.
     """
 
     model_path: str
@@ -31,8 +32,8 @@ class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
     """Make the grammar of a form, and try it.
 
     Attributes:
-        seconds: processor time that making it may take.
-        longest: characters of a grammar that is tried; None is no limit.
+        seconds: processor time for making the grammar.
+        longest: characters up to which a grammar is tried; None is no limit.
     """
 
     form: AnswerForm
@@ -41,22 +42,28 @@ class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
-    """The engine can be given this grammar."""
+    """The engine can follow this grammar."""
 
     grammar: Grammar
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """It cannot be. ``reason`` is for the client; ``path``: the member to blame, "" if unknown."""
+    """The form cannot be honoured.
+
+    Attributes:
+        reason: for the client.
+        path: the member of the request that is wrong; "" if unknown.
+    """
 
     reason: str
     path: str = ""
 
 
 class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
-    """Nothing is known yet: making the grammar takes longer, or the grammar is longer.
+    """The limits of the question were too small for an answer.
 
-    ``length``: of the grammar, in characters; None: it was not made.
+    Attributes:
+        length: characters of the grammar; None: making it took too long.
     """
 
     length: int | None

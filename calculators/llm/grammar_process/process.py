@@ -14,17 +14,17 @@ from calculators.llm.grammar_process.messages import Load, Ready, Refused, to_ch
 
 def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     """Load the tokenizer that grammars are made for."""
-    # Imported here: the library takes long to load, and may be what is broken.
+    # Imported here: the library takes long to load, and its import may fail.
     from calculators.llm.grammar_process.compiler import GrammarCompiler
 
-    prover = GrammarCompiler(message.model_path)
-    # What is loaded stays: a simple form has less time than a look at all of it takes.
+    compiler = GrammarCompiler(message.model_path)
+    # A collection of all loaded objects takes longer than a simple form may.
     gc.collect()
     gc.freeze()
-    return Ready(), prover.check
+    return Ready(), compiler.check
 
 
 if __name__ == "__main__":
-    # Without the library's destructors: they take their time.
+    # Without the library's destructors, which are slow.
     descriptor, parent = map(int, sys.argv[1:])
     os._exit(run(descriptor, parent, to_checker_decoder.decode, Load, load, Refused))

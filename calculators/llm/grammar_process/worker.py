@@ -1,4 +1,4 @@
-"""`GrammarWorker`: a grammar process for as long as there are forms, whatever becomes of it."""
+"""`GrammarWorker`: a grammar process that is started when needed and replaced when it ends."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from graph_runtime import Code
 
 log = logging.getLogger("graphrt.grammar")
 
-#: A process that has grown by more bytes is replaced: libraries give little back.
+#: Growth in bytes after which a process is replaced: libraries return little memory.
 MAX_GROWN: Final = 256 * 1024**2
-#: What a form may take of a process's time beyond the budget for making its grammar.
+#: Seconds that a form has beyond the budget for making its grammar.
 _MARGIN: Final = 0.1
-#: After a failed load the next one is not tried at once.
+#: Pause after a failed load.
 _PAUSE_SECONDS: Final = 10.0
-#: After a process that others ended; a model that is shut down never comes back.
+#: Time after which a client may retry when the process was ended from outside.
 _RETRY_SECONDS: Final = 1.0
 
 
 class GrammarWorker:
-    """Answers one question at a time, by a process that is started when there is one.
+    """Answers one question at a time, with a process that is started for the first one.
 
-    A process that takes too long, ends or grows large is replaced. Where that is no fault of the
-    form, it is asked once more of the next process.
+    A process that takes too long, ends or grows large is replaced. Where that is not the form's
+    fault, the next process is asked once more.
 
     Attributes:
         used: seconds of processor time that the last question took.
-        stays: a process is kept ready.
+        stays: is a process kept ready?
     """
 
     def __init__(
@@ -50,10 +50,13 @@ class GrammarWorker:
         idle_seconds: float,
         stays: bool = False,
     ) -> None:
-        """
-        ``seconds``: of processor time for a form. ``hang_seconds``: of wall time; a process that
-        computes nothing for so long was stopped, or hangs. ``idle_seconds``: after which a process
-        without a question ends, unless it ``stays``.
+        """Make a worker without a process.
+
+        Args:
+            name: the served model's, for messages.
+            seconds: processor time for a form.
+            hang_seconds: wall time; a process that computes nothing for so long counts as hung.
+            idle_seconds: time after which a process without a question ends, unless it ``stays``.
         """
         self._load = load
         self._name = name
@@ -71,14 +74,14 @@ class GrammarWorker:
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """The id of the process, while there is one."""
         return None if self._life is None or self._life.is_over else self._life.pid
 
     async def check(self, question: Check) -> Accepted | Refused | Postponed:
-        """What a process says of a form.
+        """Ask a process about a form.
 
         Raises:
-            RequestError: UNAVAILABLE: processes end over and over, or cannot be loaded.
+            RequestError: UNAVAILABLE: processes keep ending, or cannot be loaded.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -129,11 +132,11 @@ class GrammarWorker:
             self.used += life.used
 
     async def _living(self) -> GrammarProcessLife:
-        """The process, started if there is none.
+        """Return the process, started if there is none.
 
         Raises:
-            RequestError: it cannot be.
-            Gone: somebody ended it while it was loading.
+            RequestError: it cannot be started.
+            ChildExitedError: it was ended while it was loading.
         """
         if self._is_closed:
             raise shut_down()
@@ -173,7 +176,7 @@ class GrammarWorker:
         self._begin_chore(life.end())
 
     async def _replace(self, old: GrammarProcessLife) -> None:
-        """End a process that has grown; the next one is there before."""
+        """End a process that has grown; if one is kept ready, its successor is loaded first."""
         if self.stays:
             new = GrammarProcessLife()
             try:
@@ -181,7 +184,7 @@ class GrammarWorker:
             except (CannotLoad, ChildExitedError) as error:
                 log.warning("%s: the grammar process cannot be replaced: %s", self._name, error)
                 return
-            if self._life is not old:  # it ended meanwhile, and there is another
+            if self._life is not old:  # it ended meanwhile, and was replaced
                 old = new
             else:
                 self._life = new
@@ -196,10 +199,10 @@ class GrammarWorker:
 
 
 def shut_down() -> RequestError:
-    """The error of a request whose model is gone."""
+    """Return the error of a request whose model is shut down."""
     return RequestError("the model is shut down", code=Code.UNAVAILABLE)
 
 
 def too_complex(seconds: float) -> Refused:
-    """The refusal of a form that takes longer."""
+    """Return the refusal of a form that takes more than ``seconds``."""
     return Refused(f"it is too complex: a grammar of it cannot be made within {seconds:g} s")

@@ -1,9 +1,7 @@
-"""Answers of a given form: what a client asks for becomes a grammar that the engine can follow.
+"""Grammars of answers: the form that a client asks for, as rules that the engine follows.
 
-``request_grammar`` says what form an answer has, from the fields of a request. The grammar process
-(``process``; the server's side is ``client``) turns the form into a grammar (``form_grammar``) and
-tries it on a pipeline that may break (``tiny_pipeline``), because a grammar that the engine does
-not like would end the engine. Grammars are written here, rule by rule, and not left to the
-engine's library: its own way of reading JSON schemas and regular expressions drops keywords, and
-takes minutes over harmless ones.
+A form is composed of ``formats``; ``form_grammar`` converts it, in the grammar process. Schemas
+(``schema_rules``), regular expressions (``regular_expression``) and grammars of clients (``ebnf``)
+become ``rules`` here, and are not left to the engine's library, which drops keywords of JSON
+schemas and takes minutes over harmless regular expressions.
 """

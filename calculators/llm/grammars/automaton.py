@@ -1,8 +1,8 @@
-"""From an expression to an automaton that never has to guess.
+"""`Automaton`: an expression as a deterministic automaton.
 
-An Earley parser, which the engine's library is, takes the cube of the text's length for ambiguous
-expressions: 200 letters of ``(a*a*)*b`` took it 30 s. In an automaton that has one way at most,
-every letter costs the same.
+The engine's library is an Earley parser, whose time grows with the cube of the text's length for
+ambiguous expressions: 200 letters of ``(a*a*)*b`` took it 30 s. In a deterministic automaton every
+letter costs the same.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from calculators.llm.grammars.regular_expression import (
     ranges_of,
 )
 
-#: Of the guessing automaton, and of the other. The first bounds an expression when its counts are
-#: written out, the second what becomes of ``(a|b)*a(a|b){20}``, which has to remember 20 letters.
+#: States of the nondeterministic automaton, and of the deterministic one. The first bounds an
+#: expression with its counts written out, the second one like ``(a|b)*a(a|b){20}``, which has to
+#: remember 20 letters.
 MAX_GUESSING: Final = 20_000
 MAX_STATES: Final = 1_500
-#: How much work it may be to find them: members of the sets of states.
+#: Work of the subset construction: members of the sets of states, in all.
 MAX_WORK: Final = 400_000
 
 
 class TooComplex(ValueError):
-    """It would have too many states."""
+    """The expression needs too many states."""
 
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """State 0 is the first.
+    """A deterministic automaton. State 0 is the first.
 
     Attributes:
-        moves: for every state the ways out, no letter in two of them.
-        final: in which states the text may end.
+        moves: for each state its transitions; no letter is in two of them.
+        final: the states in which the text may end.
     """
 
     moves: tuple[tuple[tuple[Ranges, int], ...], ...]
@@ -47,16 +48,16 @@ class Automaton:
 
 
 def make_automaton(node: Node) -> Automaton:
-    """The automaton of an expression; every state of it can still reach an end.
+    """Make the automaton of an expression; each of its states can reach an end.
 
     Raises:
-        TooComplex: by `MAX_GUESSING`, `MAX_STATES` or `MAX_WORK`.
+        TooComplex: it exceeds `MAX_GUESSING`, `MAX_STATES` or `MAX_WORK`.
     """
     return _Sets(_Guessing(node)).automaton()
 
 
 class _Guessing:
-    """Thompson's construction. State 0 is the first, state 1 the last."""
+    """A nondeterministic automaton by Thompson's construction; first state 0, last state 1."""
 
     def __init__(self, node: Node) -> None:
         self.silent: list[list[int]] = [[], []]
@@ -110,7 +111,7 @@ class _Guessing:
 
 
 class _Sets:
-    """The construction of subsets."""
+    """The subset construction."""
 
     def __init__(self, guessing: _Guessing) -> None:
         self._guessing = guessing

@@ -1,12 +1,12 @@
-"""Texts that are so many letters long, in rules that do not grow with the count.
+"""`BoundedRepeat`: texts of a bounded number of letters, in rules that are cheap to compile.
 
-In an automaton each letter has a state of its own, and for each the engine's library looks at the
-whole vocabulary: 30 to 75 ms for 150,000 tokens. Here all letters but the last `NEAR` are one
-rule. What follows it is declared: `NEAR` more letters, or the end. So the library knows of every
-token that is no longer that it fits, without counting. It does so only for a rule that is referred
-to once (xgrammar 0.1.31, "exact lookahead"): the count is in the rules above.
+In an automaton each letter has a state of its own, and for each state the engine's library checks
+the whole vocabulary: 30 to 75 ms for 150,000 tokens. Here all letters but the last `NEAR` share one
+rule, with a declared lookahead: `NEAR` more letters, or the end. So the library knows without
+counting that every token up to that length fits. It does so only for a rule that is referred to
+once (xgrammar 0.1.31, "exact lookahead"), so the count is in the rules above it.
 
-Longer tokens are left out: their texts are still written, in shorter tokens.
+Longer tokens are not allowed; their texts are still written, in shorter tokens.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from calculators.llm.grammars.regular_expression import (
     Sequence,
 )
 
-#: Letters at the end that have states of their own. Longer tokens than one more are left out.
+#: Letters at the end that have states of their own. Tokens longer than one more are not allowed.
 NEAR: Final = 12
-#: A letter that is written in more ways than this is left to the automaton.
+#: Ways to write one letter; with more the automaton is used.
 MAX_WAYS: Final = 16
 
 Word = tuple[Ranges, ...]
@@ -37,8 +37,8 @@ class BoundedRepeat:
     """``low`` to ``high`` letters between two texts; None is without end.
 
     Attributes:
-        ways: how one letter can be written; no way begins another one or ``end``.
-        stop: the first letter of the end, or one that no letter begins with.
+        ways: the ways to write one letter; none is a prefix of another or of ``end``.
+        stop: the first letter of ``end``, or a letter with which no way begins.
     """
 
     begin: Word
@@ -51,19 +51,19 @@ class BoundedRepeat:
 
     @property
     def far(self) -> int:
-        """How many of them are counted by rules."""
+        """The number of letters that rules count."""
         return self.low if self.high is None else self.high - NEAR
 
     @property
     def near(self) -> Node:
-        """The others, and the end."""
+        """The remaining letters and the end, for an automaton."""
         rest = None if self.high is None else NEAR
         node = Repeat(self.letter, max(0, self.low - self.far), rest)
         return Sequence((node, *map(CharClass, self.end)))
 
 
 def counted_letters(node: Node) -> BoundedRepeat | None:
-    """An expression of this kind that is worth it."""
+    """Convert an expression of this kind; None where it is another, or too short to pay off."""
     parts = node.items if isinstance(node, Sequence) else (node,)
     places = [at for at, part in enumerate(parts) if isinstance(part, Repeat)]
     if len(places) != 1:
@@ -89,7 +89,7 @@ def _only(node: Node) -> Word | None:
 
 
 def _ways(node: Node) -> tuple[Word, ...] | None:
-    """Those that differ in their last letter only are one."""
+    """Return the ways to write a letter; ways that differ only in their last letter are one."""
     words = _words(node)
     if words is None or () in words:
         return None
@@ -102,7 +102,7 @@ def _ways(node: Node) -> tuple[Word, ...] | None:
 
 
 def _words(node: Node) -> list[Word] | None:
-    """Letter by letter; None where something repeats."""
+    """List the texts of an expression, letter by letter; None where something repeats."""
     match node:
         case CharClass(ranges):
             return [(ranges,)]
@@ -130,7 +130,7 @@ def _other_letter(ways: tuple[Word, ...]) -> Word:
 
 
 def _differ(one: Word, other: Word) -> bool:
-    """At a place that both have."""
+    """Do they differ at a position that both have?"""
     pairs = zip(one, other, strict=False)
     return any(not _overlap([*mine, *others]) for mine, others in pairs)
 

@@ -1,4 +1,4 @@
-"""Formats of calls, from how a tool parser says that they are written."""
+"""Formats of tool calls, from the form in which a tool parser reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calculators.llm.parsers.parser import CallForm
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """``path``: where the client wrote the schema of the parameters."""
+    """A tool that may be called. ``path``: the member of the request with its schema."""
 
     name: str
     schema: dict[str, Any]
@@ -21,13 +21,13 @@ class Tool:
 
 
 def calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
-    """One call of one of the tools; then more, if not ``only_one``."""
+    """Return the format of one call of one of the tools; then more, unless ``only_one``."""
     tags = formats.tags(_tags(form, tools), form.separator, only_one=only_one or form.only_one)
     return formats.tag(form.opening, tags, form.closing) if form.closing else tags
 
 
 def text_with_calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
-    """Any text, with calls in it where the model begins one."""
+    """Return the format of any text, with calls in it where the model begins one."""
     every = _tags(form, tools)
     if form.closing:
         inner = formats.tags(every, form.separator, only_one=only_one)

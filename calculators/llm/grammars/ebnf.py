@@ -1,8 +1,7 @@
-"""Reads grammars that clients write (EBNF as xgrammar has it), without recursion.
+"""Parser of grammars that clients write: xgrammar's EBNF without recursion.
 
-Such a grammar is an expression with names for its parts, and is made an automaton like any other:
-the engine never has to guess. A recursive one could hold up all answers of the engine at every
-token, and is refused.
+A grammar without recursion is an expression with names for its parts, and becomes a deterministic
+automaton. A recursive one could delay all answers of the engine at every token, and is refused.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ MAX_DEPTH: Final = 60
 
 
 class GrammarError(ValueError):
-    """The text is no grammar, or one of another kind; the text says where and what."""
+    """The text is no grammar, or has parts that are not supported; the message says where."""
 
 
 def parse_ebnf(text: str) -> Node:
-    """The texts that the rule ``root`` describes.
+    """Parse a grammar; return the expression of its rule ``root``.
 
     Raises:
-        GrammarError: it cannot be read, or refers to itself.
+        GrammarError: the text cannot be read, or a rule refers to itself.
     """
     return _Grammar(text).node("root")
 
@@ -52,7 +51,7 @@ _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "v": "\v
 
 
 class _Grammar:
-    """Rules as tokens; `node` reads one when it is needed."""
+    """The rules as tokens; `node` parses a rule when it is needed."""
 
     def __init__(self, text: str) -> None:
         self._rules: dict[str, list[tuple[str, str]]] = {}
@@ -112,7 +111,7 @@ class _Grammar:
 
 
 class _Rule:
-    """The body of one rule."""
+    """Parser of the body of one rule."""
 
     def __init__(self, grammar: _Grammar, name: str, tokens: list[tuple[str, str]]) -> None:
         self._grammar = grammar

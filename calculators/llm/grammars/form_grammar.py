@@ -1,4 +1,4 @@
-"""From an answer's form to a grammar. Runs in the grammar process: forms can be hostile."""
+"""Conversion of forms to grammars. Runs in the grammar process: forms can be hostile."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from calculators.llm.grammars.parameter_grammar import parameters
 from calculators.llm.grammars.regular_expression import Node, RegexError, parse_regex
 from calculators.llm.grammars.rules import GrammarTooLarge, Rules, literal
 from calculators.llm.grammars.schema_check import check_schema
-from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_keywords import SchemaError
 from calculators.llm.grammars.schema_rules import schema_grammar
 from calculators.llm.parsers.parser import ParameterForm
 
-#: Of the place in an error.
+#: Characters of the place in an error.
 _LONGEST_PATH: Final = 200
 
 
 class FormError(ValueError):
-    """The form cannot be made a grammar. ``path``: the client's member that is to blame."""
+    """A form without a grammar.
+
+    Attributes:
+        path: the member of the request that is wrong.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(why)
@@ -30,10 +34,10 @@ class FormError(ValueError):
 
 
 def grammar_of(form: AnswerForm) -> Grammar:
-    """The grammar of a form.
+    """Return the grammar of a form.
 
     Raises:
-        FormError: see there.
+        FormError: the form cannot be honoured.
     """
     made = _converted(json.loads(form.text), {})
     if made["type"] == "grammar":
@@ -43,7 +47,10 @@ def grammar_of(form: AnswerForm) -> Grammar:
 
 
 def _converted(part: dict[str, Any], known: dict[str, str]) -> dict[str, Any]:
-    """``known``: rules by part. What may come after thoughts, or without them, is there twice."""
+    """Replace the leaves of a format by grammars.
+
+    ``known``: rules by leaf. A form with optional reasoning has its leaves twice.
+    """
     kind = part["type"]
     if kind in _LEAVES:
         key = json.dumps(part)

@@ -1,7 +1,7 @@
-"""Formats: the parts that an answer's form is put together from, as JSON.
+"""Formats: the parts of an answer's form, as JSON.
 
-They are those of the engine's structural tags, with our own rules where that leaves a grammar to
-the engine's library; `choice` and `arguments` are ours. The grammar process makes rules of them.
+They are the formats of the engine's structural tags, plus `choice` and `arguments`. The grammar
+process makes rules of the formats whose grammar would be left to the engine's library.
 Source: xgrammar's documentation of structural tags.
 """
 
@@ -14,7 +14,7 @@ Format = dict[str, Any]
 
 
 def json_schema(schema: dict[str, Any] | bool, path: str) -> Format:
-    """A JSON value. ``path``: where the client wrote the schema, for errors."""
+    """A JSON value. ``path``: the member of the request with the schema, for errors."""
     return {"type": "json_schema", "json_schema": schema, "path": path}
 
 
@@ -44,7 +44,7 @@ def const(text: str) -> Format:
 
 
 def any_text() -> Format:
-    """Anything, as far as what follows in the tag around it."""
+    """Any text, up to what follows it in the enclosing tag."""
     return {"type": "any_text"}
 
 
@@ -75,7 +75,7 @@ def tags(elements: Sequence[Format], separator: str, *, only_one: bool = False) 
 
 
 def triggered(elements: Sequence[Format], trigger: str, *, only_one: bool = False) -> Format:
-    """Any text; where it has the trigger one of the tags follows, whose beginning that is."""
+    """Any text; at the trigger, with which each of the tags begins, one of them follows."""
     return {
         "type": "triggered_tags",
         "triggers": [trigger],

@@ -1,4 +1,4 @@
-"""`AnswerForm`, what an answer has to look like, and `Grammar`, the same for the engine."""
+"""`AnswerForm`, the form of an answer that a client asks for, and `Grammar`, its rules."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 
 class AnswerForm(msgspec.Struct, frozen=True, array_like=True):
-    """The JSON text of a format, as `calculators.llm.grammars.formats` describes them.
+    """The JSON text of a format of `calculators.llm.grammars.formats`.
 
-    A value: the same form is checked once.
+    Equal forms are equal values, and are checked once.
     """
 
     text: str
 
 
 class Grammar(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine follows: made by the grammar process, and proven there.
+    """A grammar for the engine, made and proven by the grammar process.
 
     Attributes:
-        kind: "ebnf" are rules, "structural_tag" the library's JSON with rules inside.
+        kind: "ebnf" for rules, "structural_tag" for the library's JSON with rules inside.
     """
 
     kind: Literal["ebnf", "structural_tag"]

@@ -1,4 +1,4 @@
-"""How JSON is written: strings, literals, white space. All as expressions."""
+"""The parts of JSON texts as expressions: strings, literals, white space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calculators.llm.grammars.regular_expression import (
 )
 
 _QUOTE: Final = text_node('"')
-#: What stands in a string as it is.
+#: Letters that need no escape in a string.
 PLAIN: Final = all_but(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
 _SHORT: Final = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _SHORT_ESCAPE: Final = parse_regex(r'\\["\\/bfnrt]')
@@ -33,28 +33,28 @@ _ANY_LETTER: Final = Choice((
 ))  # fmt: skip
 STRING: Final = Sequence((_QUOTE, Repeat(_ANY_LETTER, 0, None), _QUOTE))
 
-#: Where JSON may have white space, as models write it: none, a blank, or a new line with its
-#: indentation. It ends: some models would go on with it for ever.
+#: White space as models write it: none, a blank, or a new line with its indentation. It is bounded:
+#: some models would go on with it for ever.
 SPACE: Final = parse_regex(r" ?|\n(?: {0,24}|\t{0,12})")
 AFTER_COLON: Final = parse_regex(r" ?")
 
 
 def counted_string(low: int, high: int | None) -> Node:
-    """A string of so many letters."""
+    """Return the strings of ``low`` to ``high`` letters; None is without end."""
     letter = Choice((CharClass(PLAIN), _SHORT_ESCAPE))
     return Sequence((_QUOTE, Repeat(letter, low, high), _QUOTE))
 
 
 def string_of(content: Node) -> Node:
-    """The strings whose texts an expression describes."""
+    """Return the strings whose contents match an expression."""
     return Sequence((_QUOTE, _escaped(content), _QUOTE))
 
 
 def value_text(value: object) -> str:
-    """The JSON of a value.
+    """Write a value as JSON.
 
     Raises:
-        ValueError: it is no number, or a text in it is not Unicode.
+        ValueError: a number in it is not finite, or a text is not Unicode.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     text.encode()
@@ -62,7 +62,7 @@ def value_text(value: object) -> str:
 
 
 def other_keys(names: Iterable[str]) -> Node:
-    """The strings that are none of these, without escapes."""
+    """Return the strings without escapes that are none of ``names``."""
     tree: _Tree = {}
     for name in names:
         here = tree

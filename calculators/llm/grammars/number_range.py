@@ -1,4 +1,4 @@
-"""Numbers between two bounds, as expressions of their digits."""
+"""Ranges of numbers, as expressions of their digits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from calculators.llm.grammars.regular_expression import (
     text_node,
 )
 
-#: Digits of a number: more are none that a client could hold, and some models would not stop.
+#: Digits of a number: clients can hold no more, and some models would not stop.
 _INTEGER_DIGITS: Final = 19
 _FRACTION_DIGITS: Final = 17
-#: Of a bound.
+#: Digits of a bound.
 MAX_DIGITS: Final = 40
 
 INTEGER: Final = parse_regex(rf"0|-?[1-9]\d{{0,{_INTEGER_DIGITS - 1}}}")
@@ -31,22 +31,22 @@ NUMBER: Final = parse_regex(
 
 
 class NoSuchNumber(ValueError):
-    """Nothing lies between the bounds."""
+    """No number lies between the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of a range; ``is_open``: the value itself is not in it."""
+    """An end of a range; ``is_open``: the value itself is excluded."""
 
     value: Decimal
     is_open: bool = False
 
 
 def integers(low: Bound | None, high: Bound | None) -> Node:
-    """The integers from ``low`` to ``high``.
+    """Return the integers from ``low`` to ``high``; None is unbounded.
 
     Raises:
-        NoSuchNumber: there is none.
+        NoSuchNumber: the range is empty.
     """
     first = None if low is None else _inner(low, 1)
     last = None if high is None else _inner(high, -1)
@@ -62,10 +62,10 @@ def integers(low: Bound | None, high: Bound | None) -> Node:
 
 
 def numbers(low: Bound | None, high: Bound | None) -> Node:
-    """The decimal numbers from ``low`` to ``high``, without exponents.
+    """Return the decimal numbers from ``low`` to ``high``, without exponents; None is unbounded.
 
     Raises:
-        NoSuchNumber: there is none.
+        NoSuchNumber: the range is empty.
     """
     zero = Bound(Decimal(0))
     branches: list[Node] = []
@@ -73,7 +73,7 @@ def numbers(low: Bound | None, high: Bound | None) -> Node:
         start = low if low is not None and low.value >= 0 else zero
         branches += _decimals(start, high)
     if low is None or low.value < 0:
-        # Not "-0": the negative ones are below zero.
+        # Without "-0": negative numbers are below zero.
         start = Bound(-high.value, high.is_open) if high is not None else Bound(Decimal(0), True)
         if start.value <= 0:
             start = Bound(Decimal(0), True)
@@ -105,6 +105,7 @@ def _digits(low: int, high: int) -> Node:
 
 
 _REST: Final = _digits(0, _FRACTION_DIGITS)
+_ZEROS: Final = Repeat(_digit(0, 0), 0, _FRACTION_DIGITS)
 
 
 def _whole(low: int, high: int | None) -> Node:
@@ -193,7 +194,7 @@ def _digits_from(low: str, is_open: bool) -> Node:
     if not low:
         if not is_open:
             return _REST
-        return Sequence((Repeat(_digit(0, 0), 0, _FRACTION_DIGITS), _digit(1, 9), _REST))
+        return Sequence((_ZEROS, _digit(1, 9), _REST))
     first = int(low[0])
     branches: list[Node] = [
         Sequence((_digit(first, first), _digits_from(low[1:].rstrip("0"), is_open)))
@@ -218,14 +219,16 @@ def _digits_to(high: str, is_open: bool) -> Node:
     branches: list[Node] = []
     if first > 0:
         branches.append(Sequence((_digit(0, first - 1), _REST)))
+    return Choice((*branches, *_beginning_as(high, is_open)))
+
+
+def _beginning_as(high: str, is_open: bool) -> list[Node]:
+    """Return the digits that begin as ``high`` does and are not above it; maybe none."""
+    first = int(high[0])
     rest = high[1:].rstrip("0")
     if rest:
-        after: Node = Choice((EMPTY, _digits_to(rest, is_open)))
-        branches.append(Sequence((_digit(first, first), after)))
-    elif not is_open:
-        zeros = Repeat(_digit(0, 0), 0, _FRACTION_DIGITS)
-        branches.append(Sequence((_digit(first, first), zeros)))
-    return Choice(tuple(branches))
+        return [Sequence((_digit(first, first), Choice((EMPTY, _digits_to(rest, is_open)))))]
+    return [] if is_open else [Sequence((_digit(first, first), _ZEROS))]
 
 
 def _between(low: str, high: str, low_open: bool, high_open: bool) -> Node | None:
@@ -235,8 +238,7 @@ def _between(low: str, high: str, low_open: bool, high_open: bool) -> Node | Non
     if low == high:
         if low_open or high_open:
             return None
-        zeros = Repeat(_digit(0, 0), 0, _FRACTION_DIGITS)
-        return _point(Sequence((text_node(low), zeros))) if low else _at_most("", False)
+        return _point(Sequence((text_node(low), _ZEROS))) if low else _at_most("", False)
     branches: list[Node] = [EMPTY] if not low and not low_open else []
     branches.append(_point(_digits_between(low, high, low_open, high_open)))
     return Choice(tuple(branches))
@@ -256,11 +258,4 @@ def _digits_between(low: str, high: str, low_open: bool, high_open: bool) -> Nod
     ]
     if first + 1 < last:
         found.append(Sequence((_digit(first + 1, last - 1), _REST)))
-    rest = high[1:].rstrip("0")
-    if rest:
-        tail: Node = Choice((EMPTY, _digits_to(rest, high_open)))
-        found.append(Sequence((_digit(last, last), tail)))
-    elif not high_open:
-        zeros = Repeat(_digit(0, 0), 0, _FRACTION_DIGITS)
-        found.append(Sequence((_digit(last, last), zeros)))
-    return Choice(tuple(found))
+    return Choice((*found, *_beginning_as(high, high_open)))

@@ -1,4 +1,4 @@
-"""Arguments of a call that are written one by one, not as a JSON object.
+"""Formats of a call's arguments that are written one by one, not as a JSON object.
 
 Runs in the grammar process.
 """
@@ -10,19 +10,19 @@ from typing import Any, Final
 
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
-from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_keywords import SchemaError
 from calculators.llm.parsers.parser import ParameterForm
 from calculators.requests import fields
 
-#: Tools without required parameters are written out for every first one.
+#: Optional parameters of one tool: without a required one the format grows with their square.
 _MAX_OPTIONAL: Final = 32
 
 
 def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> Format:
-    """All required parameters, then the others, each or not.
+    """Return the format of all required parameters, followed by any of the optional ones.
 
     Raises:
-        SchemaError: the schema is not one of named parameters.
+        SchemaError: the schema does not describe named parameters.
     """
     properties = _properties(schema)
     required = dict.fromkeys(name for name in _names(schema) if name in properties)
@@ -40,7 +40,7 @@ def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> For
             elements += [*(between if elements else ()), written[name]]
         elements += [_maybe(formats.sequence(*between, written[name])) for name in optional]
         return formats.sequence(*elements) if elements else _nothing()
-    # Nothing is required: any of them may be the first.
+    # Nothing is required, so any parameter may be the first.
     starts = [
         formats.sequence(
             written[name],
@@ -78,13 +78,13 @@ def _parameter(
     if form.text_end and _is_plain_text(schema):
         return formats.tag(begin + form.text_begin, formats.any_text(), form.text_end)
     if isinstance(schema, dict):
-        # References lead from the root of the tool's schema.
+        # References start at the root of the tool's schema.
         schema = {**{key: root[key] for key in ("$defs", "definitions") if key in root}, **schema}
     return formats.tag(begin, formats.json_schema(schema, path), form.end)
 
 
 def _is_plain_text(schema: Any) -> bool:
-    """Any string: not one of some, or of a form, which is written as JSON."""
+    """Is the value any string? Strings with constraints are written as JSON."""
     limits = ("enum", "const", "pattern", "format", "minLength", "maxLength", "anyOf", "$ref")
     return (
         isinstance(schema, dict)

@@ -1,7 +1,7 @@
-"""Reads regular expressions: those that say which texts there are, not where they stand.
+"""Parser of regular expressions in the formal sense.
 
-That is the part that ECMA 262 and Python share, without assertions, back references and Unicode
-classes: texts of such an expression can be told letter by letter.
+These are the expressions that ECMA 262 and Python share, without assertions, back references and
+Unicode classes: an automaton can follow their texts letter by letter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 LAST: Final = 0x10FFFF
-#: A count in braces, and how deep groups nest.
+#: The largest count in braces, and the depth of groups.
 MAX_COUNT: Final = 512
 MAX_DEPTH: Final = 50
 
@@ -20,33 +20,33 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class RegexError(ValueError):
-    """No expression, or not one of those; the text says where and what."""
+    """The pattern is no regular expression, or has parts that are not supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class CharClass:
-    """One letter of some ranges: code points, both ends included, ascending, apart."""
+    """One letter of some ranges of code points: ends included, ascending, not adjacent."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; none is the empty text."""
+    """The items one after the other; no items are the empty text."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several; none is no text at all."""
+    """One of the items; no items match nothing."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``low`` times to ``high`` times; None is without end."""
+    """The item ``low`` to ``high`` times; None is without end."""
 
     item: Node
     low: int
@@ -59,7 +59,7 @@ EMPTY: Final = Sequence(())
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """Sorted, and those that touch made one."""
+    """Sort ranges, and join those that touch or overlap."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(pairs):
         if merged and low <= merged[-1][1] + 1:
@@ -70,7 +70,7 @@ def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def all_but(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The code points that are in none of them."""
+    """Return the code points that are in none of the ranges."""
     left: list[tuple[int, int]] = []
     start = 0
     for low, high in ranges_of(ranges):
@@ -83,18 +83,18 @@ def all_but(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def text_node(text: str) -> Node:
-    """Exactly this text."""
+    """Return the expression of exactly this text."""
     return Sequence(tuple(CharClass(((ord(letter), ord(letter)),)) for letter in text))
 
 
 def parse_regex(pattern: str) -> Node:
-    """The texts that match as a whole.
+    """Parse a pattern; return the expression of the texts that match it as a whole.
 
-    An expression with an anchor at one end only leaves the other end open; one without any means
-    the whole text, as those who write it usually do.
+    An anchor at one end only leaves the other end open. A pattern without anchors means the whole
+    text, as its authors usually do.
 
     Raises:
-        RegexError: it cannot be read, or is more than `MAX_COUNT` and `MAX_DEPTH` allow.
+        RegexError: it cannot be read, or exceeds `MAX_COUNT` or `MAX_DEPTH`.
     """
     return _Reader(pattern).whole()
 
@@ -131,7 +131,7 @@ _NOT_THERE: Final = {
 
 
 class _Reader:
-    """One expression. ``_at`` is where the next letter is."""
+    """Parser of one pattern. ``_at`` is the position of the next letter."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -263,7 +263,7 @@ class _Reader:
         negated = self._take("^")
         pairs: list[tuple[int, int]] = []
         if self._take("]"):
-            # As in Python; in ECMA 262 such a class has no letters, which nobody wants.
+            # As in Python; in ECMA 262 such a class matches nothing.
             pairs.append((ord("]"), ord("]")))
         while not self._take("]"):
             here = self._at

@@ -15,12 +15,12 @@ from calculators.llm.grammars.bounded_repeat import (
 )
 from calculators.llm.grammars.regular_expression import Node, Ranges
 
-#: Of all rules of one grammar, in characters.
+#: Characters of all rules of one grammar.
 MAX_SIZE: Final = 1_000_000
 
 
 class GrammarTooLarge(ValueError):
-    """More rules than `MAX_SIZE` allows."""
+    """The rules exceed `MAX_SIZE`."""
 
 
 class UnboundedGrammarError(ValueError):
@@ -28,7 +28,7 @@ class UnboundedGrammarError(ValueError):
 
 
 class Rules:
-    """Rules by name; the same text is one rule."""
+    """The rules of one grammar, by name; equal bodies are one rule."""
 
     def __init__(self) -> None:
         self._bodies: list[str] = []
@@ -37,19 +37,23 @@ class Rules:
         self._size = 0
 
     def reserve(self) -> str:
-        """A name whose rule comes later: for what refers to itself."""
+        """Return a name whose rule is defined later, for rules that refer to themselves."""
         self._bodies.append("")
         return f"r{len(self._bodies) - 1}"
 
     def define(self, name: str, body: str) -> None:
-        """The rule of a reserved name."""
+        """Define the rule of a reserved name.
+
+        Raises:
+            GrammarTooLarge: there are too many rules.
+        """
         self._size += len(body) + len(name)
         if self._size > MAX_SIZE:
             raise GrammarTooLarge("it becomes too large a grammar")
         self._bodies[int(name[1:])] = body
 
     def add(self, body: str) -> str:
-        """A rule; its name."""
+        """Add a rule; return its name."""
         number = self._numbers.get(body)
         if number is not None:
             return f"r{number}"
@@ -59,7 +63,7 @@ class Rules:
         return name
 
     def add_expression(self, node: Node) -> str:
-        """The rules of an expression; the name of the first.
+        """Add the rules of an expression; return the name of the first.
 
         Raises:
             TooComplex: see `make_automaton`.
@@ -82,15 +86,15 @@ class Rules:
         return names[0]
 
     def _add_counted(self, counted: BoundedRepeat) -> str:
-        # With a reference in it a rule is not put in place of those to it.
+        # The library inlines a rule only if there is no reference in it.
         nothing = self.add('""')
         stop = self.add(f"{_word(counted.stop)} {nothing}")
         ways = " | ".join(f"{_word(way)} {nothing}" for way in counted.ways)
         letter, following = self.add(ways), stop
         for _ in range(NEAR):
             following = self.add(f"{letter} {following} | {stop}")
-        # What follows stands at the end of a rule, and there `_useful` leaves it: the last way
-        # needs it, and comes to an end later than the others.
+        # The lookahead must stand at the end of its rule, and `_useful` leaves it there: the last
+        # way is the one that needs it, and is completed after the others.
         far = self.add(f"{self.add(f'{ways} (= {following})')} {nothing}")
         name = self.add_expression(counted.near)
         end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else '""'
@@ -100,10 +104,10 @@ class Rules:
         return self.add(f"{_word(counted.begin)} {name}")
 
     def text(self, first: str) -> str:
-        """The grammar that begins with this rule, without what could never come to an end.
+        """Return the grammar that begins with this rule, without alternatives that cannot end.
 
         Raises:
-            Endless: nothing is left then.
+            UnboundedGrammarError: no finite text fits the rule.
         """
         useful = self._useful()
         if int(first[1:]) not in useful:
@@ -115,7 +119,7 @@ class Rules:
         return "\n".join(lines) + "\n"
 
     def _useful(self) -> dict[int, str]:
-        """The rules that have a finite text, with those of their alternatives that have one."""
+        """Return the rules with a finite text, with only the alternatives that have one."""
         waiting: dict[int, list[tuple[int, str]]] = {}
         missing: dict[tuple[int, str], int] = {}
         useful: dict[int, list[str]] = {}
@@ -147,7 +151,7 @@ _TOKEN: Final = re.compile(r'\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[
 
 
 def _alternatives(body: str) -> dict[str, set[int]]:
-    """What stands between the bars of a rule that we wrote, with the rules that it needs."""
+    """Split the body of a rule into its alternatives, with the rules that each needs."""
     found: dict[str, set[int]] = {}
     words: list[str] = []
     needed: set[int] = set()
@@ -163,7 +167,7 @@ def _alternatives(body: str) -> dict[str, set[int]]:
 
 
 def literal(text: str) -> str:
-    """Exactly this text."""
+    """Write a text as a literal."""
     return '"' + "".join(map(_in_text, text)) + '"'
 
 
@@ -172,7 +176,7 @@ def _word(word: Word) -> str:
 
 
 def letters(ranges: Ranges) -> str:
-    """One letter of these."""
+    """Write ranges as a class of letters."""
     shown = (
         _in_class(low) if low == high else f"{_in_class(low)}-{_in_class(high)}"
         for low, high in _by_bytes(ranges)
@@ -181,10 +185,10 @@ def letters(ranges: Ranges) -> str:
 
 
 def _by_bytes(ranges: Ranges) -> Iterator[tuple[int, int]]:
-    """The same in parts that are one range at each of their bytes in UTF-8.
+    """Split ranges so that each part is one range at each of its bytes in UTF-8.
 
-    Source: the construction of RE2, ``re2/compile.cc``. xgrammar 0.1 takes other ranges for more
-    or less than they are. Surrogates are left out: they have no UTF-8.
+    Source: the construction of RE2, ``re2/compile.cc``. xgrammar 0.1 misreads other ranges.
+    Surrogates are left out: they have no UTF-8.
     """
     waiting = [part for low, high in reversed(ranges) for part in ((max(low, 0xE000), high),
                (low, min(high, 0xD7FF)))]  # fmt: skip
@@ -200,7 +204,7 @@ def _by_bytes(ranges: Ranges) -> Iterator[tuple[int, int]]:
 
 
 def _split_at(low: int, high: int) -> int | None:
-    """Where the second part begins."""
+    """Return the first code point of the second part; None: the range need not be split."""
     for last in (0x7F, 0x7FF, 0xFFFF):
         if low <= last < high:
             return last + 1

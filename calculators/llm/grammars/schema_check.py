@@ -1,4 +1,4 @@
-"""Is a JSON schema one? Checked before rules are made of it. Runs in the grammar process."""
+"""Checks of JSON schemas before rules are made of them. Runs in the grammar process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from calculators.llm.grammars.regular_expression import RegexError, parse_regex
 from calculators.llm.grammars.schema_combining import target_of
-from calculators.llm.grammars.schema_error import SchemaError
-from calculators.llm.grammars.schema_keywords import assertions
+from calculators.llm.grammars.schema_keywords import SchemaError, assertions
 from calculators.requests import fields
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
@@ -31,17 +30,17 @@ _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions")
 
 MAX_DEPTH: Final = 64
 MAX_PATTERN: Final = 4096
-#: Of one schema, wherever they stand. Their grammar takes longer to make than anybody waits.
+#: Properties of one schema, at any depth. The grammar of more takes too long to make.
 MAX_PROPERTIES: Final = 1000
 
 
 class _Place:
-    """Where a sub-schema stands; its text is made for an error only, as keys may be long."""
+    """The place of a sub-schema. Its text is made for errors only, because keys may be long."""
 
     __slots__ = ("_key", "_outer", "depth")
 
     def __init__(self, outer: _Place | None, *key: str | int) -> None:
-        """``key``: leads from the outer schema to it."""
+        """``key``: the steps from the outer schema to this one."""
         self._outer = outer
         self._key = key
         self.depth: int = 0 if outer is None else outer.depth + 1
@@ -60,10 +59,10 @@ def _step(key: str | int) -> str:
 
 
 def check_schema(schema: object) -> None:
-    """Refuse what is no JSON schema, or has keywords that an answer could not be held to.
+    """Refuse what is no JSON schema, or has keywords that cannot be honoured.
 
     Raises:
-        SchemaError: with the place inside the schema.
+        SchemaError: the schema is wrong; it has the place in the schema.
     """
     waiting: list[tuple[object, _Place]] = [(schema, _Place(None))]
     properties = 0
@@ -86,7 +85,7 @@ def check_schema(schema: object) -> None:
 
 
 def _check_keywords(root: object, schema: dict[str, Any]) -> None:
-    """What rules cannot say; more of that is found when they are made."""
+    """Refuse unsupported keywords; making the rules may find more."""
     _check_type(schema.get("type"))
     _check_pattern(schema.get("pattern"), ".pattern")
     assertions(schema, "")
@@ -107,7 +106,7 @@ def _check_keywords(root: object, schema: dict[str, Any]) -> None:
 def _inner(schema: dict[str, Any], place: _Place) -> Iterator[tuple[object, _Place]]:
     for name in _ONE:
         value = schema.get(name)
-        # Old drafts have one schema per place here.
+        # Old drafts have a list here, one schema per position.
         if isinstance(value, list):
             yield from ((item, _Place(place, name, i)) for i, item in enumerate(value))
         elif name in schema:

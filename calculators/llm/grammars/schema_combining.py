@@ -1,4 +1,4 @@
-"""``$ref``, ``anyOf``, ``oneOf`` and ``allOf``: schemas made of others."""
+"""Schemas composed of others: ``$ref``, ``anyOf``, ``oneOf`` and ``allOf``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
-from calculators.llm.grammars.schema_error import SchemaError
-from calculators.llm.grammars.schema_keywords import assertions
+from calculators.llm.grammars.schema_keywords import SchemaError, assertions
 
-#: References that are followed one after the other, and schemas that are made one.
+#: References that are followed one after the other, and schemas that are merged into one.
 _MAX_STEPS: Final = 32
 _MAX_PARTS: Final = 128
-#: Of an array in a JSON pointer (RFC 6901): no leading zeros. No schema has a million items.
+#: An array index in a JSON pointer (RFC 6901): no leading zeros. No schema has a million items.
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 def target_of(root: object, reference: object, place: str) -> object:
-    """What a reference to a place inside the schema refers to.
+    """Return the target of a reference inside the schema.
 
     Raises:
-        SchemaError: it leads elsewhere; nothing is ever fetched.
+        SchemaError: the target is not in this schema; nothing is ever fetched.
     """
     if not isinstance(reference, str):
         raise SchemaError(place, "expected a reference")
@@ -45,10 +44,10 @@ def target_of(root: object, reference: object, place: str) -> object:
 
 
 def merged(root: object, schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """A schema with ``allOf`` or a reference, and more beside it, as one without these.
+    """Merge a schema with its ``allOf`` and ``$ref`` into one schema without these keywords.
 
     Raises:
-        SchemaError: they cannot be made one.
+        SchemaError: the parts cannot be merged.
     """
     result: dict[str, Any] = {}
     parts = list(islice(_parts(root, schema, place, 0), _MAX_PARTS + 1))
@@ -65,7 +64,7 @@ def merged(root: object, schema: Mapping[str, Any], place: str) -> dict[str, Any
 
 
 def _both(name: str, one: object, other: object, place: str) -> object:
-    """The value of a keyword that holds both."""
+    """Merge two values of a keyword."""
     if name == "required" and isinstance(one, list) and isinstance(other, list):
         return [*one, *(each for each in other if each not in one)]
     if (
@@ -102,7 +101,7 @@ def _parts(
 
 
 def _check_closed(parts: list[dict[str, Any]], place: str) -> None:
-    """A part that allows only its own properties contradicts the others' properties."""
+    """Refuse a part that allows only its own properties where others have further ones."""
     names = {name for part in parts for name in part.get("properties", ())}
     for part in parts:
         is_closed = part.get("additionalProperties") not in (None, True)
@@ -115,7 +114,13 @@ def _check_closed(parts: list[dict[str, Any]], place: str) -> None:
 def branches_of(
     root: object, how: str, schema: Mapping[str, Any], place: str
 ) -> list[tuple[Any, str]]:
-    """The alternatives of ``anyOf`` or ``oneOf``, with what stands beside them in each."""
+    """Return the alternatives of ``anyOf`` or ``oneOf`` with their places.
+
+    Keywords beside them are added to each.
+
+    Raises:
+        SchemaError: there are none, or a value may match two of ``oneOf``.
+    """
     inner = schema[how]
     if not isinstance(inner, list) or not inner:
         raise SchemaError(f"{place}.{how}", "expected an array with schemas")
@@ -134,7 +139,7 @@ def branches_of(
 
 
 def _check_apart(root: object, branches: list[Any], place: str) -> None:
-    """Refuse ``oneOf`` where a value might be valid by two of them."""
+    """Refuse ``oneOf`` where a value may match two of the schemas."""
     facts = [_facts(root, branch, place) for branch in branches]
     for i, one in enumerate(facts):
         for other in facts[i + 1 :]:
@@ -148,7 +153,7 @@ _Facts = tuple[frozenset[str] | None, dict[str, frozenset[str]], frozenset[str] 
 
 
 def _facts(root: object, schema: object, place: str) -> _Facts:
-    """What tells a schema's values from others: types, required constants, values."""
+    """Return what distinguishes a schema's values: types, required constants, values."""
     for _ in range(_MAX_STEPS):
         if isinstance(schema, dict) and "$ref" in schema:
             schema = target_of(root, schema["$ref"], place)

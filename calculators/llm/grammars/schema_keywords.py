@@ -1,4 +1,4 @@
-"""Which keywords of JSON Schema are honoured, which say nothing about an answer, which are refused.
+"""The keywords of JSON Schema: honoured, without effect on an answer, or refused.
 
 Source: JSON Schema 2020-12 core and validation, and the drafts before it.
 """
@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.llm.grammars.schema_error import SchemaError
 
-#: What each type looks at.
+class SchemaError(ValueError):
+    """A schema that no grammar can honour in full; the text says what is wrong.
+
+    Attributes:
+        place: the position in the schema, ``.properties.a``; "" is the schema itself.
+    """
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(why)
+        self.place = place
+
+
+#: The keywords that constrain values of each type.
 OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "object": frozenset({
         "properties", "required", "additionalProperties", "unevaluatedProperties",
@@ -24,7 +35,7 @@ OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "null": frozenset(),
 }  # fmt: skip
 
-#: What is a schema by other means than a type.
+#: Keywords that make a schema out of others, or out of values.
 COMBINING: Final = ("$ref", "const", "enum", "anyOf", "oneOf", "allOf")
 
 HONOURED: Final = frozenset({"type", *COMBINING}.union(*OF_TYPE.values()))
@@ -34,7 +45,7 @@ _REFUSED: Final = frozenset({
     "multipleOf", "divisibleBy", "contains", "additionalItems", "extends", "disallow",
     "$dynamicRef", "$recursiveRef",
 })  # fmt: skip
-#: Values of these that ask for nothing.
+#: Unsupported keywords with the values that constrain nothing.
 _HARMLESS: Final[dict[str, tuple[object, ...]]] = {
     "uniqueItems": (False,),
     "additionalItems": (True, False),
@@ -42,10 +53,10 @@ _HARMLESS: Final[dict[str, tuple[object, ...]]] = {
 
 
 def assertions(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The members of a schema that an answer is held to.
+    """Return the members of a schema that constrain an answer.
 
     Raises:
-        SchemaError: one of them cannot be honoured. It is never left out.
+        SchemaError: a keyword cannot be honoured; none is silently dropped.
     """
     for name in schema:
         if name in _HARMLESS and schema[name] in _HARMLESS[name]:

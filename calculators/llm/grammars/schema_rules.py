@@ -1,8 +1,8 @@
-"""From a JSON schema to rules: every text that they allow is valid by the schema.
+"""Rules of JSON schemas: every text that they allow is valid by the schema.
 
-Where a schema leaves the choice, the rules may allow less than it does: properties come in the
-schema's order, and others than the named ones only where ``additionalProperties`` says so. What
-they cannot say is refused by the name of the keyword.
+The rules may allow less than the schema: properties come in the schema's order, and unnamed
+properties only where ``additionalProperties`` is given. A keyword that rules cannot express is
+refused by name.
 """
 
 from __future__ import annotations
@@ -11,26 +11,40 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calculators.llm.grammars import json_text, schema_scalars
-from calculators.llm.grammars.array_rules import array_rule
+from calculators.llm.grammars.array_rules import MAX_ITEMS, array_rule
 from calculators.llm.grammars.automaton import TooComplex
-from calculators.llm.grammars.object_rules import object_rule
+from calculators.llm.grammars.object_rules import (
+    MAX_MEMBERS,
+    check_named,
+    map_rule,
+    member_rule,
+    members_rule,
+    named_properties,
+    only_pattern,
+    other_properties,
+)
 from calculators.llm.grammars.regular_expression import Node
 from calculators.llm.grammars.rules import GrammarTooLarge, Rules, UnboundedGrammarError, literal
 from calculators.llm.grammars.schema_combining import branches_of, merged, target_of
-from calculators.llm.grammars.schema_error import SchemaError
-from calculators.llm.grammars.schema_keywords import COMBINING, OF_TYPE, assertions
+from calculators.llm.grammars.schema_keywords import (
+    COMBINING,
+    OF_TYPE,
+    SchemaError,
+    assertions,
+)
+from calculators.llm.grammars.schema_scalars import counts, pattern_node
 
 Schema = Mapping[str, Any] | bool
 
-#: How deep schemas nest, references included where they are put in place.
+#: Depth of nested schemas, with references that are merged in place.
 MAX_DEPTH: Final = 64
 
 
 def schema_grammar(schema: Schema) -> str:
-    """The rules (EBNF) of the JSON texts that are valid by a schema.
+    """Return the rules (EBNF) of JSON texts that are valid by a schema.
 
     Raises:
-        SchemaError: there are none, or it says what rules cannot.
+        SchemaError: no text is valid, or the schema cannot be honoured in full.
     """
     builder = SchemaRules(schema)
     try:
@@ -42,7 +56,7 @@ def schema_grammar(schema: Schema) -> str:
 
 
 class SchemaRules:
-    """The rules of one schema and all that it refers to."""
+    """Makes the rules of one schema and of all schemas that it refers to."""
 
     def __init__(self, root: Schema) -> None:
         self.rules = Rules()
@@ -52,7 +66,7 @@ class SchemaRules:
         self._depth = 0
 
     def value(self, schema: object, place: str) -> str:
-        """The rule of the values that a schema allows."""
+        """Add the rule of a schema's values; return its name."""
         if schema is True:
             return self.anything()
         if schema is False:
@@ -67,24 +81,18 @@ class SchemaRules:
         return rule
 
     def expression(self, node: Node, place: str) -> str:
-        """The rule of an expression."""
+        """Add the rule of an expression; return its name."""
         try:
             return self.rules.add_expression(node)
         except TooComplex as error:
             raise SchemaError(place, str(error)) from None
 
-    def space(self) -> str:
-        return self.rules.add_expression(json_text.SPACE)
-
     def anything(self) -> str:
-        """Any JSON value."""
+        """Return the rule of any JSON value."""
         if self._any is None:
             self._any = name = self.rules.reserve()
-            shapes = [
-                object_rule(self, {}, "", is_open=True),
-                array_rule(self, {}, ""),
-                *(schema_scalars.rule(self, kind, {}, "") for kind in ("string", "number")),
-            ]
+            kinds = ("object", "array", "string", "number")
+            shapes = [self._of_type(kind, {}, "") for kind in kinds]
             self.rules.define(name, " | ".join([*shapes, '"true"', '"false"', '"null"']))
         return self._any
 
@@ -134,7 +142,7 @@ class SchemaRules:
         return self.rules.add(" | ".join(dict.fromkeys(branches)))
 
     def literal(self, value: object, place: str) -> str:
-        """Exactly this value, as a part of a rule."""
+        """Write exactly this value, as a part of a rule."""
         try:
             return literal(json_text.value_text(value))
         except (ValueError, UnicodeEncodeError):
@@ -156,15 +164,81 @@ class SchemaRules:
     def _of_type(self, kind: str, schema: dict[str, Any], place: str) -> str:
         match kind:
             case "object":
-                return object_rule(self, schema, place)
+                return self._object(schema, place)
             case "array":
-                return array_rule(self, schema, place)
+                return self._array(schema, place)
+            case "string":
+                return self.expression(schema_scalars.string_node(schema, place), place)
+            case "boolean":
+                return self.rules.add('"true" | "false"')
+            case "null":
+                return self.rules.add('"null"')
             case _:
-                return schema_scalars.rule(self, kind, schema, place)
+                return self.expression(schema_scalars.number_node(kind, schema, place), place)
+
+    def _array(self, schema: dict[str, Any], place: str) -> str:
+        low, high = counts(schema, "Items", place, MAX_ITEMS)
+        first = schema.get("prefixItems", [])
+        if not isinstance(first, list):
+            raise SchemaError(f"{place}.prefixItems", "expected an array of schemas")
+        if high is not None:
+            first = first[:high]
+        items = [self.value(each, f"{place}.prefixItems[{i}]") for i, each in enumerate(first)]
+        name = "items" if "items" in schema else "unevaluatedItems"
+        others = schema.get(name, not first)
+        if isinstance(others, list):
+            raise SchemaError(f"{place}.{name}", "expected one schema; prefixItems takes several")
+        further = None if others is False else self.value(others, f"{place}.{name}")
+        if further is None and len(items) < low:
+            raise SchemaError(f"{place}.minItems", "no further items are allowed")
+        return array_rule(self.rules, items, further, low, high)
+
+    def _object(self, schema: dict[str, Any], place: str) -> str:
+        properties, required = named_properties(schema, place)
+        if not properties and "properties" not in schema:
+            return self._map(schema, place)
+        check_named(schema, place, properties, required)
+        others, where = other_properties(schema, place)
+        other = None
+        if others not in (None, False) and "patternProperties" not in schema:
+            key = self.expression(json_text.other_keys(properties), where)
+            other = member_rule(self.rules, key, self.value(others, where))
+        last_to_first = []
+        for name, (inner, where) in reversed(properties.items()):
+            key, value = self.literal(name, where), self.value(inner, where)
+            last_to_first.append((member_rule(self.rules, key, value), name in required))
+        return members_rule(self.rules, last_to_first, other)
+
+    def _map(self, schema: dict[str, Any], place: str) -> str:
+        """The rule of objects whose properties have no names."""
+        low, high = counts(schema, "Properties", place, MAX_MEMBERS)
+        member = self._map_member(schema, place)
+        if member is None and low:
+            raise SchemaError(f"{place}.minProperties", "no properties are allowed")
+        return map_rule(self.rules, member, low, high)
+
+    def _map_member(self, schema: dict[str, Any], place: str) -> str | None:
+        """The rule of one property; None: none is allowed."""
+        only = only_pattern(schema, place)
+        if only is not None:
+            pattern, (inner, where) = only
+            key = self.expression(json_text.string_of(pattern_node(pattern, where)), where)
+            return member_rule(self.rules, key, self.value(inner, where))
+        others, where = other_properties(schema, place)
+        if others is False:
+            return None
+        names = schema.get("propertyNames")
+        if names is None:
+            key = self.expression(json_text.STRING, place)
+        elif isinstance(names, dict):
+            key = self.value({"type": "string", **names}, f"{place}.propertyNames")
+        else:
+            raise SchemaError(f"{place}.propertyNames", "expected a schema (an object)")
+        return member_rule(self.rules, key, self.value(True if others is None else others, where))
 
 
 def types_of(schema: Mapping[str, Any], place: str) -> tuple[str, ...] | None:
-    """The types that a schema names; None: it names none."""
+    """Return the types that a schema names; None: it names none."""
     if "type" not in schema:
         return None
     value = schema["type"]

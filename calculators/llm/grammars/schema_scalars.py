@@ -1,10 +1,10 @@
-"""The rules of strings, numbers, booleans and null."""
+"""Expressions of strings and numbers, and keywords that count."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calculators.llm.grammars import json_text, number_range
 from calculators.llm.grammars.number_range import Bound
@@ -14,24 +14,8 @@ from calculators.llm.grammars.regular_expression import (
     RegexError,
     parse_regex,
 )
-from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_keywords import SchemaError
 from calculators.llm.grammars.string_formats import MISSING, PATTERNS
-
-if TYPE_CHECKING:
-    from calculators.llm.grammars.schema_rules import SchemaRules
-
-
-def rule(builder: SchemaRules, kind: str, schema: Mapping[str, Any], place: str) -> str:
-    """The rule of a type that has no parts."""
-    match kind:
-        case "boolean":
-            return builder.rules.add('"true" | "false"')
-        case "null":
-            return builder.rules.add('"null"')
-        case "string":
-            return builder.expression(_string(schema, place), place)
-        case _:
-            return builder.expression(_number(kind, schema, place), place)
 
 
 def is_of(value: object, kinds: tuple[str, ...]) -> bool:
@@ -55,7 +39,7 @@ def is_of(value: object, kinds: tuple[str, ...]) -> bool:
 
 
 def count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
-    """A keyword that counts something."""
+    """Return the value of a keyword that counts; None where it is absent."""
     value = schema.get(name)
     if value is None:
         return None
@@ -67,10 +51,10 @@ def count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
 
 
 def counts(schema: Mapping[str, Any], what: str, place: str, limit: int) -> tuple[int, int | None]:
-    """``minX`` and ``maxX``.
+    """Return ``minX`` and ``maxX``, 0 and None where they are absent.
 
     Raises:
-        SchemaError: they leave nothing, or are above the limit.
+        SchemaError: they exclude everything, or exceed the limit.
     """
     low = count(schema, f"min{what}", place) or 0
     high = count(schema, f"max{what}", place)
@@ -83,7 +67,7 @@ def counts(schema: Mapping[str, Any], what: str, place: str, limit: int) -> tupl
 
 
 def pattern_node(pattern: object, place: str) -> Node:
-    """The expression of a ``pattern``."""
+    """Parse a ``pattern``."""
     if not isinstance(pattern, str):
         raise SchemaError(place, "expected a regular expression")
     try:
@@ -92,7 +76,8 @@ def pattern_node(pattern: object, place: str) -> Node:
         raise SchemaError(place, f"regular expression: {error}") from None
 
 
-def _string(schema: Mapping[str, Any], place: str) -> Node:
+def string_node(schema: Mapping[str, Any], place: str) -> Node:
+    """Return the JSON strings that a schema allows."""
     name = schema.get("format")
     if name is not None and not isinstance(name, str):
         raise SchemaError(f"{place}.format", "expected the name of a format")
@@ -116,7 +101,8 @@ def _string(schema: Mapping[str, Any], place: str) -> Node:
     return json_text.STRING
 
 
-def _number(kind: str, schema: Mapping[str, Any], place: str) -> Node:
+def number_node(kind: str, schema: Mapping[str, Any], place: str) -> Node:
+    """Return the numbers that a schema allows. ``kind``: "integer" or "number"."""
     low = _bound(schema, "minimum", "exclusiveMinimum", place, is_low=True)
     high = _bound(schema, "maximum", "exclusiveMaximum", place, is_low=False)
     if low is None and high is None:
@@ -131,7 +117,7 @@ def _number(kind: str, schema: Mapping[str, Any], place: str) -> Node:
 def _bound(
     schema: Mapping[str, Any], name: str, exclusive: str, place: str, *, is_low: bool
 ) -> Bound | None:
-    """The nearer one of two."""
+    """Return the stricter one of an inclusive and an exclusive bound."""
     found = [
         Bound(_decimal(schema[each], f"{place}.{each}"), is_open)
         for each, is_open in ((name, False), (exclusive, True))

@@ -1,7 +1,7 @@
-"""The formats of strings in JSON schemas that an answer can be made to have.
+"""The string formats of JSON schemas that answers can be given.
 
-Source: JSON Schema 2020-12 validation, section 7.3, and the RFCs named there; local names and
-literal addresses are left out where a form has many ways to be written.
+Source: JSON Schema 2020-12 validation, section 7.3, and the RFCs that it names. Where a format has
+many spellings, local names and literal addresses are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PATTERNS: Final = {
     "json-pointer": r"(?:/(?:[^/~]|~[01])*)*",
     "relative-json-pointer": r"(?:0|[1-9]\d{0,8})(?:#|(?:/(?:[^/~]|~[01])*)*)",
 }
-#: Those of the standard that are not; any other name only tells people something.
+#: The standard's formats that are not supported; any other name is a note for people.
 MISSING: Final = frozenset(
     {"idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "regex"}
 )

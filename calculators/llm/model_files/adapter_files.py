@@ -1,4 +1,4 @@
-"""Where an adapter is, and how strong: a folder as PEFT writes it, or a safetensors file."""
+"""LoRA adapters on disk: a folder that PEFT wrote, or a safetensors file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 _WEIGHTS: Final = "adapter_model.safetensors"
 _CONFIG: Final = "adapter_config.json"
 _LARGEST: Final = 1e9
-#: What PEFT can do and the engine cannot, by the member of the config; and what is fine there.
+#: Members of PEFT's config for features that the engine lacks, with the values that are fine.
 _UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "peft_type": ("LORA",),
     "bias": (None, "none"),
@@ -29,8 +29,8 @@ class FoundAdapter(NamedTuple):
 
     Attributes:
         weights: the file; absolute.
-        scale: what its own config says its product is multiplied with; 1 without a config.
-        rank: what its config says; None without.
+        scale: the factor of its product by its own config; 1 without a config.
+        rank: the rank by its config; None without a config.
     """
 
     weights: Path
@@ -39,13 +39,13 @@ class FoundAdapter(NamedTuple):
 
 
 def find_adapter(path: str, directory: Path) -> FoundAdapter:
-    """Find an adapter's weights.
+    """Find an adapter and read its config.
 
     Args:
         path: absolute, or relative to ``directory``, the graph's.
 
     Raises:
-        ResourceError: it is not there, or is made in a way that the engine does not have.
+        ResourceError: it is missing, or has features that the engine lacks.
     """
     found = Path(directory, path).absolute()
     if found.is_dir():

@@ -1,37 +1,37 @@
-"""What the files of an EAGLE-3 draft model must have.
+"""Checks of the files of an EAGLE-3 draft model.
 
 Source: openvino.genai, ``src/cpp/src/speculative_decoding/eagle3_model_transforms.cpp``.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Final
 
+from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _MODEL: Final = "openvino_model.xml"
-#: As OpenVINO writes runtime information at the end of a model.
+#: Runtime information as OpenVINO writes it at the end of a model.
 _MODE: Final = re.compile(rb'<eagle3_mode\s+value="(?:true|True|TRUE|1|YES)"')
 _LAYERS: Final = re.compile(rb"<hidden_layers_list\b")
 _HIDDEN: Final = re.compile(rb'<layer [^>]*name="[^"]*hidden_states[^"]*"[^>]* type="Parameter"')
-#: Of the main model, where the draft model does not say which three of them it reads.
+#: Layers that the main model needs if the draft model does not say which three it reads.
 MIN_LAYERS: Final = 10
 
 
 def is_eagle3(draft: Path) -> bool:
-    """Does the model say that it is one? The engine's library then takes it for one."""
+    """Does the model's file declare EAGLE-3? The engine's library goes by that."""
     return _MODE.search(read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)) is not None
 
 
 def check_eagle3(draft: Path, main: Path, shown: str) -> None:
-    """Check a draft model that is to be one of EAGLE-3. ``shown``: begins the message.
+    """Check that a draft model can be used as one of EAGLE-3. ``shown``: begins the message.
 
     Raises:
-        ResourceError: what its files lack.
+        ResourceError: its files lack something; the text says what.
     """
     content = read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)
     if _MODE.search(content) is None:
@@ -55,12 +55,7 @@ def check_eagle3(draft: Path, main: Path, shown: str) -> None:
 
 
 def _layers(main: Path) -> int:
-    try:
-        config = json.loads(read_regular_file(main / "config.json", MODEL_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return 0
-    if not isinstance(config, dict):
-        return 0
+    config = read_json_object(main / "config.json")
     inner = config.get("text_config")
     value = config.get("num_hidden_layers") or (
         inner.get("num_hidden_layers") if isinstance(inner, dict) else 0

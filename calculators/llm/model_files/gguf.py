@@ -1,12 +1,13 @@
-"""The facts of a GGUF file that the engine does not tell, and whether the file is whole.
+"""Reader of GGUF headers, which also detects truncated files.
 
-Source: ggml's ``docs/gguf.md``. The library serves a file that was cut off with zeros for weights.
+Source: ggml's ``docs/gguf.md``. The library loads a truncated file with zeros for weights.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +27,32 @@ _FORMATS: Final = {
     11: "<q",
     12: "<d",
 }
+#: ``general.architecture`` of the models that openvino-genai 2026.4 can build
+#: (``gguf_utils/gguf_modeling.cpp``).
+ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
+
 _STRING: Final = 8
 _ARRAY: Final = 9
 _ALIGNMENT: Final = 32
 
 
 def read_gguf_length(path: Path) -> int | None:
-    """How many tokens the model can hold, prompt and answer together; None: it does not say.
+    """Return the length of the model in tokens, prompt and answer together; None: unknown.
 
     Raises:
-        ResourceError: it is no GGUF file, or not a whole one.
+        ResourceError: it is no GGUF file, a truncated one, or one that the engine cannot read.
+    """
+    facts = read_gguf_facts(path)
+    _check_readable(path, facts)
+    length = facts.get(f"{facts.get('general.architecture')}.context_length")
+    return length if type(length) is int and length > 0 else None
+
+
+def read_gguf_facts(path: Path) -> Mapping[str, Any]:
+    """Return the metadata of a GGUF file by ggml's keys; arrays are None.
+
+    Raises:
+        ResourceError: it is no GGUF file, or a truncated one.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -44,12 +61,27 @@ def read_gguf_length(path: Path) -> int | None:
     except (struct.error, KeyError, ValueError, OverflowError, RecursionError):
         # An empty file cannot be mapped: ValueError.
         raise ResourceError(f'"{path.name}" is no GGUF file, or only a part of one') from None
-    length = header.facts.get(f"{header.facts.get('general.architecture')}.context_length")
-    return length if type(length) is int and length > 0 else None
+    return header.facts
+
+
+def _check_readable(path: Path, facts: Mapping[str, Any]) -> None:
+    parts = facts.get("split.count", 1)
+    if parts > 1:
+        raise ResourceError(
+            f'"{path.name}" is one of {parts} files of a model, and the engine reads models of one '
+            "file; join them with `llama-gguf-split --merge`"
+        )
+    architecture = facts.get("general.architecture")
+    if architecture not in ARCHITECTURES:
+        raise ResourceError(
+            f'"{path.name}" is a GGUF file of the architecture {architecture!r}, and the engine '
+            f"reads {', '.join(ARCHITECTURES)}; use the model in OpenVINO's form, as "
+            "huggingface.co/OpenVINO has many"
+        )
 
 
 class _Header:
-    """What stands before the weights. ``facts``: the metadata, arrays left out."""
+    """The part of the file before the weights. ``facts``: the metadata without arrays."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
@@ -64,10 +96,10 @@ class _Header:
         self._last_offset = max((self._tensor() for _ in range(tensors)), default=0)
 
     def check_size(self) -> None:
-        """Is something of the last weights there?
+        """Check that the file reaches the last tensor.
 
         Raises:
-            ValueError: no.
+            ValueError: it ends before.
         """
         alignment = self.facts.get("general.alignment", _ALIGNMENT)
         if -(-self._at // alignment) * alignment + self._last_offset >= len(self._data):
@@ -97,7 +129,7 @@ class _Header:
         return None
 
     def _tensor(self) -> int:
-        """Where its weights are, from the first ones on."""
+        """Skip a tensor's entry; return the offset of its weights from the first ones, in bytes."""
         self._string()
         (dimensions,) = self._unpack("<I")
         offset: int = self._unpack(f"<{dimensions}QIQ")[-1]

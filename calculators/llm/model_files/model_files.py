@@ -1,11 +1,11 @@
-"""Where a model is: the path in an option, and the files that must be there."""
+"""Model directories: their place, and the files that they must have."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from graph_runtime import ResourceError
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -23,7 +23,7 @@ _TOKENIZER: Final = (
         "convert_tokenizer --with-detokenizer makes it",
     ),
 )
-#: Files, what each is, and what makes it.
+#: Files, the purpose of each, and the tool that makes it.
 TEXT_FILES: Final = (
     ("openvino_model.xml", "the model", _IR),
     ("openvino_model.bin", "the model's weights", _IR),
@@ -38,7 +38,7 @@ VISION_FILES: Final = (
     ("openvino_vision_embeddings_model.bin", "the embedding of images' weights", _IR),
     *_TOKENIZER,
 )
-#: What a model that sees needs besides, by the ``model_type`` of its ``config.json``.
+#: Further parts of models that take images, by the ``model_type`` of their ``config.json``.
 _FURTHER_MODELS: Final[Mapping[object, tuple[str, ...]]] = {
     "minicpmv": ("resampler",),
     "phi3_v": ("vision_projection",),
@@ -52,16 +52,16 @@ _JSON_FILES: Final = ("config.json", "tokenizer_config.json")
 
 
 def find_model(models_path: str, directory: Path, field: str = "models_path") -> Path:
-    """The directory or GGUF file of a model; absolute.
+    """Find a model; return its directory or GGUF file, absolute.
 
     Args:
         models_path: absolute, or relative to ``directory``, the graph's.
         field: the option that it comes from, for errors.
 
     Raises:
-        ResourceError: it is not there, or a file that it needs is missing, empty or broken.
+        ResourceError: the model or one of its files is missing, or a file is empty or broken.
     """
-    # Not resolved further than need be: a link may be how models are switched.
+    # Links are not resolved: one may be how models are switched.
     path = Path(directory, models_path).absolute()
     if not path.exists():
         raise ResourceError(
@@ -80,10 +80,19 @@ def find_model(models_path: str, directory: Path, field: str = "models_path") ->
     return path
 
 
-def sees_images(model: Path) -> bool:
-    """Is it a model of text and images?
+def read_json_object(file: Path) -> dict[str, Any]:
+    """Read a JSON object; {} where the file is missing, unreadable or something else."""
+    try:
+        content = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
-    As OpenVINO Model Server tells it (``llm/servable_initializer.cpp``): by the embeddings.
+
+def sees_images(model: Path) -> bool:
+    """Does the model take text and images?
+
+    Decided as in OpenVINO Model Server (``llm/servable_initializer.cpp``): by the embeddings.
     """
     return any(
         (model / f"openvino_{kind}_embeddings_model.xml").is_file() for kind in ("text", "vision")
@@ -93,20 +102,15 @@ def sees_images(model: Path) -> bool:
 def _needed(path: Path) -> Sequence[tuple[str, str, str]]:
     if not sees_images(path):
         return TEXT_FILES
-    try:
-        kind = json.loads(read_regular_file(path / "config.json", MODEL_FILE_BYTES)).get(
-            "model_type"
-        )
-    except (OSError, ValueError, RecursionError, AttributeError):
-        # Told of, or missed, later.
-        return VISION_FILES
+    # A broken config.json is reported by `_check_files`.
+    kind = read_json_object(path / "config.json").get("model_type")
     further = _FURTHER_MODELS.get(kind, ()) if isinstance(kind, str) else ()
     names = [f"openvino_{name}_model{end}" for name in further for end in (".xml", ".bin")]
     return (*VISION_FILES, *((name, f"a part of {kind} models", _IR) for name in names))
 
 
 def _check_files(path: Path, shown: str) -> None:
-    """Say which file is missing, before the library says less."""
+    """Check that all files are there: the library's own errors do not name the missing one."""
     for name, purpose, source in _needed(path):
         file = path / name
         if not file.is_file():
@@ -114,7 +118,7 @@ def _check_files(path: Path, shown: str) -> None:
         if file.stat().st_size == 0:
             raise ResourceError(f"{shown}: {name} is empty")
     for name in _JSON_FILES:
-        # The library says where it breaks off, and not in which file.
+        # The library's own errors do not name the file.
         try:
             json.loads(read_regular_file(path / name, MODEL_FILE_BYTES))
         except FileNotFoundError:

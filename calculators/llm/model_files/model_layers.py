@@ -13,7 +13,7 @@ MODEL_FILE: Final = "openvino_model.xml"
 
 
 class Layer(NamedTuple):
-    """A product with a matrix of weights. ``name``: as in the file, with the module's in it."""
+    """A product with a matrix of weights. ``name``: the file's, which contains the module's."""
 
     name: str
     inputs: int
@@ -21,10 +21,10 @@ class Layer(NamedTuple):
 
 
 def read_layers(model: Path) -> list[Layer]:
-    """The products of a model with matrices of known sizes. Reads some megabytes.
+    """Return the products of a model with matrices of known sizes. Reads some megabytes.
 
     Raises:
-        ResourceError: its file cannot be read.
+        ResourceError: the model's file cannot be read.
     """
     found: list[Layer] = []
     try:

@@ -1,6 +1,6 @@
-"""What a safetensors file says that it holds, checked against its size; no weights are read.
+"""Reader of safetensors headers, which checks them against the file's size; reads no weights.
 
-The model library's own reader trusts the numbers in the file, beyond its end.
+The model library's own reader trusts the offsets in the file, and reads beyond its end.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-#: Bytes of the header, at most; a thousand tensors need some 200 KB.
+#: The most bytes of a header; a thousand tensors need some 200 KB.
 _LONGEST: Final = 16 * 1024 * 1024
 _LENGTH_BYTES: Final = 8
 _METADATA: Final = "__metadata__"
-#: Bytes of an element, of the types that the engine takes.
+#: Bytes of an element, by the types that the engine takes.
 _SIZES: Final = {"F32": 4, "F16": 2, "BF16": 2}
 
 
@@ -24,7 +24,7 @@ class StoredTensor(NamedTuple):
 
     Attributes:
         dtype: F32, F16 or BF16.
-        place: of its first byte, in the file.
+        place: the offset of its first byte in the file.
     """
 
     dtype: str
@@ -38,11 +38,11 @@ class StoredTensor(NamedTuple):
 
 
 class NotSafetensors(Exception):
-    """The file is none, or is damaged; the text says what is wrong with "it"."""
+    """The file is no safetensors file, or is damaged; the text continues "it"."""
 
 
 def read_header(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a file by name.
+    """Return the tensors of a file by name.
 
     Raises:
         NotSafetensors: the header cannot be read, or does not fit the file's size.

@@ -1,28 +1,27 @@
-"""The tokens of a model, from its files; and whether two models have the same."""
+"""Vocabularies of models, from their files, and their comparison."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _TOKENIZER: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
 
 
 def check_same_vocabulary(draft: Path, main: Path, shown: str, *, padded: bool = False) -> None:
-    """Check that a draft model's tokens are the main model's; nothing where the files are silent.
+    """Check that a draft model has the main model's tokens, as far as the files list them.
 
-    The engine's library only compares how many tokens one sentence has.
+    The engine's library only compares the number of tokens of one sentence.
 
     Args:
         shown: begins the message.
-        padded: do not compare the sizes that ``config.json`` tells: they may differ.
+        padded: do not compare the sizes in ``config.json``, which may differ by padding.
 
     Raises:
-        ResourceError: they are others; both numbers are told.
+        ResourceError: the tokens differ; the text has both numbers.
     """
     if all(_same_content(draft / name, main / name) for name in _TOKENIZER):
         return
@@ -49,8 +48,8 @@ def check_same_vocabulary(draft: Path, main: Path, shown: str, *, padded: bool =
 
 
 def read_tokens(directory: Path) -> dict[int, str]:
-    """By number, from ``tokenizer.json``; none where that is not there or of another form."""
-    content = _read_json(directory / "tokenizer.json")
+    """Read the tokens by id from ``tokenizer.json``; {} where it is missing or of another form."""
+    content = read_json_object(directory / "tokenizer.json")
     model = content.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocabulary, list):
@@ -71,21 +70,13 @@ def read_tokens(directory: Path) -> dict[int, str]:
 
 
 def read_vocabulary_size(directory: Path) -> int | None:
-    """From ``config.json``: the rows of the model's output, maybe a few more than tokens."""
-    config = _read_json(directory / "config.json")
+    """Read the rows of the model's output from ``config.json``: maybe a few more than tokens."""
+    config = read_json_object(directory / "config.json")
     inner = config.get("text_config")
     for each in (config, inner if isinstance(inner, dict) else {}):
         if type(each.get("vocab_size")) is int:
             return int(each["vocab_size"])
     return None
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _same_content(one: Path, other: Path) -> bool:

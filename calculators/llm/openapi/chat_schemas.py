@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import (
-    FINISH_REASON,
-)
+from calculators.llm.openapi.generation_schemas import FINISH_REASON
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -31,7 +29,7 @@ _HEAD: Final[dict[str, Schema]] = {
     "model": string(),
     "system_fingerprint": nullable(string("Changes when the same seed may answer otherwise.")),
 }
-#: Of messages that are sent back; they are not refused for it.
+#: Members of messages that clients send back, which are not refused for their type.
 _TEXT: Final[Schema] = {"description": "A text; of something else no use is made."}
 _TOKENS: Final = array(ref("TokenLogprob"))
 
@@ -72,7 +70,6 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
         required=("role",),
     ),
 }
-
 
 CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "TokenLogprob": record(

@@ -1,12 +1,10 @@
-"""Answers of ``/completions`` and of ``/tokenize``."""
+"""Answers of ``/completions``."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import (
-    FINISH_REASON,
-)
+from calculators.llm.openapi.generation_schemas import FINISH_REASON
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -15,14 +13,12 @@ from calculators.requests.schema import (
     integer,
     nullable,
     number,
-    one_of,
     record,
     ref,
     string,
 )
 
 _NUMBER: Final = nullable(number())
-
 
 COMPLETION_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "CompletionLogprobs": record(
@@ -59,16 +55,5 @@ COMPLETION_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         "A whole answer, or what an event of a stream says.",
         required=("id", "object", "created", "model", "system_fingerprint", "choices"),
-    ),
-}
-
-TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
-    "TokenizeResponse": record(
-        {
-            "tokens": one_of(
-                array(integer()), array(array(integer())), about="One list where there is one text."
-            )
-        },
-        required=("tokens",),
     ),
 }

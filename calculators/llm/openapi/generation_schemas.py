@@ -1,43 +1,26 @@
-"""Schemas of bodies of requests, from the declarations of their members, and of common parts."""
+"""The schemas that several endpoints refer to."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import MEMBERS
-from calculators.requests.members import body_schema
+from calculators.llm.openapi.structured_schemas import STRUCTURED_SCHEMAS
+from calculators.llm.openapi.tool_schemas import TOOL_SCHEMAS
 from calculators.requests.schema import (
     Schema,
     flag,
     integer,
-    nullable,
     record,
     request,
     string,
     word,
 )
-from calculators.tasks.operation import TIMEOUT
 
-_NAMES: Final = {
-    Endpoint.CHAT_COMPLETIONS: "CreateChatCompletionRequest",
-    Endpoint.COMPLETIONS: "CreateCompletionRequest",
-    Endpoint.RESPONSES: "CreateResponseRequest",
-    Endpoint.MESSAGES: "CreateMessageRequest",
-    Endpoint.COUNT_TOKENS: "CountTokensRequest",
-    Endpoint.TOKENIZE: "TokenizeRequest",
-}
+FINISH_REASON: Final = word(("stop", "length", "tool_calls", "content_filter"))
 
-
-def request_schemas() -> dict[str, Schema]:
-    """The bodies of requests to all endpoints; ``timeout`` is the front's own member."""
-    schemas = {_NAMES[endpoint]: body_schema(members) for endpoint, members in MEMBERS.items()}
-    for schema in schemas.values():
-        schema["properties"]["timeout"] = nullable(TIMEOUT)
-    return schemas
-
-
-STREAM_OPTIONS: Final[dict[str, Schema]] = {
+SHARED_SCHEMAS: Final[dict[str, Schema]] = {
+    **STRUCTURED_SCHEMAS,
+    **TOOL_SCHEMAS,
     "StreamOptions": request(
         {
             "include_usage": flag("The last event says how many tokens there were."),
@@ -45,11 +28,7 @@ STREAM_OPTIONS: Final[dict[str, Schema]] = {
         },
         "Only with `stream`.",
         additionalProperties=False,
-    )
-}
-
-
-USAGE_SCHEMAS: Final[dict[str, Schema]] = {
+    ),
     "CompletionUsage": record(
         {
             "prompt_tokens": integer(minimum=0),
@@ -70,5 +49,3 @@ USAGE_SCHEMAS: Final[dict[str, Schema]] = {
         required=("prompt", "content"),
     ),
 }
-
-FINISH_REASON: Final = word(("stop", "length", "tool_calls", "content_filter"))

@@ -147,5 +147,8 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         ),
         MessageStop=tagged("message_stop", {}),
     ),
+}
+
+COUNT_TOKENS_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "TokenCount": record({"input_tokens": integer(minimum=0)}, required=("input_tokens",)),
 }

@@ -1,4 +1,4 @@
-"""What an answer has to be: ``response_format``, and what vLLM's clients send for the same."""
+"""The forms of structured output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``adapters``: LoRA adapters, and whether each fits the model.
+"""``adapters``: LoRA adapters, with checks that each fits the model.
 
-The engine leaves out silently what does not fit, and an adapter with it; so all is checked here.
+The engine silently skips tensors or whole adapters that do not fit, so everything is checked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,255}", re.ASCII)
-#: Before the layer's name in a tensor's; the engine looks for no other.
+#: Precedes the layer's name in a tensor's name; the engine knows no other prefix.
 _PREFIX: Final = "base_model.model."
 _TENSOR: Final = re.compile(rf"{re.escape(_PREFIX)}(.+)\.lora_([AB])\.weight")
 
@@ -29,7 +29,7 @@ _TENSOR: Final = re.compile(rf"{re.escape(_PREFIX)}(.+)\.lora_([AB])\.weight")
 def with_adapters(
     engine: EngineSettings, options: Any, settings: ResourceSettings
 ) -> EngineSettings:
-    """The settings of a node with the adapters of its options, each of which fits the model.
+    """Return the settings of a node with the adapters of its options, which all fit the model.
 
     Raises:
         ResourceError: with the adapter's place and name, what is wrong and what would be right.
@@ -61,7 +61,7 @@ def with_adapters(
 
 
 def _check_engine(engine: EngineSettings) -> None:
-    """Refuse what adapters cannot be together with, or not for certain."""
+    """Refuse settings that adapters cannot be combined with."""
     if not Path(engine.model_path).is_dir():
         raise ResourceError("adapters: not with a GGUF model; they need an OpenVINO model")
     if not engine.kind.has_adapters:
@@ -69,7 +69,7 @@ def _check_engine(engine: EngineSettings) -> None:
     if NPU in engine.device:
         raise ResourceError(f"adapters: not on device {engine.device}; use CPU or GPU")
     if engine.enable_prefix_caching:
-        # Its blocks are found by their tokens alone.
+        # Cached blocks are found by their tokens alone.
         raise ResourceError(
             "adapters: not with enable_prefix_caching, which would answer one adapter from what "
             "another has kept; set it to false"
@@ -141,10 +141,11 @@ def _check_shapes(where: str, a: StoredTensor, b: StoredTensor, rank: int | None
 
 
 def _matcher(names: Sequence[str], layers: Sequence[Layer]) -> Callable[[str], list[Layer]]:
-    """What finds the layers of the model that a layer of the adapter, of all ``names``, changes.
+    """Return a function that finds the model's layers that a layer of the adapter changes.
 
-    The engine takes for each layer of the model the first name, sorted, that occurs anywhere in
-    its own; a layer that it would take for another one counts as missing.
+    ``names``: all layers of the adapter, sorted. The engine takes for each layer of the model the
+    first name that occurs anywhere in the layer's own name. A layer that the engine would take for
+    another one counts as missing.
     """
     taken: dict[str, list[Layer]] = {}
     for layer in layers:
@@ -161,5 +162,5 @@ def _matcher(names: Sequence[str], layers: Sequence[Layer]) -> Callable[[str], l
 
 
 def _module(layer: str) -> str:
-    """``model.layers.0.mlp.up_proj`` of ``__module.model.layers.0.mlp.up_proj/aten::linear``."""
+    """Return ``model.layers.0.up`` of ``__module.model.layers.0.up/aten::linear``."""
     return layer.partition("/")[0].removeprefix("__module.")

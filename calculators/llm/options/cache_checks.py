@@ -1,4 +1,4 @@
-"""Options of the key-value cache of which the engine would die, or that have no effect."""
+"""Checks of cache options that would crash the engine, or that have no effect."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _EVICTION: Final = "cache_eviction_config"
 _SPARSE: Final = "sparse_attention_config"
 _GB: Final = 2**30
 _MOST_MULTIPLIER: Final = 2**32
-#: The engine's own, for what is not set.
+#: The engine's defaults.
 _X_BLOCK: Final = 64
 _X_STRIDE: Final = 8
 
 
 def check_cache(options: Any, engine: EngineSettings) -> list[str]:
-    """Check an LLM node's options of cache and scheduler; what has no effect, in words.
+    """Check an LLM node's options of cache and scheduler, and return warnings.
 
-    Nothing for a pipeline that generates one request at a time: it uses none of them.
+    Pipelines that generate one request at a time use none of these options; they are not checked.
 
     Raises:
-        ResourceError: the engine would not load, or die at a request.
+        ResourceError: the engine would not load, or would crash at a request.
     """
     if not engine.kind.batches:
         return []
@@ -44,9 +44,10 @@ def check_cache(options: Any, engine: EngineSettings) -> list[str]:
 
 
 def block_tokens(device: str) -> int:
-    """Tokens of a block of the cache; the engine keeps and drops whole blocks.
+    """Return the tokens of a block of the cache; the engine keeps and drops whole blocks.
 
-    Source: openvino.genai ``kv_cache_manager.hpp``. A device that is not named may be the CPU.
+    Source: openvino.genai ``kv_cache_manager.hpp``. A device that is not set may be the CPU, whose
+    blocks are larger.
     """
     return 16 if device.startswith("GPU") else 32
 

@@ -1,4 +1,4 @@
-"""What is kept of the key-value cache, and what of it is looked at."""
+"""``cache_eviction_config`` and ``sparse_attention_config`` as settings of the engine."""
 
 from __future__ import annotations
 

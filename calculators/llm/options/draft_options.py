@@ -1,7 +1,7 @@
 """``draft_models_path`` and the other ``draft_*`` options; ``prompt_lookup`` of ``plugin_config``.
 
-A small model proposes the next tokens, and the model itself checks them all in one pass; or they
-are looked up in the prompt. Names, defaults and inheritance are OpenVINO Model Server's
+A small model proposes the next tokens, or they are looked up in the prompt, and the model itself
+checks them all in one pass. Names, defaults and inheritance are OpenVINO Model Server's
 (``llm/language_model/continuous_batching/servable_initializer.cpp``).
 """
 
@@ -30,7 +30,7 @@ _DRAFT: Final = (
     "draft_max_num_seqs",
     "draft_dynamic_split_fuse",
 )
-#: Those that the engine's library takes from the main model, or has no use for.
+#: Options that the engine's library takes from the main model, or ignores.
 _WITHOUT_EFFECT: Final = (
     "draft_max_num_batched_tokens",
     "draft_dynamic_split_fuse",
@@ -40,7 +40,7 @@ PROMPT_LOOKUP: Final = "prompt_lookup"
 
 
 def with_draft(engine: EngineSettings, options: Any, directory: Path) -> EngineSettings:
-    """The settings of a node with the draft model of its options, if there is one.
+    """Return the settings of a node with the draft model of its options, if there is one.
 
     Args:
         directory: of the graph.
@@ -73,7 +73,7 @@ def with_draft(engine: EngineSettings, options: Any, directory: Path) -> EngineS
 
 
 def draft_warnings(engine: EngineSettings, options: Any) -> list[str]:
-    """What is accepted and has no effect, in words."""
+    """Return warnings about options without effect."""
     if engine.draft is None:
         return []
     found = [
@@ -135,10 +135,10 @@ def _check_beside(field: str, options: Any) -> None:
 
 
 def _without_split(engine: EngineSettings) -> EngineSettings:
-    """With room for whole prompts, and for all candidates of all requests.
+    """Return settings with room for whole prompts, and for all candidates of all requests.
 
-    The library (openvino-genai 2026.4) lets the two models get apart when a prompt is split, or
-    when only some candidates of a request fit into a pass: its answers are wrong then.
+    In openvino-genai 2026.4 the two models diverge, and answers are wrong, when a prompt is split
+    or when only some candidates of a request fit into a pass.
     """
     length = read_model_length(Path(engine.model_path)) or 0
     candidates = engine.max_num_seqs * (MAX_ASSISTANT_TOKENS + 1)

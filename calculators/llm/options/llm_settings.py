@@ -1,4 +1,4 @@
-"""`LlmSettings`: what an operator sets for all language models of a server."""
+"""`LlmSettings`: the operator's settings for all language models of a server."""
 
 from __future__ import annotations
 

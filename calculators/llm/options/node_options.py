@@ -1,18 +1,18 @@
-"""An LLM node's options, checked: `LLMCalculatorOptions` to what engine, prompts and requests need.
+"""`NodeOptions`: the checked ``LLMCalculatorOptions`` of a node.
 
-Names, defaults and what is refused are OpenVINO Model Server's (``llm/servable_initializer.cpp``,
-``json_parser.cpp``); the words are ours.
+Names, defaults and rules are OpenVINO Model Server's (``llm/servable_initializer.cpp``,
+``json_parser.cpp``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.model_files.model_files import find_model
+from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
 from calculators.llm.options.cache_checks import check_cache
 from calculators.llm.options.cache_options import read_cache_eviction, read_sparse_attention
@@ -21,25 +21,26 @@ from calculators.llm.options.npu_properties import read_max_prompt_length, with_
 from calculators.llm.options.pipeline_type import find_pipeline_type
 from calculators.llm.options.plugin_config import read_plugin_config
 from calculators.llm.options.stateful_options import check_stateful
-from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, has_options
-
-OPTIONS_TYPE: Final = "mediapipe.LLMCalculatorOptions"
-
-_NO_PARSER: Final = "none"
+from calculators.llm.parsers.registry import (
+    parser_problem,
+    reasoning_parser_names,
+    tool_parser_names,
+)
+from calculators.tasks.options import find_model_options, naming_node
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What the options of one node say.
+    """The checked options of one node.
 
     Attributes:
         model_path: an existing directory or GGUF file, absolute.
-        model_directory: where the model's other files are: ``model_path``, or its folder.
+        model_directory: the directory of the model's other files: ``model_path``, or its folder.
         tool_parser, reasoning_parser: "" is decided by the chat template.
-        max_tokens_limit: None is none.
-        max_prompt_tokens: what an NPU takes at most; None is no limit of the device.
-        warnings: what is accepted and has no effect yet, in words.
+        max_tokens_limit: None is no limit.
+        max_prompt_tokens: the longest prompt of an NPU; None if the device has no limit.
+        warnings: texts about options without effect.
     """
 
     model_path: Path
@@ -60,22 +61,18 @@ def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions
     Raises:
         ResourceError: with the node's name, the field, what is wrong, and what would be right.
     """
-    try:
-        return _read(node, settings)
-    except ResourceError as error:
-        raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
+    with naming_node(node):
+        return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
-    if not has_options(node.config, OPTIONS_TYPE):
-        raise ResourceError(
-            "it has no options; it needs at least node_options: { "
-            '[type.googleapis.com/mediapipe.LLMCalculatorOptions]: { models_path: "./" } }'
-        )
-    options = find_options(node.config, OPTIONS_TYPE)
+def _read(options: Any, settings: ResourceSettings) -> NodeOptions:
     path = find_model(options.models_path, settings.directory)
-    _check_parser("tool_parser", options.tool_parser, tool_parser_names())
-    _check_parser("reasoning_parser", options.reasoning_parser, reasoning_parser_names())
+    for name, known in (
+        ("tool_parser", tool_parser_names()),
+        ("reasoning_parser", reasoning_parser_names()),
+    ):
+        if problem := parser_problem(getattr(options, name), known):
+            raise ResourceError(f"{name}: {problem}")
     for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
         if getattr(options, name) == 0:
             raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
@@ -95,11 +92,6 @@ def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
         enable_tool_guided_generation=options.enable_tool_guided_generation,
         warnings=(*warnings, *_warnings(options)),
     )
-
-
-def _check_parser(field: str, name: str, known: Sequence[str]) -> None:
-    if name not in ("", _NO_PARSER, *known):
-        raise ResourceError(f'{field}: "{name}" is not known; known are: {", ".join(known)}, none')
 
 
 def _engine_settings(options: Any, path: Path, cache_dir: str) -> EngineSettings:

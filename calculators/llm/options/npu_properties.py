@@ -1,4 +1,4 @@
-"""What an NPU wants to know in ``plugin_config``: above all the length of the longest prompt."""
+"""Properties of an NPU in ``plugin_config``, above all the length of the longest prompt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from graph_runtime import ResourceError
 
 _LONGEST: Final = "MAX_PROMPT_LEN"
 _BY_DEVICE: Final = "DEVICE_PROPERTIES"
-#: openvino-genai's own, of which an NPU's model is made.
+#: openvino-genai's default.
 _DEFAULT_LONGEST: Final = 1024
 
 
 def read_max_prompt_length(plugin_config: dict[str, Any], device: str) -> int | None:
-    """Tokens of the longest prompt; None where the device sets no limit.
+    """Return the tokens of the longest prompt; None if the device has no limit.
 
-    ``MAX_PROMPT_LEN`` is read at the top, and among the properties of the NPU.
+    ``MAX_PROMPT_LEN`` is read at the top level, and among the properties of the NPU.
 
     Raises:
-        ResourceError: it is no length, or two, or the device is no NPU.
+        ResourceError: the value is no length, or there are two, or the device is not an NPU.
     """
     if device != NPU:
         if _LONGEST in plugin_config and NPU not in device:
@@ -52,12 +52,12 @@ def read_max_prompt_length(plugin_config: dict[str, Any], device: str) -> int | 
 def with_npu_at_top(
     plugin_config: dict[str, Any], pipeline_type: PipelineType, device: str
 ) -> dict[str, Any]:
-    """The properties of the NPU at the top, where openvino-genai looks for its own of a text model.
+    """Move the properties of the NPU to the top level, where text pipelines look for them.
 
-    That of images looks in both places, and gives what stands at the top to the CPU too.
+    Image pipelines look in both places, and pass the top level to the CPU too, so nothing is moved.
 
     Raises:
-        ResourceError: as `read_max_prompt_length`.
+        ResourceError: see `read_max_prompt_length`.
     """
     read_max_prompt_length(plugin_config, device)
     of_npu = _of_npu(plugin_config)

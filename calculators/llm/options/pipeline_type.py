@@ -1,4 +1,4 @@
-"""``pipeline_type``: what runs the model, said or found out from its files and the device."""
+"""``pipeline_type``: the pipeline, from the option or from the model's files and the device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from graph_runtime import ResourceError
 
 
 def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
-    """The type of a node; rules of OpenVINO Model Server (``llm/servable_initializer.cpp``).
+    """Return the type of a node, by OpenVINO Model Server's rules.
+
+    Source: ``llm/servable_initializer.cpp``.
 
     Raises:
-        ResourceError: the model is none for the type that was asked for.
+        ResourceError: the model or the device does not fit the type ``asked`` for.
     """
     is_seeing = sees_images(model)
     alone = find_type(sees_images=is_seeing, batches=False)

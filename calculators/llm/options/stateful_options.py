@@ -8,7 +8,7 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from graph_runtime import ResourceError
 
 _DRAFT: Final = "draft_"
-#: Of the cache that requests share, and of what is done at a time.
+#: Options of the shared cache and of the scheduler.
 _SCHEDULER: Final = (
     "cache_size",
     "max_num_batched_tokens",
@@ -22,10 +22,10 @@ _SCHEDULER: Final = (
 
 
 def check_stateful(options: Any, engine: EngineSettings) -> list[str]:
-    """Check the options of such a node; what has no effect, in words. Nothing for other nodes.
+    """Check the options of such a node and return warnings. Other nodes are not checked.
 
     Raises:
-        ResourceError: an option asks for what only continuous batching has.
+        ResourceError: an option needs continuous batching.
     """
     if engine.kind.batches:
         return []

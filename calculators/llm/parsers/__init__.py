@@ -1,1 +1,1 @@
-"""What a model's text means: reasoning, content, tool calls. Text in, events out."""
+"""Parsers of a model's text: text in; events of reasoning, content and tool calls out."""

@@ -12,7 +12,7 @@ class AssistantText:
     __slots__ = ("_blanks", "is_behind_call")
 
     def __init__(self) -> None:
-        #: Nothing was said since the last call.
+        #: Has no text come since the last call?
         self.is_behind_call = False
         self._blanks: list[str] = []
 
@@ -29,6 +29,6 @@ class AssistantText:
             events.append(Content(text))
 
     def call(self) -> None:
-        """A call was announced."""
+        """Note that a call was announced."""
         self.is_behind_call = True
         self._blanks = []

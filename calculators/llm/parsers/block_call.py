@@ -19,27 +19,27 @@ class ArgumentsReader(Protocol):
     """Reads the arguments of one call as they grow.
 
     Attributes:
-        is_done: the bracket that ends them was read.
+        is_done: was the closing bracket read?
     """
 
     is_done: bool
 
     def read(self, scanner: CallScanner) -> Argument | None:
-        """The next argument; None when there is not enough text, or no further one.
+        """Return the next argument; None without enough text, or at the end of the arguments.
 
         Raises:
-            BrokenCall: these are no arguments.
+            BrokenCall: the text is not a list of arguments.
         """
 
 
 class BlockCallParser(CallWalker):
-    """Reads ``begin NAME bracket ARGUMENTS bracket [...] end``. Subclasses fill in the rest.
+    """Reads ``begin NAME bracket ARGUMENTS bracket [...] end``. Subclasses set the attributes.
 
     Attributes:
-        first: a regular expression of what stands between ``begin`` and the bracket of the first
-            call; its group is the name.
-        further: the same of what stands between two calls.
-        last: what may stand between the last call and ``end``.
+        first: matches the text between ``begin`` and the bracket of the first call; its group is
+            the name.
+        further: matches the text between two calls up to the bracket; its group is the name.
+        last: matches the text between the last call and ``end``.
     """
 
     begin: ClassVar[str]
@@ -65,7 +65,7 @@ class BlockCallParser(CallWalker):
 
     @abstractmethod
     def read_arguments(self) -> ArgumentsReader:
-        """A reader for the arguments of another call."""
+        """Make a reader for the arguments of the next call."""
 
     def _outside(self) -> bool:
         if self._take_content(self._outside_tags) is None:
@@ -75,7 +75,7 @@ class BlockCallParser(CallWalker):
         return True
 
     def _before_call(self) -> bool:
-        """Up to the bracket after the name of a call, or the end of the block."""
+        """Read up to the bracket after the name of a call, or the end of the block."""
         text, tag = self._scanner.take(self._head_tags)
         head = self._head = self._head + text
         if tag is None and len(head) <= _LONGEST_HEAD:

@@ -9,24 +9,21 @@ from calculators.llm.parsers.events import Arguments, OutputEvent, ToolCall
 
 
 class BrokenCall(Exception):
-    """The text is not, or no longer, that of a call."""
+    """The text is not a call, or stopped being one."""
 
 
 class Argument(NamedTuple):
-    """An argument that is complete.
-
-    Attributes:
-        value: as JSON.
-    """
+    """A complete argument. ``value``: as JSON."""
 
     name: str
     value: str
 
 
 class BuiltCall:
-    """Builds a compact JSON object, one argument after the other; the first of a name counts.
+    """Builds a compact JSON object, one argument after the other; of one name the first counts.
 
-    The call is announced with its first argument, or with its end: what breaks off before is none.
+    The call is announced with its first argument, or with its end. Text that breaks off before
+    either is not a call.
     """
 
     __slots__ = ("_names", "name")
@@ -41,11 +38,11 @@ class BuiltCall:
         return bool(self._names)
 
     def has(self, argument: str) -> bool:
-        """Is there an argument of this name already?"""
+        """Has an argument of this name been added?"""
         return argument in self._names
 
     def add(self, name: str, value: str) -> list[OutputEvent]:
-        """Add an argument. ``value``: JSON, or how a JSON string begins."""
+        """Add an argument and return the events. ``value``: JSON, or the start of a JSON string."""
         if name in self._names:
             return []
         member = f"{encode_basestring(name)}:{value}"
@@ -56,7 +53,7 @@ class BuiltCall:
         return [ToolCall(self.name), Arguments("{" + member)]
 
     def end(self) -> list[OutputEvent]:
-        """There are no more arguments."""
+        """End the arguments and return the events."""
         if self._names:
             return [Arguments("}")]
         return [ToolCall(self.name), Arguments("{}")]

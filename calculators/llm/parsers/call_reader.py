@@ -15,12 +15,12 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class CallState(Enum):
-    """How far the reading of a call is."""
+    """The progress of reading a call."""
 
     READING = auto()
     #: The object is closed.
     DONE = auto()
-    #: What stands at the place where `CallReader.read` stopped does not belong to a call.
+    #: The text at the place where `CallReader.read` stopped is not part of a call.
     BROKEN = auto()
 
 
@@ -36,7 +36,7 @@ class _Part(Enum):
 
 
 class _Role(Enum):
-    """What a member of the object is."""
+    """The role of a member of the object."""
 
     NAME = auto()
     ARGUMENTS = auto()
@@ -47,17 +47,17 @@ class _Role(Enum):
 class CallReader:
     """Reads one object from its brace on: ``{"name": NAME, "arguments": {...}}``.
 
-    The members may stand in any order; others are skipped, and so are those that come a second
-    time. The call is announced as soon as its name is known and its arguments have begun; then they
-    flow compactly. Arguments may also be a string that holds an object: then they come when the
-    string is complete.
+    The members may come in any order; other members and repeated ones are skipped. The call is
+    announced as soon as its name is known and its arguments have begun; from then on the arguments
+    are passed on compactly. Arguments may also be a string that holds an object; they are passed on
+    when the string is complete.
 
     Attributes:
-        state: how far it is.
-        is_announced: its `ToolCall` was given out.
-        is_complete: its arguments are, whatever else may follow in the object.
-        raw: the text that is not in events: all before the call is announced, after that what
-            follows the arguments.
+        state: the progress of reading.
+        is_announced: was the `ToolCall` returned?
+        is_complete: are the arguments complete, whatever else follows in the object?
+        raw: the text that is not in events: everything before the call is announced, then the text
+            after the arguments.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class CallReader:
         self._held: list[str] | None = None
 
     def read(self, text: str, place: int, events: list[OutputEvent]) -> int:
-        """Read ``text`` from ``place`` on, append to ``events``. The place where it stopped."""
+        """Read ``text`` from ``place`` on, append to ``events``, return the place of the stop."""
         size = len(text)
         while place < size and self.state is CallState.READING:
             begin, is_behind = place, self.is_announced and self.is_complete
@@ -207,7 +207,7 @@ class CallReader:
             self._held += arguments
 
     def _announce(self, events: list[OutputEvent]) -> None:
-        """Announce the call if all is there; hand out the arguments that waited for it."""
+        """Announce the call if name and arguments are there, with the arguments that waited."""
         waits_for_text = self._role is _Role.ARGUMENTS_TEXT and not self.is_complete
         if not self._name or self._held is None or waits_for_text:
             return
@@ -219,7 +219,7 @@ class CallReader:
 
 
 def _compact_object(text: str) -> str | None:
-    """The object that is all there is in ``text``, without white space; None where it is not."""
+    """Return the object in ``text`` without white space; None if ``text`` is not one object."""
     scanner, out = JsonScanner(), list[str]()
     begin = skip_blanks(text, 0)
     if not text.startswith("{", begin):

@@ -1,4 +1,4 @@
-"""`CallScanner`: reads the text of a call, and can give back what turned out to be none."""
+"""`CallScanner`: a `TagScanner` that can return text that turned out not to be a call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CallScanner(TagScanner):
         return text, tag
 
     def take_content(self, tags: Tags) -> tuple[str, str | None]:
-        """As `take`, but the text, which is no part of a call, is not remembered."""
+        """Take like `take`, but remember only the tag: the text is not part of a call."""
         text, tag = super().take(tags)
         if tag is not None:
             self._taken.append(tag)
@@ -45,11 +45,11 @@ class CallScanner(TagScanner):
         self._taken.pop()
 
     def commit(self) -> None:
-        """What was taken so far has become events."""
+        """Forget the remembered text: it has become events."""
         self._taken.clear()
 
     def give_back(self) -> str:
-        """All that was taken since the last `commit`."""
+        """Return and forget all that was taken since the last `commit`."""
         taken = "".join(self._taken)
         self._taken.clear()
         return taken

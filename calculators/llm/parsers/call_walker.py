@@ -13,14 +13,13 @@ from calculators.llm.parsers.tag_scanner import Tags
 
 
 class CallWalker(ToolParser):
-    """Walks through a text. Each state is a method that takes some of what has come.
+    """Walks through a text. Each state is a method that takes some of the text received so far.
 
-    A state says whether to go on: False when it needs more text than there is. So that the way the
-    text was cut makes no difference, a state decides either by a tag, or by text before which no
-    tag stands that another state looks for.
+    A state returns False when it needs more text. To be independent of where the text was cut, a
+    state decides by a tag, or by text that no tag of another state precedes.
 
     Attributes:
-        erased: what is left out of the content: ends of turns and the like.
+        erased: tags that are left out of the content, such as ends of turns.
     """
 
     erased: ClassVar[tuple[str, ...]] = ()
@@ -42,9 +41,9 @@ class CallWalker(ToolParser):
         return events + self._walk()
 
     def _take_content(self, tags: Tags) -> str | None:
-        """In the state outside: pass on text as content, up to the next tag that begins a call.
+        """Pass on text as content and return the next tag that begins a call, or None.
 
-        ``tags``: those that do, and the erased ones.
+        ``tags``: the tags that begin a call, and the erased ones.
         """
         while True:
             text, tag = self._scanner.take_content(tags)
@@ -56,7 +55,7 @@ class CallWalker(ToolParser):
 
     @abstractmethod
     def _outside(self) -> bool:
-        """The state outside calls, where everything begins."""
+        """Read outside of calls: the first state."""
 
     def _walk(self) -> list[OutputEvent]:
         while self._state():
@@ -65,7 +64,7 @@ class CallWalker(ToolParser):
         return events
 
     def _no_call(self) -> bool:
-        """What was taken and did not become part of a call is content. Go on outside."""
+        """Turn text that did not become a call into content, and continue outside of calls."""
         text = self._scanner.give_back()
         for tag in self.erased:
             text = text.replace(tag, "")

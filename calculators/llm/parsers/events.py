@@ -1,4 +1,4 @@
-"""What a model's output consists of, piece by piece."""
+"""The events that parsers make of a model's output."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 
 class Content(NamedTuple):
-    """More of what the model says to the user. Never empty."""
+    """More text for the user. Never empty."""
 
     text: str
 
 
 class Reasoning(NamedTuple):
-    """More of what it thinks. Never empty."""
+    """More reasoning. Never empty."""
 
     text: str
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool begins; what `Arguments` follow are its.
+    """The beginning of a call of a tool. The `Arguments` that follow belong to it.
 
     Attributes:
-        call_id: parsers leave it empty; who writes the answer gives it.
+        call_id: parsers leave it empty; `ChoiceOutput` sets it.
     """
 
     name: str
@@ -29,10 +29,10 @@ class ToolCall(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """More of the arguments of the call begun last. Together they are the text of a JSON object.
+    """More of the arguments of the last call. Together they are the text of a JSON object.
 
-    Where the model broke off, or wrote what is no JSON, they are as far as it got: no bracket is
-    closed that the model left open, so nobody takes half a call for a whole one.
+    If the model stopped early or wrote invalid JSON, the text ends there. Brackets that the model
+    left open stay open, so that half a call is not mistaken for a whole one.
     """
 
     text: str

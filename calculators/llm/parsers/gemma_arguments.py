@@ -23,7 +23,7 @@ _WORDS: Final = frozenset(("true", "false", "null"))
 
 
 class _Open:
-    """A list or an object that is not complete.
+    """An incomplete list or object.
 
     Attributes:
         key: of the member that is being read; None before its colon, and in lists.
@@ -41,7 +41,7 @@ class GemmaArguments:
     """Reads ``name:value,name:value}``.
 
     A value is an object ``{name:value}``, a list ``[value]``, a string between marks or in quotes,
-    or a bare word, which is JSON or else a string. A name without a value has the empty string.
+    or a bare word, which is JSON or else a string. The value of a name alone is "".
     """
 
     __slots__ = (
@@ -62,19 +62,19 @@ class GemmaArguments:
         self._open = [_Open("{")]
         #: JSON of the argument, where it is a list or an object.
         self._out: list[str] = []
-        #: What ends the string that we are in.
+        #: The text that ends the current string.
         self._quote = ""
         self._text: list[str] = []
-        # What there is since the last comma, colon or bracket: bare text, the JSON of a string,
-        # a list or an object that has just been closed.
+        # The text since the last comma, colon or bracket: bare text, the JSON of a string, or a
+        # list or an object that has just been closed.
         self._bare: list[str] = []
         self._string = ""
         self._is_closed = False
-        #: There is none of these yet.
+        #: None of these has been read yet.
         self._is_blank = True
 
     def read(self, scanner: CallScanner) -> Argument | None:
-        """As `calculators.llm.parsers.block_call.ArgumentsReader` says."""
+        """Read the next argument; see `calculators.llm.parsers.block_call.ArgumentsReader`."""
         while True:
             if self._quote:
                 text, tag = scanner.take(_STRING[self._quote])
@@ -149,12 +149,12 @@ class GemmaArguments:
         return name
 
     def _end_item(self, tag: str) -> Argument | None:
-        """At a comma or a bracket that closes; the argument, if it is complete with that."""
+        """End an item at a comma or closing bracket; return the argument if it is complete."""
         inner = self._open[-1]
         if tag == ("]" if inner.bracket == "{" else "}"):
             raise BrokenCall
         argument = None
-        # Before the bracket there may be no item, or one comma too many.
+        # An empty list, or a trailing comma.
         if tag == "," or inner.key is not None or not self._is_blank:
             value = self._item(inner)
             if len(self._open) == 1:
@@ -176,7 +176,7 @@ class GemmaArguments:
         return argument
 
     def _item(self, inner: _Open) -> str:
-        """The JSON of the item that ends; "" when it is written already."""
+        """Return the JSON of the item that ends; "" if it is written already."""
         if inner.bracket == "{" and inner.key is None:
             inner.key = self._take_name()
             return '""'
@@ -190,7 +190,7 @@ class GemmaArguments:
         return string
 
     def _begin_item(self, inner: _Open) -> None:
-        """Write what stands before an item of a list or an object inside an argument."""
+        """Write the separator and name before an item of a list or an object inside an argument."""
         if len(self._open) == 1:
             return
         if not inner.is_empty:

@@ -1,4 +1,4 @@
-"""`GrowingString`: a JSON string written while the text it is of still comes."""
+"""`GrowingString`: a JSON string that is written while its text still arrives."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from json.encoder import encode_basestring
 
 
 class GrowingString:
-    """Gives what stands between the quotes of the JSON string, piece by piece.
+    """Encodes a text piece by piece as the inside of a JSON string, without the quotes.
 
-    With ``trims_newlines`` one newline at either end of the text does not belong to it.
+    With ``trims_newlines`` one newline at either end of the text is dropped.
     """
 
     __slots__ = ("_held", "_is_first", "_trims")
@@ -19,7 +19,7 @@ class GrowingString:
         self._held = ""
 
     def more(self, text: str) -> str:
-        """What more of the text, not empty, adds."""
+        """Encode the next piece of the text, which must not be empty."""
         if not self._trims:
             return encode_basestring(text)[1:-1]
         if self._is_first:
@@ -30,5 +30,5 @@ class GrowingString:
         return encode_basestring(text.removesuffix("\n"))[1:-1]
 
     def break_off(self) -> str:
-        """What was held back because it might have been the newline at the end."""
+        """Return the newline that was held back because it might have been the last one."""
         return encode_basestring(self._held)[1:-1]

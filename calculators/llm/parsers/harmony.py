@@ -31,20 +31,20 @@ _ROLE: Final = re.compile(r"\s*assistant(?P<recipient>\s.*)?", re.DOTALL)
 
 
 class MessageKind(Enum):
-    """What a message is for."""
+    """The purpose of a message."""
 
     ANALYSIS = "reasoning"
-    ANSWER = "what the user is told"
+    ANSWER = "the answer to the user"
     CALL = "the arguments for a function"
-    OTHER = "a message for nobody we know, or text outside of messages"
+    OTHER = "a message to an unknown recipient, or text outside of messages"
 
 
 class HarmonyPart(NamedTuple):
     """A piece of a message.
 
     Attributes:
-        place: the header comes whole, and so does the end, which may be missing.
-        function: that a call is for; else "".
+        place: the header and the end each come whole; the end may be missing.
+        function: the name in a call; else "".
     """
 
     kind: MessageKind
@@ -57,9 +57,9 @@ class HarmonyReader:
     """Splits text into parts of messages.
 
     A message is ``[<|start|>role] <|channel|>channel [<|constrain|>type] <|message|>text``, up to
-    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. Of text outside of messages only
-    such an end is left out. What begins like a header and is none is text, too.
-    ``kind`` is that of a message which has begun before the text.
+    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. Outside of messages these ends
+    are left out; text that only begins like a header is kept. ``kind``: of the message that has
+    begun before the text, or None.
     """
 
     def __init__(self, kind: MessageKind | None = None) -> None:
@@ -71,12 +71,12 @@ class HarmonyReader:
         self._state: Callable[[], bool] = self._outside if kind is None else self._in_message
 
     def feed(self, text: str) -> list[HarmonyPart]:
-        """The parts that this text makes certain."""
+        """Return the parts that this text makes certain."""
         self._scanner.feed(text)
         return self._read()
 
     def finish(self) -> list[HarmonyPart]:
-        """The parts of what was held back."""
+        """Return the parts of the text that was held back."""
         self._scanner.finish()
         parts = self._read()
         if self._header:
@@ -135,9 +135,9 @@ class HarmonyReader:
 
 
 def _kind_and_function(header: str) -> tuple[MessageKind, str]:
-    """What a header says, as OpenVINO Model Server reads it: names have to be exact.
+    """Read a header as OpenVINO Model Server does: names must be exact.
 
-    A recipient may stand behind the channel or, as OpenAI's own form has it, behind the role.
+    The recipient may follow the channel or, as in OpenAI's own form, the role.
     """
     found = _HEADER.fullmatch(header)
     if found is None:

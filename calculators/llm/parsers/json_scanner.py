@@ -51,7 +51,7 @@ _NUMBER_ENDS: Final = frozenset((2, 3, 5, 8))
 
 
 def skip_blanks(text: str, place: int) -> int:
-    """The place of the first character from ``place`` on that is no JSON white space."""
+    """Return the place of the first character from ``place`` on that is not JSON white space."""
     if place < len(text) and text[place] not in BLANKS:
         return place
     run = _BLANK_RUN.match(text, place)
@@ -62,10 +62,10 @@ def skip_blanks(text: str, place: int) -> int:
 class JsonScanner:
     """Reads one JSON value by RFC 8259, in any number of pieces and to any depth.
 
-    What it passes on has no white space outside of strings. Strings stay as they are written, but
-    that control characters in them, which JSON forbids and models write, are escaped: so the text
-    of a value that is done is JSON. Everything is passed on as it comes; where the text is no JSON
-    the scanner stops.
+    The output has no white space outside of strings. Strings stay as they are written, except that
+    control characters, which JSON forbids and models write, are escaped. So the output of a
+    complete value is valid JSON. Output is not delayed; where the text is not JSON the scanner
+    stops.
     """
 
     __slots__ = ("_left", "_number", "_stack", "_state", "_string_is_key")
@@ -79,19 +79,19 @@ class JsonScanner:
 
     @property
     def is_done(self) -> bool:
-        """The value is complete. A number alone is not before something follows that ends it."""
+        """Is the value complete? A number is only when a character follows that ends it."""
         return self._state == _DONE
 
     @property
     def is_broken(self) -> bool:
-        """What stands at the place where `read` stopped is no JSON."""
+        """Did `read` stop because the text there is not JSON?"""
         return self._state == _BROKEN
 
     def read(self, text: str, place: int, out: list[str]) -> int:
-        """Read ``text`` from ``place`` on, append to ``out`` what it passes on.
+        """Read ``text`` from ``place`` on, and append the output to ``out``.
 
-        Returns the place where it stopped: the end of the text, that of the value, or where it
-        breaks.
+        Returns the place where reading stopped: the end of the text, the end of the value, or the
+        first character that is not JSON.
         """
         size = len(text)
         while place < size and self._state < _DONE:
@@ -127,7 +127,7 @@ class JsonScanner:
         return end + 1
 
     def _read_scalar(self, text: str, place: int, out: list[str]) -> int:
-        """What is left of an escape sequence, of a number, or of true, false and null."""
+        """Continue an escape sequence, a number, or one of true, false and null."""
         if self._state == _NUMBER:
             return self._read_number(text, place, out)
         character = text[place]
@@ -219,6 +219,6 @@ class JsonScanner:
 
 
 def _escaped(character: str) -> str:
-    """A control character as it has to be written in a string."""
+    """Return the escape sequence of a control character."""
     short = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return short.get(character) or f"\\u{ord(character):04x}"

@@ -1,4 +1,4 @@
-"""Texts that are JSON, or are to become it."""
+"""Conversion of a model's text to compact JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from calculators.llm.parsers.json_scanner import JsonScanner
 
 
 def compact_json(text: str) -> str | None:
-    """The same JSON without white space between its parts; None if it is none.
+    """Return the same JSON without white space between its parts; None if ``text`` is not JSON.
 
-    Numbers and strings stay as they are written, but that control characters in strings, which
+    Numbers and strings stay as they are written, except that control characters in strings, which
     JSON forbids and models write, are escaped.
     """
     try:
@@ -23,16 +23,16 @@ def compact_json(text: str) -> str | None:
 
 
 def _compact_any_depth(text: str) -> str | None:
-    """As `compact_json`: slower, but for control characters and values that nest deeply, too."""
+    """Do the same, slower, also for control characters and deeply nested values."""
     scanner = JsonScanner()
     parts: list[str] = []
-    # A blank after it, for a number is complete only when something else follows.
+    # A number is complete only when something else follows.
     text += " "
     end = scanner.read(text, 0, parts)
     return "".join(parts) if scanner.is_done and not text[end:].strip() else None
 
 
 def json_or_string(text: str) -> str:
-    """The JSON that ``text`` is, or else the JSON string of it."""
+    """Return ``text`` as compact JSON if it is JSON, else as a JSON string."""
     compact = compact_json(text)
     return encode_basestring(text) if compact is None else compact

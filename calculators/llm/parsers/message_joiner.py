@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MessageJoiner:
-    """Puts a separator between messages, those without text not counting."""
+    """Joins the texts of messages with a separator. Messages without text do not count."""
 
     __slots__ = ("_has_text", "_is_new", "_separator")
 
@@ -14,11 +14,11 @@ class MessageJoiner:
         self._is_new = False
 
     def begin(self) -> None:
-        """Another message begins."""
+        """Begin another message."""
         self._is_new = self._has_text
 
     def add(self, text: str) -> str:
-        """More text of the message, not empty, with what comes before it."""
+        """Return more text of the message, not empty, after the separator if one is due."""
         self._has_text = True
         if self._is_new:
             self._is_new = False

@@ -1,7 +1,7 @@
-"""The names of our own output parsers, in the order of the documentation.
+"""The names of graphrt's output parsers, in the order of the documentation.
 
-Each is a module of `calculators.llm.parsers.tool` or `calculators.llm.parsers.reasoning`. Imports
-nothing: the help of the command line lists the names without loading a parser.
+Each is a module of `calculators.llm.parsers.tool` or `calculators.llm.parsers.reasoning`, and is
+listed here only. This module imports no parser: the help of the command line needs the names.
 """
 
 from __future__ import annotations

@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
-from calculators.llm.parsers.partial_match import beginnings
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.tag_scanner import Tags, TagScanner, beginnings
 
 _START: Final = "<|start|>"
 _MESSAGE: Final = "<|message|>"
 _ENDS: Final = ("<|eom|>", "<|eot|>")
 
 ONYX_TOKENS: Final = frozenset((_START, _MESSAGE, *_ENDS))
-#: Who a message is to that is reasoning.
+#: The recipient of messages that are reasoning.
 SELF: Final = "self"
 
 _TAGS: Final = Tags(*ONYX_TOKENS)
@@ -35,8 +34,8 @@ class OnyxPart(NamedTuple):
     """A piece of a message.
 
     Attributes:
-        recipient: who it is to; "" when that is not said.
-        place: the header comes whole, and so does the end, which may be missing.
+        recipient: "" when the header does not name one.
+        place: the header and the end each come whole; the end may be missing.
     """
 
     recipient: str
@@ -48,9 +47,8 @@ class OnyxReader:
     """Splits text into parts of messages.
 
     A message is ``[<|start|>assistant] [to=NAME]<|message|>text``, up to ``<|eom|>``, ``<|eot|>``
-    or the next ``<|start|>``. Text that no header stands before is a message, too; the tags of a
-    header that is incomplete are left out of it. ``recipient``: of a message that has begun before
-    the text.
+    or the next ``<|start|>``. Text without a header is a message, too, without the tags of an
+    incomplete header. ``recipient``: of the message that has begun before the text, or None.
     """
 
     def __init__(self, recipient: str | None = None) -> None:
@@ -60,12 +58,12 @@ class OnyxReader:
         self._state: Callable[[], bool] = self._header if recipient is None else self._message
 
     def feed(self, text: str) -> list[OnyxPart]:
-        """The parts that this text makes certain."""
+        """Return the parts that this text makes certain."""
         self._scanner.feed(text)
         return self._read()
 
     def finish(self) -> list[OnyxPart]:
-        """The parts of what was held back."""
+        """Return the parts of the text that was held back."""
         self._scanner.finish()
         return self._read()
 

@@ -12,25 +12,30 @@ from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
 @dataclass(frozen=True, slots=True)
 class OutputParsers:
-    """The classes of both; None where there is none."""
+    """The parsers of one model, as classes. None: no parser."""
 
     tool: type[ToolParser] | None = None
     reasoning: type[ReasoningParser] | None = None
 
     @property
     def special_tokens(self) -> frozenset[str]:
-        """The tokens that have to stand in the text for the parsers."""
-        parsers = [parser for parser in (self.tool, self.reasoning) if parser is not None]
-        return frozenset[str]().union(*(parser.special_tokens for parser in parsers))
+        """The special tokens that the parsers must see in the text."""
+        found = frozenset[str]()
+        if self.tool is not None:
+            found |= self.tool.special_tokens
+        if self.reasoning is not None:
+            found |= self.reasoning.special_tokens
+        return found
 
     def start(
         self, *, tools: Mapping[str, Mapping[str, Any]] | None, prompt: str = ""
     ) -> OutputStream:
-        """The parsers of one answer.
+        """Make the parsers of one answer.
 
-        ``tools``: JSON schema of the parameters by name, {} for a tool without; None when the
-        request has no tools: then calls are text like any other. ``prompt``: what the model was
-        given; it may have begun the reasoning.
+        Args:
+            tools: the JSON schema of the parameters by the tool's name, {} for a tool without
+                parameters. None when the request has no tools: then calls are plain text.
+            prompt: the text before the answer, which may have begun the reasoning.
         """
         reasoning, tool = None, None
         if self.reasoning is not None:
@@ -44,5 +49,5 @@ class OutputParsers:
         if self.reasoning is None or not self.reasoning.start_tags:
             return False
         # A tag may itself end in white space, which templates write or leave out.
-        tags = tuple(tag.rstrip() for tag in self.reasoning.start_tags)
+        tags = tuple(map(str.rstrip, self.reasoning.start_tags))
         return prompt.rstrip().endswith(tags)

@@ -1,4 +1,4 @@
-"""`OutputStream`: one answer, from the text of a model to what it means."""
+"""`OutputStream`: turns the text of one answer into events."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
 
 class OutputStream:
-    """The parsers of one answer, one behind the other.
+    """The parsers of one answer, in sequence.
 
-    Reasoning is taken out first; what it leaves as content is searched for calls. Either may be
-    missing; with neither all text is content.
+    The reasoning parser reads the text first, and the tool parser looks for calls in the content
+    that it leaves. Either may be missing; without both, all text is content.
     """
 
     __slots__ = ("_reasoning", "_tool")
@@ -25,31 +25,67 @@ class OutputStream:
         self._tool = tool
 
     def feed(self, text: str) -> list[OutputEvent]:
-        """What this text makes certain; neighbours of the same kind are one event."""
+        """Return the events that this text makes certain, with adjacent ones of one kind merged."""
         if not text:
             return []
         if self._reasoning is not None:
-            return self._find_calls(self._reasoning.feed(text))
+            events = self._reasoning.feed(text)
+            return merged(events) if self._tool is None else self._find_calls(events, self._tool)
         if self._tool is not None:
             return merged(self._tool.feed(text))
         return [Content(text)]
 
     def finish(self) -> list[OutputEvent]:
-        """What was held back. Call it once, when nothing follows."""
-        events = self._find_calls(self._reasoning.finish()) if self._reasoning is not None else []
-        return merged([*events, *self._tool.finish()]) if self._tool is not None else events
-
-    def _find_calls(self, events: list[OutputEvent]) -> list[OutputEvent]:
+        """Return the events of text that was held back. Call it once, at the end of the text."""
+        events = self._reasoning.finish() if self._reasoning is not None else []
         if self._tool is None:
             return merged(events)
+        return merged([*self._find_calls(events, self._tool), *self._tool.finish()])
+
+    def _find_calls(self, events: list[OutputEvent], tool: ToolParser) -> list[OutputEvent]:
         found: list[OutputEvent] = []
         for event in events:
-            found += self._tool.feed(event.text) if isinstance(event, Content) else [event]
+            found += tool.feed(event.text) if isinstance(event, Content) else [event]
         return merged(found)
 
 
+class TrimmedStream:
+    """An `OutputStream` whose content does not begin with white space.
+
+    Used for answers that follow a grammar: after its reasoning a model writes a line end, which is
+    not part of the form.
+    """
+
+    __slots__ = ("_has_begun", "_stream")
+
+    def __init__(self, stream: OutputStream) -> None:
+        self._stream = stream
+        self._has_begun = False
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        """Return the events of `OutputStream.feed`, without the white space."""
+        events = self._stream.feed(text)
+        return events if self._has_begun else self._trimmed(events)
+
+    def finish(self) -> list[OutputEvent]:
+        """Return the events of `OutputStream.finish`, without the white space."""
+        return self._trimmed(self._stream.finish())
+
+    def _trimmed(self, events: list[OutputEvent]) -> list[OutputEvent]:
+        kept: list[OutputEvent] = []
+        for event in events:
+            if isinstance(event, Content) and not self._has_begun:
+                event = Content(event.text.lstrip())
+                if not event.text:
+                    continue
+            if not isinstance(event, Reasoning):
+                self._has_begun = True
+            kept.append(event)
+        return kept
+
+
 def merged(events: list[OutputEvent]) -> list[OutputEvent]:
-    """The same with neighbours of the same kind as one; in proportion to their text."""
+    """Merge adjacent events of one kind. Takes time in proportion to their text."""
     if len(events) < 2:
         return events
     joined: list[OutputEvent] = []

@@ -1,4 +1,4 @@
-"""What the text of an argument becomes, by the schema of its parameter."""
+"""Conversion of the text of an argument to JSON, by the schema of its parameter."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "
 
 
 class ParameterType(NamedTuple):
-    """What a value may be.
+    """The JSON types that a schema allows a value to have.
 
     Attributes:
-        is_string: nothing else, but for null.
+        is_string: only strings are allowed, and null if ``is_nullable``.
         is_nullable: null is allowed.
         is_boolean: true and false are allowed.
     """
@@ -29,10 +29,10 @@ class ParameterType(NamedTuple):
         return self.is_string and not self.is_nullable and first != '"'
 
     def to_json(self, text: str) -> str:
-        """The JSON of a value that is complete. What is no JSON is a string.
+        """Return the JSON of a complete value. Text that is not JSON becomes a string.
 
-        A string is kept as it is, whatever it looks like: but one in quotes, as a JSON string,
-        means what is between them.
+        A string is kept as it is, whatever it looks like, except that a JSON string in quotes
+        stands for the text between them.
         """
         if self.is_string:
             if text == "null" and self.is_nullable:
@@ -45,10 +45,10 @@ class ParameterType(NamedTuple):
 
 
 def parameter_type(schema: object, parameter: str) -> ParameterType:
-    """The type of a parameter by the schema of all; where none is to be had, anything is allowed.
+    """Return the type of a parameter; ``schema`` is the schema of the object of all parameters.
 
-    Reads ``type``, and that of the alternatives in ``anyOf`` and ``oneOf``: a string that may be
-    absent is written so.
+    Reads ``type``, and the types of the alternatives in ``anyOf`` and ``oneOf``, which is how a
+    string that may be null is declared. Without a type, anything is allowed.
     """
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     of_this = properties.get(parameter) if isinstance(properties, Mapping) else None

@@ -1,4 +1,4 @@
-"""The interface of output parsers: the one thing that an author of another parser needs."""
+"""The interface of output parsers, for authors of parsers."""
 
 from __future__ import annotations
 
@@ -13,37 +13,36 @@ from calculators.llm.parsers.events import OutputEvent
 class OutputParser(ABC):
     """Reads one answer as it grows.
 
-    What comes out is certain: no event is taken back by a later one, and the events of all chunks
-    together do not depend on where the text was cut into chunks. Text that is not what the parser
-    looks for is `Content`; no input raises, none is lost.
+    Events are final: none is taken back by a later one, and the events of all chunks together do
+    not depend on where the text was cut into chunks. Text that the parser does not look for is
+    `Content`. No input raises, and no text is lost.
 
     Attributes:
-        special_tokens: of the tokenizer, as text, that have to stand in the text for the parser to
-            work. All other special tokens are left out of the text before it comes here, unless
-            the client asked to see them.
+        special_tokens: texts of the tokenizer's special tokens that the parser needs in its input.
+            Other special tokens are removed before, unless the client asked to see them.
     """
 
     special_tokens: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def feed(self, text: str) -> list[OutputEvent]:
-        """What this text, after that before, makes certain; maybe nothing."""
+        """Return the events that the next chunk of text makes certain; maybe none."""
 
     @abstractmethod
     def finish(self) -> list[OutputEvent]:
-        """What is left when nothing follows."""
+        """Return the remaining events, at the end of the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterForm:
-    """How arguments are written one by one, where they are no JSON object.
+    """The form of arguments that are written one by one, not as a JSON object.
 
     A parameter is ``begin``, with its name for ``NAME``, its value as JSON, and ``end``.
 
     Attributes:
-        separator: between two of them.
-        text_end: what ends a string that is written as it is, after ``text_begin``; "" where
-            strings are JSON, too.
+        separator: between two parameters.
+        text_end: ends a string that is written as it is, after ``text_begin``; "" where strings are
+            written as JSON.
     """
 
     begin: str
@@ -55,15 +54,15 @@ class ParameterForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallForm:
-    """How a model writes calls of tools, for grammars that make it do so.
+    """The form in which a model writes calls of tools, for grammars that enforce it.
 
     Calls are ``opening``, calls with ``separator`` between them, ``closing``. A call is ``begin``,
     with the tool's name for ``NAME``, then the arguments, then ``end``.
 
     Attributes:
-        trigger: what a model writes only when it has begun to call.
+        trigger: text that a model writes only at the beginning of a call.
         parameters: None where the arguments are a JSON object.
-        only_one: there can be no second call.
+        only_one: the form has no place for a second call.
     """
 
     trigger: str
@@ -80,13 +79,13 @@ class ToolParser(OutputParser):
     """Finds calls of tools in text without reasoning: `Content`, `ToolCall` and `Arguments`.
 
     Attributes:
-        call_form: None where no grammar can be made for it.
+        call_form: None if no grammar can be made for the form.
     """
 
     call_form: ClassVar[CallForm | None] = None
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        """``tools``: JSON schema of the parameters by name of the tool, as the request has them."""
+        """``tools``: the JSON schema of the parameters by the tool's name, from the request."""
         self.tools = tools or {}
 
 
@@ -95,10 +94,10 @@ class ReasoningParser(OutputParser):
 
     Attributes:
         start_tags: a prompt that ends in one of these, white space aside, has begun the reasoning.
-        end_tag: what ends it.
-        turn: what the model writes between the end of its reasoning and what follows; None is some
+        end_tag: ends the reasoning.
+        turn: the text that the model writes between its reasoning and what follows; None stands for
             white space.
-        answer_start: what it writes before its answer, other than a call.
+        answer_start: the text that the model writes before an answer that is not a call.
     """
 
     start_tags: ClassVar[tuple[str, ...]] = ()

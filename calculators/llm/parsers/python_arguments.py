@@ -7,9 +7,8 @@ from typing import Final
 
 from calculators.llm.parsers.built_call import Argument, BrokenCall
 from calculators.llm.parsers.call_scanner import CallScanner
-from calculators.llm.parsers.partial_match import beginnings
 from calculators.llm.parsers.python_value import PythonTags, PythonValue
-from calculators.llm.parsers.tag_scanner import Tags
+from calculators.llm.parsers.tag_scanner import Tags, beginnings
 
 BLOCK_END: Final = "<|tool_call_end|>"
 NAME: Final = r"[\w.\-]{1,128}+"
@@ -19,7 +18,7 @@ _BLANK: Final = r"\s{0,20}+"
 _KEY: Final = Tags("=", *"\"'[{(]}),", BLOCK_END)
 _VALUE: Final = PythonTags(BLOCK_END)
 
-# What follows an argument: another one, another call, or the end of the block.
+# After an argument: another one, another call, or the end of the block.
 _AFTER_STRING: Final = re.compile(
     rf"{_BLANK}(?:,{_BLANK}{NAME}{_BLANK}="
     rf"|\){_BLANK}(?:,{_BLANK}{NAME}{_BLANK}\(|\]?{_BLANK}{re.escape(BLOCK_END)}))"
@@ -34,7 +33,7 @@ _AT_THE_END: Final = re.compile(rf"{_BLANK}\){_BLANK}\]?{_BLANK}")
 class PythonArguments:
     """Reads ``name=value`` after ``name=value``, up to the parenthesis that ends the call.
 
-    A name without a value has the empty string. What has no name, as in ``f(1)``, is no argument.
+    The value of a name alone is "". A value without a name, as in ``f(1)``, breaks the call.
     """
 
     __slots__ = ("_key", "_value", "is_done")
@@ -45,7 +44,7 @@ class PythonArguments:
         self._value: PythonValue | None = None
 
     def read(self, scanner: CallScanner) -> Argument | None:
-        """As `calculators.llm.parsers.block_call.ArgumentsReader` says."""
+        """Read the next argument; see `calculators.llm.parsers.block_call.ArgumentsReader`."""
         if self._value is None:
             text, tag = scanner.take(_KEY)
             self._key.append(text)

@@ -1,4 +1,4 @@
-"""`PythonValue`: a value as it stands in a call in Python, read as it grows."""
+"""`PythonValue`: an argument of a call in Python, read as it grows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calculators.llm.parsers.call_scanner import CallScanner
 from calculators.llm.parsers.json_value import compact_json, json_or_string
 from calculators.llm.parsers.tag_scanner import Tags
 
-#: Does a quote end its string? By text, the place after the quote, and whether more may follow.
-#: None: what follows decides.
+#: Does a quote end its string? Takes the text, the place after the quote, and whether more text
+#: may follow. Returns None if that text decides.
 EndsString = Callable[[str, int, bool], "bool | None"]
 
 _WORD: Final = re.compile(r"\b(?:(?i:true|false|null)|None)\b")
@@ -24,7 +24,7 @@ _AFTER_ITEM_SO_FAR: Final = re.compile(r"\s{0,20}+")
 
 
 class PythonTags:
-    """What to look for in a value; where ``end`` comes, even in a string, it breaks off."""
+    """The tags to look for in a value. It breaks off at ``end``, even in a string."""
 
     def __init__(self, end: str) -> None:
         self.end: Final = end
@@ -35,8 +35,9 @@ class PythonTags:
 class PythonValue:
     """Reads a value up to a comma or a parenthesis that is not part of it.
 
-    Models do not always escape the quotes in a string. So a quote ends one only where what follows
-    fits: in a list or an object a comma, a colon or a bracket; else what ``ends_string`` says.
+    Models do not always escape the quotes in a string. So a quote ends a string only if the text
+    after it fits: in a list or an object a comma, a colon or a bracket; else ``ends_string``
+    decides.
     """
 
     __slots__ = (
@@ -47,18 +48,18 @@ class PythonValue:
         self._tags = tags
         self._ends_string = ends_string
         self._depth = 0
-        #: The one that ends the string we are in.
+        #: The quote that ends the current string.
         self._quote = ""
-        #: The last character that is no blank: it tells whether a quote begins a string.
+        #: The last character that is not a blank, which decides whether a quote begins a string.
         self._last = ":"
-        #: Of the string, or of what is between strings.
+        #: The pieces of the current string, or of the text between strings.
         self._pieces: list[str] = []
         self._raw: list[str] = []
         self._json: list[str] = []
         self._strings = 0
 
     def read(self, scanner: CallScanner) -> str | None:
-        """Read on; what ended the value, or None when there is not enough text.
+        """Read on. Return the tag that ended the value, or None without enough text.
 
         Raises:
             BrokenCall: the end of the call comes before that of the value.
@@ -131,7 +132,7 @@ class PythonValue:
         return not self._quote and not self._depth
 
     def to_json(self) -> str:
-        """The JSON of a value that is whole; what is neither Python nor JSON becomes a string."""
+        """Return the JSON of a whole value; what is neither Python nor JSON becomes a string."""
         self._end_bare()
         raw, as_json = "".join(self._raw).strip(), "".join(self._json).strip()
         if not raw:
@@ -146,7 +147,7 @@ class PythonValue:
 
 
 def python_to_json(text: str) -> str:
-    """The JSON of a whole text; of one that is neither Python nor JSON, as a string."""
+    """Return the JSON of a whole text; one that is neither Python nor JSON becomes a string."""
     scanner = CallScanner()
     scanner.feed(text)
     scanner.finish()
@@ -175,7 +176,7 @@ def _json_word(match: re.Match[str]) -> str:
 
 
 def _string_literal(inner: str, quote: str) -> str:
-    """Escapes mean what they do in JSON; where they or quotes in it do not fit, all is literal."""
+    """Read the escapes of JSON; if they or the quotes do not fit, take everything literally."""
     if _CONTROL.search(inner):
         return encode_basestring(inner)
     escaped = inner if quote == '"' else _QUOTE_OR_ESCAPE.sub(_as_in_json, inner)
@@ -183,5 +184,5 @@ def _string_literal(inner: str, quote: str) -> str:
 
 
 def _as_in_json(match: re.Match[str]) -> str:
-    """What stands between single quotes, as it has to between double ones."""
+    """Return text from between single quotes as it must be written between double ones."""
     return {'"': '\\"', "\\'": "'"}.get(match[0], match[0])

@@ -1,83 +1,117 @@
-"""The output parsers by name: our own, and those of installed packages.
+"""The output parsers by name: graphrt's, and the parsers of installed packages.
 
-A package offers its parsers as entry points in the groups `TOOL_PARSERS` and `REASONING_PARSERS`,
-each a subclass of `ToolParser` or `ReasoningParser`. Names of our own come first.
+A package offers its parsers as entry points in the groups ``graphrt.tool_parsers`` and
+``graphrt.reasoning_parsers``, each a subclass of `ToolParser` or `ReasoningParser`. Where two have
+one name, graphrt's is taken.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from calculators.llm.parsers import names
+from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graph_runtime.errors import did_you_mean, reason_of
 
-TOOL_PARSERS: Final = "graphrt.tool_parsers"
-REASONING_PARSERS: Final = "graphrt.reasoning_parsers"
-
-_PACKAGE: Final = "calculators.llm.parsers"
-#: Modules, whose ``PARSER`` is the class, by the name of the parser.
-_TOOL: Final[Mapping[str, str]] = {name: f"{_PACKAGE}.tool.{name}" for name in names.TOOL_PARSERS}
-_REASONING: Final[Mapping[str, str]] = {
-    name: f"{_PACKAGE}.reasoning.{name}" for name in names.REASONING_PARSERS
-}
+#: The value of an option that asks for no parser.
+NO_PARSER: Final = "none"
 
 
 class UnknownParser(ValueError):
-    """There is no such parser, or the package that offers it is broken; the text says which."""
+    """No parser has the name, or the package that offers it is broken; the text says which."""
+
+
+class _Kind(NamedTuple):
+    """A kind of parsers: its base class, graphrt's own by name, and the group of the others.
+
+    graphrt's own are modules of the folder; the constant ``PARSER`` of each is the class.
+    """
+
+    title: str
+    base: type[Any]
+    own: tuple[str, ...]
+    folder: str
+    group: str
+
+
+_TOOL: Final = _Kind(
+    "tool parser",
+    ToolParser,
+    TOOL_PARSERS,
+    "calculators.llm.parsers.tool",
+    "graphrt.tool_parsers",
+)
+_REASONING: Final = _Kind(
+    "reasoning parser",
+    ReasoningParser,
+    REASONING_PARSERS,
+    "calculators.llm.parsers.reasoning",
+    "graphrt.reasoning_parsers",
+)
 
 
 def tool_parser(name: str) -> type[ToolParser]:
-    """The class of a tool parser.
+    """Return the class of a tool parser.
 
     Raises:
-        UnknownParser: with the names there are, or with what is wrong in the package.
+        UnknownParser: with the names that are known, or with the fault of the package.
     """
-    return _find(name, "tool parser", _TOOL, TOOL_PARSERS, ToolParser)
+    return _find(name, _TOOL)
 
 
 def reasoning_parser(name: str) -> type[ReasoningParser]:
-    """The class of a reasoning parser.
+    """Return the class of a reasoning parser.
 
     Raises:
-        UnknownParser: with the names there are, or with what is wrong in the package.
+        UnknownParser: with the names that are known, or with the fault of the package.
     """
-    return _find(name, "reasoning parser", _REASONING, REASONING_PARSERS, ReasoningParser)
+    return _find(name, _REASONING)
 
 
 def tool_parser_names() -> tuple[str, ...]:
-    """Our own in the order of the documentation, then those of packages."""
-    return _names(_TOOL, TOOL_PARSERS)
+    """Return graphrt's names in the order of the documentation, then the names of packages."""
+    return _names(_TOOL)
 
 
 def reasoning_parser_names() -> tuple[str, ...]:
-    """Our own in the order of the documentation, then those of packages."""
-    return _names(_REASONING, REASONING_PARSERS)
+    """Return graphrt's names in the order of the documentation, then the names of packages."""
+    return _names(_REASONING)
 
 
-def _names(own: Mapping[str, str], group: str) -> tuple[str, ...]:
-    others = {point.name for point in entry_points(group=group)}
-    return (*own, *sorted(others - own.keys()))
+def parser_problem(name: str, known: Sequence[str]) -> str:
+    """Return why a parser's name cannot be the value of an option; "" if it can."""
+    if name in ("", NO_PARSER, *known):
+        return ""
+    names = (*known, NO_PARSER)
+    near = did_you_mean(name, names)
+    return f'"{name}" is not known.{near} Known are: {", ".join(names)}'
 
 
-def _find(name: str, what: str, own: Mapping[str, str], group: str, wanted: type[Any]) -> type[Any]:
-    if name in own:
-        return _checked(import_module(own[name]).PARSER, wanted, own[name])
-    # Only the one that is asked for is loaded, so a broken one is in nobody else's way.
-    for point in entry_points(group=group, name=name):
-        source = f'entry point "{point.name}" of the group "{group}" ({point.value})'
+def _names(kind: _Kind) -> tuple[str, ...]:
+    others = {point.name for point in entry_points(group=kind.group)}
+    return (*kind.own, *sorted(others.difference(kind.own)))
+
+
+def _find(name: str, kind: _Kind) -> type[Any]:
+    if name in kind.own:
+        module = f"{kind.folder}.{name}"
+        return _checked(import_module(module).PARSER, kind.base, module)
+    # Only the parser with this name is loaded, so a broken one does not stop the others.
+    for point in entry_points(group=kind.group, name=name):
+        source = f'entry point "{point.name}" of the group "{kind.group}" ({point.value})'
         try:
             loaded = point.load()
         except Exception as error:
             raise UnknownParser(f"{source} cannot be loaded: {reason_of(error)}") from error
-        return _checked(loaded, wanted, source)
-    known = _names(own, group)
+        return _checked(loaded, kind.base, source)
+    known = _names(kind)
     raise UnknownParser(
-        f'"{name}" is no {what}: one of {", ".join(known)}, or none.{did_you_mean(name, known)}'
+        f'"{name}" is no {kind.title}: one of {", ".join(known)}, or {NO_PARSER}.'
+        f"{did_you_mean(name, known)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`TagScanner`: text that grows, read up to the next of some tags."""
+"""`TagScanner`: reads growing text up to the next tag."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import re
 from typing import Final
 
 
+def beginnings(literal: str) -> str:
+    """Return a regular expression that matches the longest beginning of ``literal`` in a text.
+
+    The whole literal and the empty string count as beginnings.
+    """
+    ends = range(len(literal), -1, -1)
+    return "(?:" + "|".join(re.escape(literal[:end]) for end in ends) + ")"
+
+
 class Tags:
-    """Tags to look for: fixed strings, none empty. Make it once for each state of a parser."""
+    """A set of tags to look for: fixed strings, none empty. Make one for each state of a parser."""
 
     __slots__ = ("_beginnings", "_first", "_longest", "_tags", "values")
 
@@ -23,10 +32,10 @@ class Tags:
         self._beginnings = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
 
     def find(self, text: str, start: int, *, more: bool) -> tuple[int, str | None]:
-        """Where the first tag in ``text`` from ``start`` on begins, and the tag.
+        """Return the place of the first tag in ``text`` from ``start`` on, and the tag.
 
-        ``more``: text may follow. Then (place, None) says that no tag is certain yet, and that
-        before ``place`` there is none, whatever follows. Without ``more`` that is the end.
+        ``more``: text may follow. Then (place, None) means that no tag is certain yet and that none
+        begins before ``place``, whatever follows. Without ``more``, ``place`` is the text's end.
         """
         first = self._first.search(text, start)
         if first is None:
@@ -34,7 +43,7 @@ class Tags:
         found = self._tags.search(text, first.start())
         place = found.start() if found is not None else len(text)
         if more:
-            # What begins here may still become a tag, or a longer one than the one found.
+            # Text from here on may still become a tag, or a longer one than the one found.
             for held in range(max(first.start(), len(text) - self._longest + 1), len(text)):
                 if held > place:
                     break
@@ -44,15 +53,15 @@ class Tags:
 
 
 class TagScanner:
-    """Reads growing text in pieces: what comes before a tag, the tag, what comes after.
+    """Splits growing text at tags.
 
-    What `take` returns in all does not depend on how the text was cut for `feed`. It holds back no
-    more than what may become a tag, and takes time in proportion to the text, however many tags
-    there are and however the text is cut.
+    The results of `take` together do not depend on how the text was cut for `feed`. The scanner
+    holds back only text that may become a tag, and takes time in proportion to the text, however
+    many tags there are and however the text is cut.
 
     Attributes:
-        text: with ``place``, for readers that look for something else than tags: what is left is
-            ``text[place:]``; who reads some of it moves ``place`` on.
+        text: the unread text is ``text[place:]``. A reader that looks for something other than tags
+            reads it directly and advances ``place``.
         more: may text follow?
     """
 
@@ -69,13 +78,13 @@ class TagScanner:
         self.place = 0
 
     def finish(self) -> None:
-        """Nothing follows: `take` holds nothing back any more."""
+        """End the text: `take` holds nothing back from now on."""
         self.more = False
 
     def take(self, tags: Tags) -> tuple[str, str | None]:
-        """Take the text before the next tag, and the tag, which the text does not contain.
+        """Take the text before the next tag, and the tag itself.
 
-        None for the tag: none is complete yet; the text is what certainly comes before the next.
+        The tag is None if none is complete yet; the text is then what certainly precedes the next.
         """
         begin = self.place
         end, tag = tags.find(self.text, begin, more=self.more)

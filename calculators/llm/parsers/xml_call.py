@@ -18,10 +18,11 @@ _LONGEST_NAME: Final = 256
 
 
 class XmlCallParser(CallWalker):
-    """Reads the calls of one `XmlForm`; subclasses say which.
+    """Reads the calls of one `XmlForm`, which subclasses set.
 
-    Where a call is announced already, text between its arguments does not end it, and is content
-    behind it. A call whose block ends has ended; one that another call begins in stays open.
+    Text between the arguments of a call that is announced already does not end the call; it becomes
+    content after it. The end of a block ends its call; a call in which another one begins stays
+    open.
     """
 
     form: ClassVar[XmlForm]
@@ -53,11 +54,11 @@ class XmlCallParser(CallWalker):
         return True
 
     def _block(self) -> bool:
-        """In a block, before its first call."""
+        """Read in a block, before its first call."""
         return self._blanks_before({self.form.call_begin: self._call_name})
 
     def _after_call(self) -> bool:
-        """After a call; its block, whose begin may have been left out, may still have to end."""
+        """Read after a call, up to the end of its block, whose begin may have been left out."""
         if self._is_in_block:
             following = {
                 self.form.block_end: self._outside,
@@ -68,7 +69,7 @@ class XmlCallParser(CallWalker):
         return self._blanks_before(following)
 
     def _blanks_before(self, following: Mapping[str, Callable[[], bool]]) -> bool:
-        """Only white space may stand before one of these tags, which lead to the next state."""
+        """Expect one of these tags, after white space at most, and go to its state."""
         text, tag = self._scanner.take(self._tags.between)
         if text.strip() or (tag is not None and tag not in following):
             return self._leave(tag)
@@ -80,7 +81,7 @@ class XmlCallParser(CallWalker):
         return True
 
     def _leave(self, tag: str | None) -> bool:
-        """What led here is no call. The ``tag`` just taken may begin another."""
+        """Give up the call. The ``tag`` just taken may begin another one."""
         if tag is not None:
             self._scanner.put_back(tag)
         return self._no_call()
@@ -93,7 +94,7 @@ class XmlCallParser(CallWalker):
         return name is not None
 
     def _in_call(self) -> bool:
-        """In a call, between its arguments."""
+        """Read in a call, between its arguments."""
         scanner, form = self._scanner, self.form
         text, tag = scanner.take(self._tags.between)
         if text and (self._is_stray or text.strip()):
@@ -135,7 +136,7 @@ class XmlCallParser(CallWalker):
         return name is not None
 
     def _read_name(self) -> str | None:
-        """The name; None when there is not enough text, "" when it is none."""
+        """Return the name: None without enough text, "" if the text is not a name."""
         text, tag = self._scanner.take(self._tags.name)
         self._name.append(text)
         name = "".join(self._name)
@@ -178,7 +179,7 @@ class XmlCallParser(CallWalker):
         return self._type.to_json(value)
 
     def _try_to_grow(self) -> None:
-        """From the second argument on a string is passed on while it grows, if it can be."""
+        """Pass on a string while it grows, if it can be, from the second argument on."""
         text = "".join(self._value)
         first = text.removeprefix("\n")[:1] if self.form.trims_newlines else text[:1]
         if not first:

@@ -1,4 +1,4 @@
-"""`XmlForm`: how a family of models writes calls as elements with a child for every argument."""
+"""`XmlForm`: a form of calls as elements with a child for every argument."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from calculators.llm.parsers.tag_scanner import Tags
 
 
 class XmlForm(NamedTuple):
-    """The tags, and what a value is.
+    """The tags of a form, and how values are written.
 
     ``[block_begin] (call_begin NAME name_end (parameter_begin NAME name_end VALUE parameter_end)*
-    call_end)* [block_end]``, white space between tags not counting. A value goes on to the first
+    call_end)* [block_end]``, with any white space between tags. A value extends to the first
     ``parameter_end``.
 
     Attributes:
         block_begin: may be missing before a call; "" where the form has no blocks.
-        trims_newlines: one newline at either end of a value does not belong to it.
+        trims_newlines: one newline at either end of a value is dropped.
         allows_single_quotes: objects and lists may be written as in Python.
     """
 
@@ -32,13 +32,13 @@ class XmlForm(NamedTuple):
 
     @property
     def tags(self) -> frozenset[str]:
-        """All tags that are whole, without those that a name follows."""
+        """All tags except those that a name follows."""
         every = {self.call_end, self.parameter_end, self.block_begin, self.block_end}
         return frozenset(every - {""})
 
 
 class FormTags:
-    """What to look for, state by state. Where text breaks off a call, every tag counts."""
+    """The tags to look for in each state. Where text breaks off a call, every tag counts."""
 
     def __init__(self, form: XmlForm, erased: tuple[str, ...]) -> None:
         begins = [form.call_begin, *erased]

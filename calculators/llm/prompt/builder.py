@@ -37,14 +37,13 @@ from calculators.llm.prompt.messages import (
 )
 from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_table import TokenTable, make_token_table
-from calculators.media.encoded_image import EncodedImage
-from calculators.media.image import Image
+from calculators.media.image import EncodedImage, Image
 from calculators.media.tags import check_tags, check_tokens, media_tokens, without_tags
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
-#: Texts whose tokens the token table is compared on, beside random tokens.
+#: Texts on whose tokens the token table is checked, beside random tokens.
 _TEXTS: Final = (
     "The quick brown fox; 3.14 (x != y), it's  two  spaces.\n\n\tEnd .",
     " leading space, don't , do n't",
@@ -53,14 +52,14 @@ _TEXTS: Final = (
     "",
 )
 _RANDOM_SAMPLES: Final = 200
-#: One thread for each of two streams: the threads of one stream wake each other for every text,
-#: and wait for more at full speed. A single thread hides failures (`TextEncoder`).
+#: One thread for each of two streams: the threads of one stream wake each other for every text, and
+#: spin while they wait for more. A single thread hides failures (`TextEncoder`).
 _THREADS: Final = {"NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
 class PromptBuilder:
-    """Answers requests one after the other.
+    """Answers one question at a time.
 
     Raises (on construction):
         RuntimeError: openvino-genai cannot load the tokenizer.
@@ -75,7 +74,13 @@ class PromptBuilder:
         sees_images: bool = False,
         limits: RenderLimits | None = None,
     ) -> None:
-        """``limits``: what one rendering may take."""
+        """Load tokenizer and template.
+
+        Args:
+            max_tokens: length of the model; prompts that must be longer are refused.
+            sees_images: does the model take images? Then text must not look like one.
+            limits: limits of one rendering.
+        """
         self._limits = limits
         self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
         self._encoder = TextEncoder(self._tokenizer)
@@ -87,7 +92,7 @@ class PromptBuilder:
             self._media_tokens = media_tokens(_read_config(Path(model_path)), self._vocabulary)
         self._max_bytes: int | None = None
         if max_tokens is not None:
-            # No token stands for more text than the longest piece has bytes.
+            # A token stands for at most as many characters as the longest piece has bytes.
             self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
         self._problem = ""
         self._template: ChatTemplate | None = None
@@ -97,7 +102,7 @@ class PromptBuilder:
             self._unseen = UnseenParts(self._template)
             self._analysis = analyze(self._template)
         except ChatTemplateError as error:
-            # Completions need no template; chat says what is wrong with it.
+            # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
 
     def _load_template(self, path: Path) -> ChatTemplate:
@@ -118,7 +123,7 @@ class PromptBuilder:
         return template or ChatTemplate.load(path.parent, self._limits)
 
     def ready(self) -> Ready:
-        """What to tell the server."""
+        """Return the message that the process sends once it is loaded."""
         analysis = self._analysis
         return Ready(
             tokens=self._token_table(),
@@ -128,7 +133,7 @@ class PromptBuilder:
         )
 
     def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
-        """What comes of one request. Errors of the request are `Refused`."""
+        """Answer a question; errors of the request are `Refused`."""
         try:
             match message:
                 case Chat():
@@ -150,7 +155,7 @@ class PromptBuilder:
         except MemoryError:
             return Refused(_TOO_MUCH_MEMORY)
         except RuntimeError as error:
-            # The tokenizer's; it goes on working.
+            # Raised by the tokenizer, which can be used again.
             if "bad_alloc" in str(error):
                 return Refused(_TOO_MUCH_MEMORY)
             reason = f"the tokenizer failed: {library_reason(error)}"
@@ -166,10 +171,10 @@ class PromptBuilder:
         return Prompt(ids, text, _decoded(chat.images))
 
     def render(self, chat: Chat) -> str:
-        """The prompt of a chat.
+        """Render the prompt of a chat.
 
         Raises:
-            ChatTemplateError: there is no usable template, or it refuses.
+            ChatTemplateError: there is no usable template, or it refuses the chat.
         """
         if self._template is None:
             raise ChatTemplateError(
@@ -187,17 +192,17 @@ class PromptBuilder:
         try:
             text.encode()
         except UnicodeEncodeError:
-            # A template can read JSON in a text, or cut what it has.
+            # A template can decode JSON in a text, or cut a text apart.
             raise ChatTemplateError(
                 "the chat template makes a text with half of a surrogate pair"
             ) from None
         return text
 
     def encode(self, text: str, *, special: bool) -> bytes:
-        """Token ids, int64 in native byte order.
+        """Tokenize a prompt; return ids as int64 in native byte order.
 
         Raises:
-            ChatTemplateError: OUT_OF_RANGE, so long that it cannot fit the model.
+            ChatTemplateError: OUT_OF_RANGE, the text is too long for the model in any case.
         """
         if self._max_bytes is not None and len(text) > self._max_bytes:
             raise ChatTemplateError(
@@ -208,10 +213,10 @@ class PromptBuilder:
         return self._encoder.encode(text, special=special).tobytes()
 
     def tokenize(self, text: str, message: Tokenize) -> bytes:
-        """Token ids as an array of JSON, cut and padded.
+        """Tokenize a text; return ids as a JSON array, truncated and padded as asked.
 
-        Here, since what the library does with a length depends on how the tokenizer was converted
-        (openvino-genai 2026.4: many do not cut).
+        The library's own truncation depends on how the tokenizer was converted
+        (openvino-genai 2026.4: many do not truncate).
         """
         ids = self._encoder.encode(text, special=message.add_special_tokens)
         length = message.max_length
@@ -225,6 +230,7 @@ class PromptBuilder:
         return msgspec.json.encode(ids.tolist())
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
+        """Return the text of token ids."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
         return text
 
@@ -257,7 +263,7 @@ class PromptBuilder:
 def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:
     if not images:
         return ()
-    # Imported here: only models that see need it.
+    # Imported here: only models that take images need it.
     from calculators.media.decoding import decode_images
 
     return decode_images(images)

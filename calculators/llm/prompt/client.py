@@ -30,35 +30,35 @@ from calculators.llm.prompt.messages import (
     from_prompt_decoder,
 )
 from calculators.llm.requests.model_length import TOO_LONG
-from calculators.media.encoded_image import EncodedImage
+from calculators.media.image import EncodedImage
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
-#: Processor time for one short question. Some hundredths of a second are usual.
+#: Processor time for one short question. A few hundredths of a second are usual.
 SECONDS: Final = 1.0
-#: The same for a long one. The longest prompts that models hold take about a second.
+#: Processor time for one long question. The longest prompts of models take about a second.
 LONG_SECONDS: Final = 10.0
-#: So much of it may the template take: it says more about itself than the end of its process.
+#: The template's part of the time: its own error says more than the end of the process would.
 FOR_TEMPLATE: Final = 0.7
-#: Questions of more bytes are long, and so are all that have images.
+#: Bytes of a question; longer ones, and all with images, are long.
 SHORT_BYTES: Final = 64 * 1024
-#: How much a process may grow beyond what it has after loading, in bytes.
+#: Bytes by which a process may grow after loading.
 MEMORY: Final = 2 * 1024**3
-#: Questions that may wait, of each kind; one more is told to come back.
+#: Questions of each kind that may wait; one more is refused for now.
 SHORT_WAITING: Final = 1024
 LONG_WAITING: Final = 128
-#: So long the process for long questions stays when there are none.
+#: Idle time after which the process for long questions ends.
 IDLE_SECONDS: Final = 120.0
-#: Processor seconds for a byte, to tell whose work is little.
+#: Expected processor seconds per byte, by which cheap questions come first.
 _COST_OF_BYTE: Final = 2e-7
 
 
 class PromptProcess:
     """Renders and tokenizes in supervised children, each at one question at a time.
 
-    Long prompts have a process of their own, started when the first comes and ended when none has
-    come for a while: so nobody with a short one waits for them. See `QuestionLane` for what happens
-    when a child dies or takes too long.
+    Long prompts have a process of their own, started for the first one and ended when idle, so that
+    short prompts never wait for long ones. `QuestionLane` describes what happens when a child dies
+    or takes too long.
     """
 
     def __init__(
@@ -72,11 +72,15 @@ class PromptProcess:
         wall_seconds: float = WALL_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """``name``: of the served model, for messages; ``max_tokens``: what it can hold.
+        """Make the processes; `start` starts the first one.
 
-        ``seconds``: of processor time, for a short question; ``wall_seconds``: after which a
-        process that has not used these is taken for one that hangs; ``idle_seconds``: after which
-        the process for long questions ends.
+        Args:
+            name: the served model's, for messages.
+            max_tokens: length of the model; None: unknown.
+            sees_images: does the model take images?
+            seconds: processor time for a short question.
+            wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
+            idle_seconds: idle time after which the process for long questions ends.
         """
         self._encode = msgspec.msgpack.Encoder().encode
         self._name = name
@@ -104,18 +108,18 @@ class PromptProcess:
         """Load tokenizer and template.
 
         Raises:
-            LoadError: they cannot be loaded; the text says why.
+            LoadError: one cannot be loaded; the text says why.
         """
         return await self._short.start()
 
     @property
     def pid(self) -> int | None:
-        """The process for short questions, while there is one."""
+        """The id of the process for short questions, while there is one."""
         return self._short.pid
 
     @property
     def long_pid(self) -> int | None:
-        """The process for long questions, while there is one."""
+        """The id of the process for long questions, while there is one."""
         return None if self._long is None else self._long.pid
 
     @property
@@ -139,28 +143,28 @@ class PromptProcess:
         template_kwargs: dict[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
     ) -> Prompt:
-        """The prompt that a chat becomes. ``messages`` have the tags of ``images``.
+        """Render and tokenize a chat. ``messages`` have the tags of ``images``.
 
         Raises:
-            RequestError: the template refuses it, or takes too long; an image cannot be read; too
-                many wait; the process is down.
+            RequestError: the template refuses the chat or takes too long, an image cannot be read,
+                too many questions wait, or the process is down.
         """
         message = Chat(messages, tools, template_kwargs or {}, images or [])
         prompt: Prompt = await self._ask(message, is_long=bool(images))
         return prompt
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt:
-        """The tokens of a text."""
+        """Tokenize a text to be a prompt; raises as `chat` does."""
         prompt: Prompt = await self._ask(Encode(text, add_special_tokens))
         return prompt
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]:
-        """The tokens of each text as JSON; ``options`` are those of `Tokenize`."""
+        """Tokenize texts, with `Tokenize`'s members as options; return a JSON array of each."""
         tokens: Tokens = await self._ask(Tokenize(texts, **options))
         return tokens.json
 
     async def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of tokens, by the tokenizer itself."""
+        """Return the text of tokens, by the tokenizer itself."""
         text: Text = await self._ask(Decode(ids, skip_special_tokens))
         return text.text
 
@@ -189,10 +193,10 @@ class PromptProcess:
     # The process for long questions ---------------------------------------------------------------
 
     async def _long_lane(self) -> QuestionLane[Ready]:
-        """It, started if it is not there.
+        """Return the lane for long questions, started if there is none.
 
         Raises:
-            RequestError: UNAVAILABLE, it cannot be.
+            RequestError: UNAVAILABLE, it cannot be started.
         """
         self._end_when_idle()
         if self._long is not None:
@@ -239,10 +243,10 @@ class PromptProcess:
     def _started_long(self, starting: asyncio.Task[QuestionLane[Ready]]) -> None:
         self._starting = None
         if not starting.cancelled():
-            starting.exception()  # those who wait have been told, if anybody does
+            starting.exception()  # raised in the callers that wait, if any
 
     def _end_when_idle(self) -> None:
-        """Look again after a while without long questions."""
+        """Start the time after which an idle process for long questions ends."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
 """A prompt process for long prompts: ``python -m calculators.llm.prompt.long_process``.
 
-The same as ``process``, under a name that tells them apart in a list of processes.
+The same program as ``process``, under a name of its own in lists of processes.
 """
 
 from __future__ import annotations

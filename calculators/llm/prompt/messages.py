@@ -12,18 +12,17 @@ import msgspec
 
 from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.llm.text.token_table import TokenTable
-from calculators.media.encoded_image import EncodedImage
-from calculators.media.image import Image
+from calculators.media.image import EncodedImage, Image
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message: the model whose tokenizer and template are wanted.
+    """Load tokenizer and template of a model; the first message.
 
     Attributes:
-        memory_limit: bytes that the process may grow by when it has loaded.
-        render_seconds: of processor time, that the template may take.
-        max_tokens: what the model can hold; prompts that must be longer are not even tokenized.
-        sees_images: text must not look like an image.
+        memory_limit: bytes by which the process may grow after loading.
+        render_seconds: processor time of one rendering.
+        max_tokens: length of the model; prompts that must be longer are not tokenized.
+        sees_images: does the model take images? Then text must not look like one.
     """
 
     model_path: str
@@ -37,7 +36,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     """Render messages and tokenize the prompt, without adding special tokens.
 
     Attributes:
-        images: what the tags in the messages stand for, see `calculators.media.tags`.
+        images: the images of the tags in the messages, see `calculators.media.tags`.
     """
 
     messages: list[dict[str, Any]]
@@ -47,18 +46,18 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
-    """Tokenize text as it is, to be a prompt."""
+    """Tokenize a text as it is, to be a prompt."""
 
     text: str
     add_special_tokens: bool = True
 
 
 class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
-    """Tokenize texts for their tokens' sake, whatever the model can hold.
+    """Tokenize texts of any length, for a client that asks for tokens.
 
     Attributes:
-        max_length: the rest is cut off; None is no limit.
-        pads: fill up to ``max_length``.
+        max_length: tokens after which a text is truncated; None is no limit.
+        pads: are shorter texts padded to ``max_length``?
         padding_side: "left" or "right".
     """
 
@@ -70,7 +69,7 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
 
 
 class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
-    """The text of token ids, by the tokenizer itself."""
+    """Return the text of token ids, by the tokenizer itself."""
 
     ids: list[int]
     skip_special_tokens: bool = True
@@ -80,9 +79,9 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """Tokenizer and template are loaded.
 
     Attributes:
-        tokens: what text is made from.
-        template_problem: why there is no usable chat template; "" when there is one.
-        tool_parser, reasoning_parser: what the template looks like it is for; "" for none.
+        tokens: the vocabulary, from which the server makes text.
+        template_problem: the reason why there is no usable chat template; "" when there is one.
+        tool_parser, reasoning_parser: the parsers that fit the template; "" for none.
     """
 
     tokens: TokenTable
@@ -95,8 +94,9 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
     """A prompt.
 
     Attributes:
-        input_ids: its tokens (int64, native byte order), without those of images.
-        text: as a text; with the tags of its images.
+        input_ids: the tokens of its text, int64 in native byte order.
+        text: the prompt, with the tags of its images.
+        images: decoded, in the order of the tags.
     """
 
     input_ids: bytes
@@ -105,7 +105,7 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
 
     @property
     def token_count(self) -> int:
-        """How many there are."""
+        """The number of tokens of its text."""
         return len(self.input_ids) // 8
 
 
@@ -113,7 +113,7 @@ class Tokens(msgspec.Struct, frozen=True, tag="tokens", array_like=True):
     """The answer to `Tokenize`.
 
     Attributes:
-        json: of each text an array of its token ids, as JSON; in ASCII.
+        json: for each text a JSON array of its token ids; ASCII.
     """
 
     json: list[bytes]
@@ -126,7 +126,13 @@ class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """The request cannot be made a prompt; ``reason`` is for the client, ``code`` a `Code`."""
+    """The question cannot be answered.
+
+    Attributes:
+        reason: for the client.
+        param: the member of the request that is wrong; None: unknown.
+        code: the name of a `Code`.
+    """
 
     reason: str
     param: str | None = None

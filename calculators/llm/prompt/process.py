@@ -12,21 +12,21 @@ from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_deco
 
 def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
-    # Imported here: the library takes long to load, and may be what is broken.
+    # Imported here: the library takes long to load, and its import may fail.
     from calculators.llm.prompt.builder import PromptBuilder
     from calculators.llm.prompt.chat_template.limits import RenderLimits
 
-    maker = PromptBuilder(
+    builder = PromptBuilder(
         message.model_path,
         message.max_tokens,
         sees_images=message.sees_images,
         limits=RenderLimits(seconds=message.render_seconds),
     )
-    return maker.ready(), maker.answer
+    return builder.ready(), builder.answer
 
 
 def main() -> int:
-    """Answer the server until it says stop or is gone; the exit code."""
+    """Answer the server until it stops the process or is gone; return the exit code."""
     descriptor, parent = map(int, sys.argv[1:3])
     return run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused)
 

@@ -1,4 +1,4 @@
-"""`TextEncoder`: from text to token ids."""
+"""`TextEncoder`: tokenizes, and notices when memory is missing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 Ids: TypeAlias = NDArray[np.int64]
 
-#: Shorter texts need so little memory that it cannot be what is missing; in characters.
+#: Characters of a text; shorter ones need too little memory to fail for it.
 _LONG: Final = 256 * 1024
 _MARKER: Final = "~ what comes before a long text ~"
 
 
 class TextEncoder:
-    """openvino-genai's tokenizer, made to say when memory was missing.
+    """openvino-genai's tokenizer, with an error when memory is missing.
 
-    With one thread, so on a machine with one processor, the library (2026.4) answers a text for
-    which there is not enough memory with the tokens of the text before, as if nothing had happened.
-    That may have been another client's, so a long text gets one of ours before it.
+    With one thread, as on a machine with one processor, the library (2026.4) answers a text for
+    which there is not enough memory with the tokens of the previous text, without an error. That
+    may have been another client's, so before each long text a marker is tokenized.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -27,11 +27,14 @@ class TextEncoder:
         self._tokenizer = tokenizer
 
     def encode(self, text: str, *, special: bool) -> Ids:
-        """The ids, shape ``[tokens]``. ``special``: with those that begin or end a text.
+        """Return the ids of a text, shape ``[tokens]``.
+
+        Args:
+            special: add the special tokens that begin or end a text.
 
         Raises:
-            MemoryError: there is not enough.
-            RuntimeError: the library's; a ``bad_alloc`` in its text means the same.
+            MemoryError: there is not enough memory.
+            RuntimeError: the library failed; ``bad_alloc`` in its text also means missing memory.
         """
         if len(text) < _LONG:
             return self._encode(text, special=special)

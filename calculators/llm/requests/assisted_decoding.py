@@ -1,6 +1,6 @@
-"""``num_assistant_tokens`` and what belongs to it: how many tokens are proposed at a time.
+"""``num_assistant_tokens`` and its relatives: how many tokens are proposed at a time.
 
-They change how fast a model with a draft model or prompt look-up answers, and not what.
+They change the speed of a model with a draft model or prompt look-up, and not its answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from calculators.requests.readers import COUNT, Number
 #: Source: OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
 DEFAULT_ASSISTANT_TOKENS: Final = 5
 DEFAULT_NGRAM_SIZE: Final = 3
-#: Longer matches are as good as none, and looking for them takes time.
+#: Longer matches hardly occur, and the search for them takes time.
 MAX_NGRAM_SIZE: Final = 32
 
 ASSISTED_MEMBERS: Final[Members] = table(
@@ -28,7 +28,7 @@ ASSISTED_MEMBERS: Final[Members] = table(
 
 
 class AssistedDecoding(NamedTuple):
-    """In `GenerationSettings`' terms; all 0 where nothing is proposed."""
+    """The values for `GenerationSettings`; all 0 if nothing is proposed."""
 
     num_assistant_tokens: int = 0
     assistant_confidence_threshold: float = 0.0
@@ -94,9 +94,9 @@ def refuse_unassisted(
     min_tokens: int | None,
     do_sample: bool,
 ) -> None:
-    """Refuse what the engine's library does not keep to when tokens are proposed.
+    """Refuse settings that the engine's library ignores when tokens are proposed.
 
-    ``min_tokens`` is the request's own; ``do_sample``: it samples.
+    ``min_tokens``: of the request. ``do_sample``: does the request sample?
 
     Raises:
         RequestError: with the member's name.

@@ -1,37 +1,71 @@
-"""The body of a request to ``/chat/completions``."""
+"""Requests to ``/chat/completions``: members, reader and the checked request."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import (
+    GENERATING,
     GenerationRequest,
     read_body,
     read_generation,
 )
+from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import normalise_messages
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.template_arguments import TemplateArguments, read_template_arguments
-from calculators.llm.requests.tools import Tools, read_tools
-from calculators.media.encoded_image import ImageReference
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
+from calculators.llm.requests.sampling import max_tokens_member
+from calculators.llm.requests.stop_conditions import stop_member
+from calculators.llm.requests.template_arguments import (
+    TEMPLATE_MEMBERS,
+    TemplateArguments,
+    read_template_arguments,
+)
+from calculators.llm.requests.tools import TOOL_MEMBERS, Tools, read_tools
+from calculators.llm.requests.unsupported import CHECKED_CHAT_MEMBERS
+from calculators.media.image import ImageReference
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, ignored, refused, table
+from calculators.requests.readers import Value
+from calculators.requests.schema import array, ref
+
+CHAT_MEMBERS: Final[Members] = table(
+    GENERATING,
+    TEMPLATE_MEMBERS,
+    TOOL_MEMBERS,
+    CHAT_LOGPROBS_MEMBERS,
+    CHECKED_CHAT_MEMBERS,
+    honoured(
+        "messages",
+        Value(array(ref("ChatMessage"), minItems=1, maxItems=LIMITS.max_messages)),
+        "The conversation.",
+        is_required=True,
+    ),
+    max_tokens_member(),
+    max_tokens_member("max_completion_tokens", "The same; it wins."),
+    stop_member("stop"),
+    ignored("is about how soon an answer comes", "prediction"),
+    refused("is for /completions", "echo"),
+    refused(
+        "is not supported: the chat template writes those that are needed",
+        "add_special_tokens",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest(GenerationRequest):
-    """A checked chat request; beside what `GenerationRequest` has:
+    """A checked chat request.
 
     Attributes:
-        messages: for the template; content may still be an array of parts.
-        images: where the images in the messages come from, in their order.
-        tools: what may be called, see there.
-        template: further arguments of the template.
-        logprobs: each token of the answer comes with its log-probability.
-        parallel_tool_calls: one answer may call several tools.
+        messages: for the template; content may be an array of parts.
+        images: the sources of the images in the messages, in their order.
+        tools: the tools that may be called.
+        template: further variables of the template.
+        logprobs: does the answer have the log-probability of each token?
+        parallel_tool_calls: may one answer call several tools?
     """
 
     messages: list[dict[str, Any]]
@@ -50,16 +84,16 @@ def parse_chat_request(
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value, Endpoint.CHAT_COMPLETIONS)
-    generation = read_generation(body, Endpoint.CHAT_COMPLETIONS, defaults, limits)
+    body = read_body(value, CHAT_MEMBERS)
+    generation = read_generation(body, defaults, limits)
     media = MediaCheck(limits)
     return ChatRequest(
-        **generation,
+        **generation.shared,
         tools=read_tools(body, limits),
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_read_messages(body.get("messages"), limits, media),
         template=read_template_arguments(body),
-        logprobs=generation["settings"].logprobs,
+        logprobs=generation.settings.logprobs,
         images=tuple(media.images),
     )
 

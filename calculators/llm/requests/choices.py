@@ -1,4 +1,4 @@
-"""How many answers a request wants, and how they are searched for."""
+"""``n`` and ``best_of``: the number of answers, and beam search."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import POSITIVE, Integer
 
-#: Tokens that all answers of a request have together at most where it names no number: for
-#: answers beside each other, and for beams, which show nothing before the last of them has ended.
+#: The most tokens of all answers of a request together, if it sets no limit: for samples, and for
+#: beams, which return nothing before the last of them has ended.
 UNASKED_TOKENS: Final = 16384
 UNASKED_BEAM_TOKENS: Final = 4096
 
@@ -30,17 +30,17 @@ CHOICE_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """``n`` answers; ``beams`` above 1 is beam search, from which the best ``n`` are taken."""
+    """``n`` answers. ``beams`` above 1: the best ``n`` of a beam search."""
 
     n: int = 1
     beams: int = 1
 
 
 def most_unasked(most: int | None, *, n: int, beams: int) -> int | None:
-    """New tokens of each answer where the request names no number.
+    """Return the most new tokens of each answer of a request that sets no limit.
 
-    ``most`` is what the model or the node's options say; None is no limit. A single answer may
-    have all of it, several share.
+    ``most`` is the limit of the model or of the node's options; None is no limit. A single answer
+    may use all of it; several also share a fixed number.
     """
     if beams > 1:
         share = UNASKED_BEAM_TOKENS // beams
@@ -55,8 +55,11 @@ def most_unasked(most: int | None, *, n: int, beams: int) -> int | None:
 def read_choices(body: Mapping[str, Any], limits: RequestLimits) -> Choices:
     """Resolve ``n`` and ``best_of`` of a checked body.
 
-    ``best_of`` above 1 asks for beam search, as in OpenVINO Model Server. Beams are only known
-    when the search has ended, so they cannot be streamed. ``n`` alone is that many samples.
+    ``best_of`` above 1 asks for beam search, as in OpenVINO Model Server. Beams are known only when
+    the search has ended, so they cannot be streamed. ``n`` alone asks for that many samples.
+
+    Raises:
+        RequestError: a number is above its limit, or this model has no beam search.
     """
     beams = body.get("best_of")
     n = body.get("n", 1)

@@ -1,36 +1,65 @@
-"""The body of a request to ``/completions``."""
+"""Requests to ``/completions``: members, reader and the checked request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.generation_request import (
+    GENERATING,
     GenerationRequest,
     read_body,
     read_generation,
 )
+from calculators.llm.requests.logprobs import COMPLETION_LOGPROBS_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.stop_conditions import check_token_id
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
+from calculators.llm.requests.sampling import max_tokens_member
+from calculators.llm.requests.stop_conditions import check_token_id, stop_member
 from calculators.requests import fields
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import BOOLEAN, TOKEN_ID, Value
+from calculators.requests.schema import array, one_of, string
 
-#: Text, or the ids of its tokens. None is empty.
+_PROMPT_TEXT: Final = string(minLength=1)
+_PROMPT_IDS: Final = array(TOKEN_ID.schema(""), minItems=1)
+COMPLETION_MEMBERS: Final[Members] = table(
+    GENERATING,
+    COMPLETION_LOGPROBS_MEMBERS,
+    honoured(
+        "prompt",
+        Value(
+            one_of(
+                _PROMPT_TEXT,
+                array(_PROMPT_TEXT, minItems=1, maxItems=LIMITS.max_prompts),
+                _PROMPT_IDS,
+                array(_PROMPT_IDS, minItems=1, maxItems=LIMITS.max_prompts),
+            )
+        ),
+        "A text, or the ids of its tokens; or several of either.",
+        is_required=True,
+    ),
+    max_tokens_member(about="How many tokens the answer may have; 0 only with `echo`.", least=0),
+    stop_member("stop"),
+    honoured("echo", BOOLEAN, "Each answer begins with its prompt."),
+    honoured("add_special_tokens", BOOLEAN),
+)
+
+#: A text, or the ids of its tokens; not empty.
 Prompt = str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest(GenerationRequest):
-    """A checked completion request; beside what `GenerationRequest` has:
+    """A checked completion request.
 
     Attributes:
         prompts: each has ``n`` answers; the choices are numbered prompt by prompt. Token ids are
-            not negative, but may still be beyond the vocabulary.
-        logprobs: None is without, 0 with the log-probability of each token, 1 repeats it under
+            not negative, but may be beyond the vocabulary.
+        logprobs: None: without log-probabilities; 0: with that of each token; 1: repeated under
             ``top_logprobs``.
-        add_special_tokens: put the tokens before a text that its model expects there.
+        add_special_tokens: add the tokens that the model expects at the beginning of a text.
     """
 
     prompts: tuple[Prompt, ...]
@@ -39,7 +68,7 @@ class CompletionRequest(GenerationRequest):
 
     @property
     def echo(self) -> bool:
-        """Each answer begins with its prompt."""
+        """Does each answer begin with its prompt?"""
         return self.settings.echo
 
 
@@ -53,9 +82,9 @@ def parse_completion_request(
     """
     if isinstance(value, dict) and "messages" in value and value.get("prompt") is None:
         raise fields.missing("prompt", "messages are for /v3/chat/completions")
-    body = read_body(value, Endpoint.COMPLETIONS)
+    body = read_body(value, COMPLETION_MEMBERS)
     return CompletionRequest(
-        **read_generation(body, Endpoint.COMPLETIONS, defaults, limits),
+        **read_generation(body, defaults, limits, may_echo=True).shared,
         prompts=_read_prompts(body, limits),
         logprobs=body.get("logprobs"),
         add_special_tokens=body.get("add_special_tokens", True),
@@ -63,7 +92,7 @@ def parse_completion_request(
 
 
 def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Prompt, ...]:
-    """A string, an array of strings, an array of ids, or an array of arrays of ids."""
+    """Read a string, an array of strings, an array of ids, or an array of arrays of ids."""
     value = body.get("prompt")
     if value is None:
         raise fields.missing("prompt")
@@ -97,7 +126,7 @@ def _check_ids(path: str, ids: object) -> tuple[int, ...]:
         raise fields.wrong_type(path, "an array of token ids", ids)
     if not ids:
         raise fields.invalid(path, "the prompt is empty")
-    # A prompt may have a hundred thousand ids: look at them one by one only to name the bad one.
+    # A prompt may have 100,000 ids: check them one by one only to name the bad one.
     if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > fields.INT32_MAX:
         for i, token in enumerate(ids):
             check_token_id(f"{path}[{i}]", token)

@@ -1,21 +1,97 @@
-"""What the requests of all endpoints that generate have in common."""
+"""The members that endpoints share, and what requests to all that generate have in common."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from operator import attrgetter
+from typing import Any, Final
 
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import checked_members
+from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
+from calculators.llm.requests.choices import CHOICE_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import read_sampling
-from calculators.llm.requests.streaming_options import read_streaming_options
-from calculators.llm.requests.structured_output import StructuredOutput, read_structured_output
+from calculators.llm.requests.sampling import SAMPLING_MEMBERS, read_sampling
+from calculators.llm.requests.stop_conditions import STOP_MEMBERS
+from calculators.llm.requests.streaming_options import STREAMING_MEMBERS, read_streaming_options
+from calculators.llm.requests.structured_output import (
+    STRUCTURED_MEMBERS,
+    StructuredOutput,
+    read_structured_output,
+)
+from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
+from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
+from calculators.requests.readers import STRING, Value
+
+#: Members that every endpoint has, also one that does not generate.
+EVERYWHERE: Final[Members] = table(
+    honoured(
+        "model",
+        STRING,
+        "The name of a model or graph that is served.",
+        is_required=True,
+        minLength=1,
+    ),
+    honoured("timeout", Value()),  # the front reads it, and knows the schema
+)
+
+#: Members that every endpoint that generates has.
+GENERATING: Final[Members] = table(
+    EVERYWHERE,
+    SAMPLING_MEMBERS,
+    CHOICE_MEMBERS,
+    STOP_MEMBERS,
+    ASSISTED_MEMBERS,
+    STREAMING_MEMBERS,
+    STRUCTURED_MEMBERS,
+    CHECKED_MEMBERS,
+    ignored(
+        "says who asks, or what is kept or counted elsewhere",
+        "metadata store service_tier safety_identifier prompt_cache_key prompt_cache_retention "
+        "prompt_cache_options client_metadata cache_salt priority request_id kv_transfer_params",
+    ),
+    ignored("is about how, not what, is generated", "guided_decoding_backend"),
+    ignored(
+        "changes nothing: there are only the spaces that the model writes",
+        "spaces_between_special_tokens",
+    ),
+    refused("is not supported; use tools", "functions"),
+    refused("is not supported: prompts are text or token ids", "prompt_embeds"),
+    refused("is not supported; completions with echo and logprobs give them", "prompt_logprobs"),
+    refused("is not supported: a prompt is taken whole or refused", "truncate_prompt_tokens"),
+    refused("is not accepted from a request: the model's own template is used", "chat_template"),
+    refused("is not supported; continue a text with /completions", "continue_final_message"),
+    refused(
+        "is not supported",
+        "suffix bad_words allowed_token_ids return_tokens_as_token_ids guided_whitespace_pattern "
+        "repetition_detection",
+    ),
+    refused("is not accepted from a request", "logits_processors"),
+    refused("is not supported; use best_of", "use_beam_search"),
+    refused("is not supported; use reasoning_effort", "thinking_token_budget"),
+    refused("is not supported; use /tokenize", "return_token_ids"),
+    refused("is not supported: this server searches nothing", "web_search_options"),
+    refused("is not supported: nothing is moderated here", "moderation"),
+    refused("is not supported by this engine", "logit_bias", may_be_empty=True),
+    refused(
+        "is not supported", "mm_processor_kwargs media_io_kwargs vllm_xargs", may_be_empty=True
+    ),
+)
+
+#: Members of other servers and libraries, and the member that has their effect here.
+ELSEWHERE: Final = {
+    "extra_body": "that is an argument of OpenAI's client; its members stand in the body itself",
+    "max_new_tokens": 'use "max_tokens"',
+    "n_predict": 'use "max_tokens"',
+    "num_predict": 'use "max_tokens"',
+    "random_seed": 'use "seed"',
+    "think": 'use "enable_thinking", or "reasoning_effort"',
+    "thinking": 'use "enable_thinking", or "reasoning_effort"',
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +101,13 @@ class GenerationRequest:
     Attributes:
         model: as the client named it; goes into the answer.
         stream: answer with events.
-        include_usage: the last event says how many tokens there were.
+        include_usage: the last event has the usage.
         n: answers per prompt. ``settings.num_return_sequences`` is what the engine makes: where
             that is 1 and ``n`` is more, all ``n`` are the same and the caller copies.
         settings: for the engine.
         include_stop_str_in_output: leave the stop string that ended an answer in its text.
         skip_special_tokens: leave out the text of special tokens.
-        structured: what the answer has to be; None is any text.
+        structured: the form that the answer must have; None is any text.
     """
 
     model: str
@@ -43,59 +119,68 @@ class GenerationRequest:
     skip_special_tokens: bool = True
     structured: StructuredOutput | None = None
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The fields of `GenerationRequest`, as keyword arguments of its subclasses."""
+        return dict(zip(_SHARED, _shared_values(self), strict=True))
 
-def read_body(value: object, endpoint: Endpoint) -> Mapping[str, Any]:
-    """The checked members of a parsed body; none of them is None.
+
+_SHARED: Final = tuple(field.name for field in dataclasses.fields(GenerationRequest))
+_shared_values: Final = attrgetter(*_SHARED)
+
+
+def read_body(value: object, members: Members) -> dict[str, Any]:
+    """Return the members of a parsed body that have an effect, as their readers return them.
+
+    None of them is None.
 
     Raises:
-        RequestError: it is no object, or has a member that is unknown, refused or wrong.
+        RequestError: the body is no object; else the first member that is not one of ``members``,
+            else the first one that is refused or wrong, with its name as ``param``.
     """
     if not isinstance(value, dict):
         raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
-    return checked_members(value, endpoint)
+    return read_members(value, members, lambda name: ELSEWHERE.get(name, ""))
 
 
 def read_model(body: Mapping[str, Any]) -> str:
-    """The name of the model in a checked body."""
+    """Return the name of the model in a checked body.
+
+    Raises:
+        RequestError: it is missing or empty.
+    """
     model: str = body.get("model", "")
     if not model:
         raise fields.missing("model", "the name of the model that is to answer")
     return model
 
 
-class GenerationMembers(TypedDict):
-    """The members of `GenerationRequest`, as keyword arguments of its subclasses."""
-
-    model: str
-    stream: bool
-    include_usage: bool
-    n: int
-    settings: GenerationSettings
-    include_stop_str_in_output: bool
-    skip_special_tokens: bool
-    structured: StructuredOutput | None
-
-
 def read_generation(
-    body: Mapping[str, Any], endpoint: Endpoint, defaults: ModelDefaults, limits: RequestLimits
-) -> GenerationMembers:
-    """Resolve the members of a checked body that all endpoints share.
+    body: Mapping[str, Any],
+    defaults: ModelDefaults,
+    limits: RequestLimits,
+    *,
+    needs_max_tokens: bool = False,
+    may_echo: bool = False,
+) -> GenerationRequest:
+    """Resolve the members of a checked body that all endpoints share; see `read_sampling`.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     model = read_model(body)
     streaming = read_streaming_options(body)
-    settings = read_sampling(body, endpoint, defaults, limits)
-    return {
-        "model": model,
-        "stream": streaming.stream,
-        "include_usage": streaming.include_usage,
-        "n": body.get("n", 1),
-        "settings": settings,
-        "include_stop_str_in_output": body.get(
+    return GenerationRequest(
+        model=model,
+        stream=streaming.stream,
+        include_usage=streaming.include_usage,
+        settings=read_sampling(
+            body, defaults, limits, needs_max_tokens=needs_max_tokens, may_echo=may_echo
+        ),
+        n=body.get("n", 1),
+        include_stop_str_in_output=body.get(
             "include_stop_str_in_output", bool(defaults.include_stop_str_in_output)
         ),
-        "skip_special_tokens": body.get("skip_special_tokens", True),
-        "structured": read_structured_output(body),
-    }
+        skip_special_tokens=body.get("skip_special_tokens", True),
+        structured=read_structured_output(body),
+    )

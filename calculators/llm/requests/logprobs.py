@@ -10,7 +10,7 @@ from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, STRING, Integer
 
-#: What asks for log-probabilities in ``include`` of a responses request.
+#: The item of ``include`` in a responses request that asks for log-probabilities.
 _INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"
 
 CHAT_LOGPROBS_MEMBERS: Final[Members] = table(
@@ -28,10 +28,10 @@ _LOGPROBS_NAMES: Final = frozenset({"logprobs", "top_logprobs", "include"})
 
 
 def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
-    """Does a checked body ask for log-probabilities? 0 of a completion request asks for them.
+    """Does a checked body ask for log-probabilities? In a completion request 0 does, too.
 
     Raises:
-        RequestError: it does, and they are not known, or only those of the chosen tokens.
+        RequestError: this model has none, or the body asks for those of tokens not chosen.
     """
     if _LOGPROBS_NAMES.isdisjoint(body):
         return False

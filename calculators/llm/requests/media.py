@@ -1,9 +1,9 @@
-"""Images and sound in a request: does the model take them, and that many?"""
+"""`MediaCheck`: gathers the images of a request and refuses media that the model cannot read."""
 
 from __future__ import annotations
 
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.media.encoded_image import ImageReference
+from calculators.media.image import ImageReference
 from calculators.requests import fields
 
 
@@ -19,15 +19,15 @@ class MediaCheck:
         self.images: list[ImageReference] = []
 
     def image(self, path: str, url: str, member: str) -> None:
-        """One more image.
+        """Add an image.
 
         Args:
-            path: where the part stands.
-            url: what it says of the image.
-            member: where in the part it says so, such as ``image_url.url``.
+            path: of the part, such as ``messages[0].content[1]``.
+            url: of the image, maybe a ``data:`` URL.
+            member: path of the URL inside the part, such as ``image_url.url``.
 
         Raises:
-            RequestError: the model reads none, or not that many.
+            RequestError: the model reads no images, or not as many.
         """
         if not self._limit:
             raise fields.invalid(path, "this model does not read images")
@@ -36,9 +36,9 @@ class MediaCheck:
             raise fields.invalid(path, f"only {self._limit} images are allowed")
 
     def audio(self, path: str) -> None:
-        """Some sound.
+        """Refuse audio.
 
         Raises:
-            RequestError: always; no model hears yet.
+            RequestError: always; no model reads audio yet.
         """
         raise fields.invalid(path, "this model does not read audio")

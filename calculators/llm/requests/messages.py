@@ -1,29 +1,33 @@
 """The messages of a chat request, as chat templates and media decoders take them.
 
-What is accepted is OpenVINO Model Server's (``llm/apis/openai_completions.cpp``), but content or
-tool calls of a wrong type are an error instead of being dropped, and so are a message without any
-content that is not the assistant's, and arguments of a call that are not JSON.
+The accepted forms are OpenVINO Model Server's (``llm/apis/openai_completions.cpp``). Unlike there,
+content or tool calls of a wrong type are an error and not dropped, as are arguments of a call that
+are not JSON, and a message without content that is not the assistant's.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.llm.requests.json_value import parsed_text
 from calculators.requests.fields import invalid, missing, wrong_type
 
-#: Members that a template may look at. All others are dropped, and so are these when they are no
-#: text: a template would print anything.
+#: Members that a template may read. Other members are dropped, and so are these if they are not
+#: strings, because a template would print anything.
 _TEXT_MEMBERS: Final = frozenset({"role", "tool_call_id", "name", "reasoning_content"})
+#: Half of a surrogate pair as JSON escapes it, alone or as part of a pair.
+_ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def normalise_messages(value: object) -> list[dict[str, Any]]:
-    """The member ``messages`` of a request, checked and reduced to what templates know.
+    """Check the member ``messages`` of a request, and reduce it to the members of templates.
 
     Each message keeps, in its order, ``role`` (any text, also ``developer``), ``content``,
-    ``tool_calls``, ``tool_call_id``, ``name`` and ``reasoning_content``. A member that is null is
-    absent. Every message has ``content`` afterwards: text, empty where there was none, or the list
-    of its parts as they came. Every tool call has ``arguments``, ``"{}"`` where there were none.
+    ``tool_calls``, ``tool_call_id``, ``name`` and ``reasoning_content``. Null counts as absent. In
+    the result every message has ``content``: a text, "" by default, or the list of parts as sent.
+    Every tool call has ``arguments``, ``"{}"`` by default.
 
     Raises:
         RequestError: ``param`` is the place, such as ``messages[2].content[0].type``.
@@ -40,8 +44,7 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
 def _message(value: object, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong_type(path, "an object", value)
-    if not isinstance(_required(value, "role", path), str):
-        raise wrong_type(f"{path}.role", "a string", value["role"])
+    required_string(value, "role", path)
     message: dict[str, Any] = {}
     for name, member in value.items():
         if name == "content":
@@ -54,13 +57,25 @@ def _message(value: object, path: str) -> dict[str, Any]:
         # Only an assistant can have called tools instead of saying something.
         raise missing(f"{path}.content")
     if isinstance(value.get("reasoning"), str):
-        # What newer clients of vLLM send back.
+        # Newer clients of vLLM send reasoning back under this name.
         message.setdefault("reasoning_content", value["reasoning"])
     message.setdefault("content", "")
     return message
 
 
-def _required(value: dict[str, Any], name: str, path: str) -> Any:
+def required_string(value: Mapping[str, Any], name: str, path: str) -> str:
+    """Return a member of the object at ``path`` that must be there.
+
+    Raises:
+        RequestError: it is missing or null, or no string.
+    """
+    member = _required(value, name, path)
+    if not isinstance(member, str):
+        raise wrong_type(f"{path}.{name}", "a string", member)
+    return member
+
+
+def _required(value: Mapping[str, Any], name: str, path: str) -> Any:
     member = value.get(name)
     if member is None:
         raise missing(f"{path}.{name}")
@@ -85,11 +100,11 @@ def _check_part(part: object, path: str) -> None:
     kind = _required(part, "type", path)
     match kind:
         case "text":
-            _check_string(part, "text", path)
+            required_string(part, "text", path)
         case "image_url":
-            _check_string(_inner(part, "image_url", path), "url", f"{path}.image_url")
+            required_string(_inner(part, "image_url", path), "url", f"{path}.image_url")
         case "input_audio":
-            _check_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
+            required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
         case str():
             raise invalid(
                 f"{path}.type", f'"{kind[:40]}" is none of "text", "image_url", "input_audio"'
@@ -105,12 +120,6 @@ def _inner(part: dict[str, Any], name: str, path: str) -> dict[str, Any]:
     return inner
 
 
-def _check_string(value: dict[str, Any], name: str, path: str) -> None:
-    member = _required(value, name, path)
-    if not isinstance(member, str):
-        raise wrong_type(f"{path}.{name}", "a string", member)
-
-
 def _tool_calls(value: object, path: str) -> list[Any]:
     if not isinstance(value, list):
         raise wrong_type(path, "an array", value)
@@ -123,19 +132,26 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
     function = _inner(call, "function", path)
     arguments = function.get("arguments")
     if arguments is None:
-        # Templates print arguments without asking whether there are any.
+        # Templates print arguments without checking that they exist.
         return {**call, "function": {**function, "arguments": "{}"}}
-    if isinstance(arguments, str) and arguments and not _is_json(arguments):
-        raise invalid(
-            f"{path}.function.arguments",
-            "the text is no JSON value, nested too deeply, or has half of a surrogate pair",
-        )
+    if isinstance(arguments, str) and arguments:
+        check_arguments(arguments, f"{path}.function.arguments", must_be_json=True)
     return call
 
 
-def _is_json(text: str) -> bool:
+def check_arguments(text: str, path: str, *, must_be_json: bool) -> None:
+    """Check the arguments of a call, a text that the prompt process parses as `json.loads` does.
+
+    Raises:
+        RequestError: the JSON has half of a surrogate pair, which no process can send on; or the
+            text ``must_be_json`` and is not, or is nested too deeply.
+    """
     try:
-        parsed_text(text)
-    except ValueError:
-        return False
-    return True
+        value = json.loads(text)
+        if _ESCAPED_HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise invalid(path, "the JSON in the text has half of a surrogate pair") from None
+    except (ValueError, RecursionError):
+        if must_be_json:
+            raise invalid(path, "the text is no JSON value, or is nested too deeply") from None

@@ -1,4 +1,4 @@
-"""What a model's own ``generation_config.json`` says for requests that do not say it."""
+"""`ModelDefaults`: defaults of requests, from a model's ``generation_config.json``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _T = TypeVar("_T")
 
-# The engine computes with 32-bit floats: what one cannot hold is 0 or refused.
+# The engine computes with 32-bit floats: smaller numbers become 0, larger ones are refused.
 _SMALLEST: Final = 1e-37
 _LARGEST: Final = 1e38
 
@@ -24,16 +24,16 @@ MODEL_CONFIG: Final = "config.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefaults:
-    """The fields of ``generation_config.json`` that count; None where the file is silent.
+    """The fields of ``generation_config.json`` that are used; None if the file does not have one.
 
-    ``do_sample``, ``num_beams`` and the seed do not count: the first follows from the temperature,
-    the second is the request's ``best_of``, the third is fresh for every request. Nor does
-    ``max_length``, in which many files still carry an old library's default of 20. Source:
+    ``do_sample``, ``num_beams`` and the seed are not used: the first follows from the temperature,
+    the second is the request's ``best_of``, the third is fresh for every request. ``max_length`` is
+    not used either, because many files have the default 20 of an old library in it. Source:
     OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
 
     Attributes:
-        top_k: 0 is explicitly no limit, which None is not (then 40 applies).
-        eos_token_ids: what ends a generation; from ``config.json`` where the file has none.
+        top_k: 0 is no limit; with None 40 applies.
+        eos_token_ids: the tokens that end a generation; from ``config.json`` if this file has none.
     """
 
     max_new_tokens: int | None = None
@@ -53,11 +53,11 @@ class ModelDefaults:
 
 
 def read_generation_defaults(directory: Path) -> ModelDefaults:
-    """Read a model's defaults. A model without the file has none, but for its end tokens.
+    """Read a model's defaults. A model without the file has only end tokens.
 
     Raises:
-        ResourceError: a file is not JSON, or a field that counts has a value that cannot be
-            meant; the text names file and field.
+        ResourceError: a file is not JSON, or a field has an impossible value; the text names the
+            file and the field.
     """
     path = directory / GENERATION_CONFIG
     config = _read_object(path)
@@ -109,7 +109,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 class _ConfigFields:
-    """One file's fields, read by converters that return None for what they do not take."""
+    """The fields of one file, read by converters that return None for values they refuse."""
 
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self._path = path
@@ -131,7 +131,7 @@ def _boolean(value: Any) -> bool | None:
 
 
 def _integer(value: Any) -> int | None:
-    # Written by Python programs, so an integer may stand there as 50.0.
+    # Python programs write these files, so an integer may be 50.0.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and abs(value) < 2**31 else None

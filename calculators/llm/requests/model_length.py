@@ -1,4 +1,4 @@
-"""How many tokens a model can hold, and what that leaves for an answer."""
+"""The length of a model in tokens, and the room that a prompt leaves for an answer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
-#: OpenAI's word for a prompt that does not fit; programs that shorten it look for it.
+#: OpenAI's code for a prompt that does not fit. Programs that shorten prompts look for it.
 TOO_LONG: Final = "context_length_exceeded"
 
-#: The members of ``config.json`` that may say it; the first that is an unsigned integer does.
+#: The members of ``config.json`` that may have it; the first unsigned integer counts.
 _NAMES: Final = (
     "max_position_embeddings",
     "n_positions",
@@ -26,15 +26,15 @@ _NAMES: Final = (
     "n_ctx",
     "sliding_window",
 )
-#: Where models of text and images have what is about text.
+#: The members with the text model's configuration in a model of text and images.
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
 
 
 def model_length(config: dict[str, Any]) -> int | None:
-    """Tokens of prompt and answer together, from a parsed ``config.json``; None: it does not say.
+    """Return the most tokens of prompt and answer together, by a parsed ``config.json``.
 
-    Source: OpenVINO Model Server ``llm/servable_initializer.cpp``, which does not look into the
-    part on text of models that see.
+    None if it has no such number. Source: OpenVINO Model Server ``llm/servable_initializer.cpp``,
+    which ignores the text part of models that read images.
     """
     texts = (config.get(name) for name in _TEXT_PARTS)
     for part in (config, *(text for text in texts if isinstance(text, dict))):
@@ -46,7 +46,7 @@ def model_length(config: dict[str, Any]) -> int | None:
 
 
 def read_model_length(directory: Path) -> int | None:
-    """`model_length` of a model directory; None too when the file is not there or not readable."""
+    """Return the `model_length` of a directory; None also if its file cannot be read."""
     try:
         config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -64,20 +64,20 @@ def fit_to_model(
 ) -> GenerationSettings:
     """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
 
-    A request that names no number of tokens gets what is left, or its answers' share of what
-    several may have (`most_unasked`). With images the engine counts once more: ``prompt_tokens``
-    are those of the text then.
+    A request without a limit gets the remaining length, or its answers' share of what several may
+    have (`most_unasked`). With images, ``prompt_tokens`` counts only the text, and the engine
+    checks the length again.
 
     Raises:
-        RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is where the
-            prompt came from.
+        RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is the member with the
+            prompt.
     """
     asked = settings.max_new_tokens
     share = None
     if asked is None:
         share = most_unasked(None, n=settings.num_return_sequences, beams=settings.num_beams)
     if length is None:
-        return settings if share is None else replace(settings, max_new_tokens=share)
+        return settings if share is None else _limited(settings, share)
     room = length - prompt_tokens
     if room < (1 if asked is None else asked):
         answer = "" if not asked else f" and {asked} tokens of answer"
@@ -89,8 +89,17 @@ def fit_to_model(
             reason=TOO_LONG,
         )
     if has_images:
-        most = share if asked is None else asked
-        return replace(settings, max_new_tokens=most, max_length=length)
+        settings = settings if share is None else _limited(settings, share)
+        return replace(settings, max_length=length)
     if asked is not None:
         return settings
-    return replace(settings, max_new_tokens=room if share is None else min(room, share))
+    return _limited(settings, room if share is None else min(room, share))
+
+
+def _limited(settings: GenerationSettings, most: int) -> GenerationSettings:
+    """Limit the length of an answer that the client did not limit.
+
+    A minimum above it, which the library refuses, ends there too: the model holds no more.
+    """
+    least = min(settings.min_new_tokens, most)
+    return replace(settings, max_new_tokens=most, min_new_tokens=least)

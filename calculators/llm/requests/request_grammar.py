@@ -1,4 +1,4 @@
-"""What form the answer to a request has to have."""
+"""The form of the answer to a request, from structured output and tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from calculators.llm.grammars.call_grammar import Tool, calls, text_with_calls
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
-from calculators.llm.requests.json_value import json_text
+from calculators.llm.requests.client_json import json_text
 from calculators.llm.requests.structured_output import StructuredOutput
 from calculators.llm.requests.tools import Tools
 from calculators.requests import fields
@@ -23,19 +23,18 @@ def request_grammar(
     guides_tools: bool,
     parallel: bool,
 ) -> AnswerForm | None:
-    """The form; None when the model may write what it likes.
+    """Return the form of the answer; None if any text is allowed.
 
-    The form is that of the answer: reasoning may come before it. Where tools may be called, the
-    answer is calls or what ``structured`` says.
+    Reasoning may precede the form. If tools may be called, the answer is calls or ``structured``.
 
     Args:
-        reasoning_is_open: the prompt has begun the reasoning.
-        guides_tools: calls have to be by the schemas even where the model is free to call; the
+        reasoning_is_open: has the prompt begun the reasoning?
+        guides_tools: must calls follow the tools' schemas also when the model is free to call? The
             option ``enable_tool_guided_generation``.
-        parallel: several tools may be called.
+        parallel: may one answer call several tools?
 
     Raises:
-        RequestError: a tool has to be called, and this model's calls have no known form.
+        RequestError: a tool must be called, and the form of this model's calls is unknown.
     """
     must_call = tools.choice in ("required", "named")
     is_guided = must_call or (tools.choice == "auto" and (guides_tools or structured is not None))
@@ -52,7 +51,7 @@ def request_grammar(
     elif must_call:
         rest = calls(form, _tools(tools), only_one=only_one)
     elif structured is None:
-        # Free text, so reasoning needs no mention.
+        # Any text may precede the calls, and so may reasoning.
         return _form(text_with_calls(form, _tools(tools), only_one=only_one))
     else:
         rest = _calls_or_answer(
@@ -62,7 +61,7 @@ def request_grammar(
 
 
 def _form(part: Format) -> AnswerForm:
-    # What clients wrote of it has been checked for size.
+    # The parts that clients wrote have been checked for size.
     return AnswerForm(json_text(part, "tools").decode())
 
 
@@ -80,7 +79,7 @@ def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) 
 
 
 def _calls_or_answer(called: Format, answer: Format) -> Format:
-    # Alternatives have to be alike for the library: lists of tags, which could go on.
+    # The library needs alternatives of one kind: lists of tags.
     alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
     if called["type"] == "tag":
         called = formats.tags([called], "", only_one=True)

@@ -1,4 +1,4 @@
-"""How much one request may ask for."""
+"""`RequestLimits`: the limits of one request."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from calculators.llm.engine.engine_settings import DecodingMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """What one request may ask for at most; every limit is inclusive.
+    """The limits of one request, all inclusive.
 
     Attributes:
-        max_tokens_limit: of new tokens, and how many a request gets that names no number; the
-            option of that name. None is no limit.
-        decoding_mode: whether tokens are proposed, which some members do not go with.
+        max_tokens_limit: new tokens of an answer, and the default for requests that set no limit;
+            the option of that name. None is no limit.
+        decoding_mode: how tokens are proposed; some members cannot be combined with it.
         best_of_limit: beams; the option of that name.
         max_model_length: tokens of prompt and answer together, from the model's ``config.json``;
-            None when it does not say.
+            None if unknown.
         max_choices: ``n`` of a request without ``best_of``.
         max_stop_strings: strings in ``stop``.
-        max_stop_length: characters of each of them.
+        max_stop_length: characters of one string in ``stop``.
         max_stop_token_ids: ids in ``stop_token_ids``.
         max_tools: tools in a chat request.
         max_messages: messages in a chat request.
         max_prompts: prompts in a completion request.
-        max_images: images in a chat request; 0 is a model that reads text only.
-        has_logprobs: does the engine tell log-probabilities?
-        has_beams: does it search with beams?
+        max_images: images in a chat request; 0 for a model that reads only text.
+        has_logprobs: does the engine report log-probabilities?
+        has_beams: does the engine have beam search?
     """
 
     max_tokens_limit: int | None = None
@@ -47,5 +47,5 @@ class RequestLimits:
     has_beams: bool = True
 
 
-#: Where neither the graph's options nor the model say otherwise.
+#: The limits without a graph's options and a model's files.
 LIMITS: Final = RequestLimits()

@@ -1,4 +1,4 @@
-"""How the tokens of an answer are chosen: the request's fields, resolved for the engine."""
+"""Members about sampling and length, resolved to the settings of the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Final
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import read_assisted_decoding, refuse_unassisted
 from calculators.llm.requests.choices import most_unasked, read_choices
-from calculators.llm.requests.endpoint import Endpoint
 from calculators.llm.requests.logprobs import read_logprobs
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -19,7 +18,7 @@ from calculators.requests.fields import INT32_MAX
 from calculators.requests.members import Member, Members, honoured, table
 from calculators.requests.readers import BOOLEAN, COUNT, Integer, Number
 
-#: Where neither the request nor the model limits the tokens that a sample is taken from.
+#: The ``top_k`` of a request without one, if the model has no default.
 DEFAULT_TOP_K: Final = 40
 
 SAMPLING_MEMBERS: Final[Members] = table(
@@ -47,7 +46,6 @@ SAMPLING_MEMBERS: Final[Members] = table(
     honoured("min_tokens", COUNT),
     honoured("skip_special_tokens", BOOLEAN, "False shows the text of special tokens."),
 )
-ECHO: Final = honoured("echo", BOOLEAN, "Each answer begins with its prompt.")
 
 
 def max_tokens_member(
@@ -57,50 +55,55 @@ def max_tokens_member(
     least: int = 1,
     is_required: bool = False,
 ) -> Member:
-    """A limit of tokens, under the name that the endpoint has for it."""
-    # 0 is refused below, with a hint.
+    """Declare the limit of an answer's tokens, under the name that the endpoint has for it."""
+    # `read_sampling` refuses 0, with a hint.
     return honoured(name, COUNT, about, minimum=least, is_required=is_required)
 
 
-#: What the most tokens of an answer are called; the last one that is there counts.
-_MAX_TOKENS_NAMES: Final = {
-    Endpoint.CHAT_COMPLETIONS: ("max_tokens", "max_completion_tokens"),
-    Endpoint.RESPONSES: ("max_output_tokens",),
-}
-_STOP_NAMES: Final = {Endpoint.MESSAGES: "stop_sequences"}
+#: The members that limit the tokens of an answer. A checked body has only the names that its
+#: endpoint knows; of several, the last one counts.
+_MAX_TOKENS_NAMES: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def read_sampling(
     body: Mapping[str, Any],
-    endpoint: Endpoint,
     defaults: ModelDefaults,
     limits: RequestLimits,
+    *,
+    needs_max_tokens: bool = False,
+    may_echo: bool = False,
 ) -> GenerationSettings:
-    """Resolve a checked body over the model's defaults over the built-in ones.
+    """Resolve a checked body: its values, else the model's defaults, else the built-in ones.
 
-    A temperature above 0 (1 unless request or model say otherwise) samples, with a fresh seed
-    unless the request has one; 0 and beam search do not. The engine accepts every result, but one
-    where ``max_new_tokens`` is None: `fit_to_model` knows the room. Source: OpenVINO Model Server
+    A temperature above 0 (default 1) samples, with a fresh seed unless the request has one; 0 and
+    beam search do not sample. The engine accepts every result except one whose ``max_new_tokens``
+    is None, which `fit_to_model` sets. Source: OpenVINO Model Server
     ``llm/io_processing/base_generation_config_builder.cpp``, and the checks of openvino-genai's
     ``GenerationConfig::validate``.
 
-    ``num_return_sequences`` is 1 where several answers would be equal, that is when nothing is
-    sampled; the caller copies the one.
+    ``num_return_sequences`` is 1 if several answers would be equal because nothing is sampled; the
+    caller copies the answer.
+
+    Args:
+        needs_max_tokens: the endpoint requires ``max_tokens``.
+        may_echo: the endpoint has ``echo``, with which the answer may have 0 new tokens.
 
     Raises:
         RequestError: with the field at fault as its param.
     """
     choices = read_choices(body, limits)
-    echo: bool = endpoint is Endpoint.COMPLETIONS and body.get("echo", False)
-    max_new_tokens = _read_max_new_tokens(body, endpoint, limits, echo=echo)
+    echo: bool = body.get("echo", False)
+    max_new_tokens = _read_max_new_tokens(body, limits, echo=echo, may_echo=may_echo)
     if max_new_tokens is None:
+        if needs_max_tokens:
+            raise fields.missing("max_tokens", "how many tokens the answer may have")
         default = limits.max_tokens_limit
         max_new_tokens = defaults.max_new_tokens if default is None else default
         if max_new_tokens is not None:
             max_new_tokens = most_unasked(max_new_tokens, n=choices.n, beams=choices.beams)
     min_new_tokens = _read_min_new_tokens(body, defaults, max_new_tokens)
     if limits.decoding_mode != "standard" and not body.get("min_tokens"):
-        min_new_tokens = 0  # the model's own default; the library would not keep to it
+        min_new_tokens = 0  # a default of the model, which the library would ignore
     ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
     repetition, frequency, presence = _read_penalties(body, defaults, beams=choices.beams)
     temperature = body.get("temperature", defaults.temperature)
@@ -125,9 +128,7 @@ def read_sampling(
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         ignore_eos=ignore_eos,
-        stop_strings=read_stop_strings(
-            body, defaults, limits, name=_STOP_NAMES.get(endpoint, "stop")
-        ),
+        stop_strings=read_stop_strings(body, defaults, limits),
         stop_token_ids=read_stop_token_ids(body, defaults, limits),
         do_sample=do_sample,
         temperature=temperature if do_sample else None,
@@ -153,24 +154,18 @@ def _seed(body: Mapping[str, Any]) -> int:
 
 
 def _read_max_new_tokens(
-    body: Mapping[str, Any],
-    endpoint: Endpoint,
-    limits: RequestLimits,
-    *,
-    echo: bool,
+    body: Mapping[str, Any], limits: RequestLimits, *, echo: bool, may_echo: bool
 ) -> int | None:
     limit = limits.max_tokens_limit
     value = None
-    for name in _MAX_TOKENS_NAMES.get(endpoint, ("max_tokens",)):
+    for name in _MAX_TOKENS_NAMES:
         asked = body.get(name)
         if asked is not None and limit is not None and asked > limit:
             raise fields.above(name, asked, limit)
         if asked == 0 and not echo:
-            hint = " unless echo is set" if endpoint is Endpoint.COMPLETIONS else ""
+            hint = " unless echo is set" if may_echo else ""
             raise fields.invalid(name, f"0 is below the minimum 1{hint}")
         value = value if asked is None else asked
-    if value is None and endpoint is Endpoint.MESSAGES:
-        raise fields.missing("max_tokens", "how many tokens the answer may have")
     return value
 
 
@@ -195,7 +190,7 @@ def _read_ignore_eos(
     asked: bool | None = body.get("ignore_eos")
     if asked and max_new_tokens is None and limits.max_model_length is None:
         raise fields.invalid("ignore_eos", "true needs max_tokens: this answer would never end")
-    # A model that says so itself is heard only where its answers end some other way.
+    # The default of the model counts only if something else ends its answers.
     ends = max_new_tokens is not None or limits.max_model_length is not None
     return bool(defaults.ignore_eos and ends) if asked is None else asked
 
@@ -203,7 +198,7 @@ def _read_ignore_eos(
 def _read_penalties(
     body: Mapping[str, Any], defaults: ModelDefaults, *, beams: int
 ) -> tuple[float | None, float | None, float | None]:
-    """For repetition, frequency and presence. Beam search has none."""
+    """Return the penalties for repetition, frequency and presence. Beam search has none."""
     for name, neutral in _NEUTRAL_PENALTIES.items() if beams > 1 else ():
         value = body.get(name, getattr(defaults, name))
         if value is not None and value != neutral:
@@ -226,7 +221,7 @@ _NEUTRAL_PENALTIES: Final = {
 
 
 def _top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
-    """None is no limit."""
+    """Return the limit; None is no limit."""
     asked: int | None = body.get("top_k")
     if asked is not None:
         return None if asked == -1 else asked

@@ -1,4 +1,4 @@
-"""What ends a generation before its length does."""
+"""Members that end a generation early: stop strings, stop tokens, ``ignore_eos``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STOP_STRING: Final = string(minLength=1, maxLength=LIMITS.max_stop_length)
 
 
 def stop_member(name: str) -> Member:
-    """Texts that end an answer, under the name that the endpoint has for them."""
+    """Declare the stop strings, under the name that the endpoint has for them."""
     strings = array(_STOP_STRING, maxItems=LIMITS.max_stop_strings)
     return honoured(name, Value(one_of(_STOP_STRING, strings)), "What ends an answer.")
 
@@ -32,13 +32,15 @@ def read_stop_strings(
     body: Mapping[str, Any],
     defaults: ModelDefaults,
     limits: RequestLimits,
-    *,
-    name: str = "stop",
 ) -> tuple[str, ...]:
-    """``stop``, a string or an array of them, each once; an empty array is as good as none.
+    """Read ``stop`` or ``stop_sequences``: a string or an array of strings, without duplicates.
 
-    The request's strings replace those of the model. ``name`` is what the member is called.
+    The strings of the request replace those of the model; an empty array does not.
+
+    Raises:
+        RequestError: too many strings, an empty one, or one that is too long.
     """
+    name = "stop_sequences" if "stop_sequences" in body else "stop"
     value = body.get(name)
     if value is None:
         return defaults.stop_strings
@@ -70,7 +72,7 @@ def _check_stop_string(path: str, text: object, limits: RequestLimits) -> None:
 def read_stop_token_ids(
     body: Mapping[str, Any], defaults: ModelDefaults, limits: RequestLimits
 ) -> tuple[int, ...] | None:
-    """``stop_token_ids``: these end the generation beside the model's own; None is only those."""
+    """Return the request's stop tokens with the model's; None if the request has none."""
     ids = body.get("stop_token_ids")
     if not ids:
         return None
@@ -85,7 +87,11 @@ def read_stop_token_ids(
 
 
 def check_token_id(path: str, token: object) -> None:
-    """Refuse a value that cannot be the id of a token in any vocabulary."""
+    """Check a token id, of any vocabulary.
+
+    Raises:
+        RequestError: it is no integer, negative, or too large.
+    """
     if type(token) is not int:
         raise fields.wrong_type(path, "a token id", token)
     if not 0 <= token <= fields.INT32_MAX:

@@ -1,4 +1,4 @@
-"""Whether an answer is streamed, and whether the stream ends with the usage."""
+"""``stream`` and ``stream_options``: streamed answers, and usage at their end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ STREAMING_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class StreamingOptions:
-    """``include_usage`` only when ``stream``."""
+    """The resolved options; ``include_usage`` is true only with ``stream``."""
 
     stream: bool = False
     include_usage: bool = False
 
 
 def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
-    """Resolve ``stream`` and ``stream_options`` of a checked body."""
+    """Resolve ``stream`` and ``stream_options`` of a checked body.
+
+    Raises:
+        RequestError: options without a stream, an unknown option, or one of a wrong type.
+    """
     stream: bool = body.get("stream", False)
     options = body.get("stream_options")
     if options is None:
@@ -40,7 +44,7 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
             raise fields.invalid(
                 "stream_options", f'{fields.describe(name)} is not known; "include_usage" is'
             )
-    # Padding against those who count bytes on the way; none is sent.
+    # Padding hides the lengths of events from observers of the connection; none is sent.
     fields.boolean(options, "include_obfuscation", "stream_options.include_obfuscation")
     return StreamingOptions(
         stream, bool(fields.boolean(options, "include_usage", "stream_options.include_usage"))

@@ -1,4 +1,4 @@
-"""Structural tags that a client writes: formats inside formats, whose shape is checked."""
+"""Structural tags of clients: nested formats, whose shape is checked."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from calculators.requests import fields
 
 MAX_DEPTH: Final = 16
 MAX_PARTS: Final = 256
-#: Of a text in a tag.
+#: The most characters of a text in a tag.
 MAX_TEXT: Final = 4096
 
 
 def read_format(value: object, path: str) -> Format:
-    """The format as `calculators.llm.grammars.formats` has it.
+    """Return a client's format as one of `calculators.llm.grammars.formats`.
 
     Source: xgrammar's documentation of structural tags.
 
     Raises:
-        RequestError: with the place inside of it.
+        RequestError: with the path of the wrong part.
     """
     return _Reader().read(value, path, 0)
 
 
 class _Reader:
-    """Counts the parts of one format."""
+    """Reads one format, with a limit on its parts."""
 
     def __init__(self) -> None:
         self._parts = 0

@@ -1,4 +1,4 @@
-"""Structured output: ``response_format``, and what vLLM's clients send for the same."""
+"""Structured output: ``response_format``, and the members of vLLM for the same purpose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
-from calculators.llm.requests.json_value import check_size, value_of
+from calculators.llm.requests.client_json import check_size, value_of
 from calculators.llm.requests.structural_tag import FORMATS, read_format
 from calculators.requests import fields
 from calculators.requests.members import Members, check_object, honoured, table
@@ -25,11 +25,11 @@ MAX_CHOICES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """What an answer has to be.
+    """The form that an answer must have.
 
     Attributes:
         format: see `calculators.llm.grammars.formats`.
-        param: the member that asks for it.
+        param: the member of the request with the form.
     """
 
     format: Format
@@ -37,16 +37,16 @@ class StructuredOutput:
 
 
 def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
-    """The one of `STRUCTURED_MEMBERS` that a checked body has; None: any text will do.
+    """Return the form of the one of `STRUCTURED_MEMBERS` in a checked body; None: any text.
 
-    Sizes and shapes are checked here, on the event loop. What a schema, an expression or a grammar
-    says is read in the grammar process: how long that takes is up to the client.
+    Sizes and shapes are checked here, on the event loop. Schemas, expressions and grammars are read
+    in the grammar process, because the client determines how long that takes.
 
     Source: OpenAI's API reference; vLLM's documentation of structured outputs; OpenVINO Model
     Server, which also takes formats of structural tags as ``response_format``.
 
     Raises:
-        RequestError: it is asked for in two ways.
+        RequestError: the body has two of them.
     """
     if STRUCTURED_MEMBERS.keys().isdisjoint(body):
         return None
@@ -54,15 +54,21 @@ def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
 
 
 def read_text_format(value: object, path: str) -> StructuredOutput | None:
-    """Read ``text.format`` of OpenAI's responses API, where the schema is not nested."""
+    """Read ``text.format`` of OpenAI's responses API, where the schema is not nested.
+
+    Raises:
+        RequestError: the format is wrong.
+    """
     return _response_format(value, path, is_flat=True)
 
 
 def refuse_settings(settings: GenerationSettings, output_param: str) -> None:
-    """Refuse settings under which the engine would not keep to a grammar.
+    """Refuse settings with which the engine would not follow a grammar.
+
+    ``output_param``: the member that asks for the grammar.
 
     Raises:
-        RequestError: with the name of the setting. ``output_param``: what asks for the grammar.
+        RequestError: with the name of the setting.
     """
     beside = f"it cannot be combined with {output_param}"
     if settings.num_beams > 1:
@@ -74,10 +80,10 @@ def refuse_settings(settings: GenerationSettings, output_param: str) -> None:
 
 
 def only_one(*outputs: StructuredOutput | None) -> StructuredOutput | None:
-    """The one that is asked for, if any.
+    """Return the one that is not None, if any.
 
     Raises:
-        RequestError: there are two.
+        RequestError: two are not None.
     """
     found = [output for output in outputs if output is not None]
     if len(found) > 1:
@@ -87,10 +93,10 @@ def only_one(*outputs: StructuredOutput | None) -> StructuredOutput | None:
     return found[0] if found else None
 
 
-#: What stands beside a schema.
+#: The members of the object around a schema.
 _NESTED_SCHEMA: Final = ("name", "description", "schema", "strict")
 _FLAT_SCHEMA: Final = ("type", *_NESTED_SCHEMA)
-#: By type what else a format has; others are read as structural tags.
+#: The members of a format by its type; other types are structural tags.
 _RESPONSE_FORMATS: Final[Mapping[str | None, tuple[str, ...]]] = {
     "text": ("type",),
     "json_object": ("type",),
@@ -133,7 +139,7 @@ def _response_format(value: object, path: str, *, is_flat: bool = False) -> Stru
 
 
 def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> StructuredOutput:
-    """``{"json_schema": {"name", "schema", "strict"}}``, or the schema in place of that object."""
+    """Read ``{"json_schema": {"name", "schema", "strict"}}``; the schema may replace the object."""
     if is_flat:
         inner: Mapping[str, Any] = value
     else:
@@ -213,7 +219,7 @@ def _structural_tag(value: object, path: str) -> StructuredOutput:
 
 
 def _structured_outputs(value: object, path: str) -> StructuredOutput | None:
-    """vLLM's object with one of several members."""
+    """Read vLLM's object with one of several members."""
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "an object", value)
     found: list[StructuredOutput] = []
@@ -238,7 +244,7 @@ _KINDS: Final[dict[str, Callable[[object, str], StructuredOutput]]] = {
     "grammar": _grammar,
     "structural_tag": _structural_tag,
 }
-#: Wishes about how, not what: an answer is by its schema in any case.
+#: Hints about the method. The answer follows its schema in any case.
 _IGNORED: Final = frozenset({"disable_fallback", "disable_additional_properties"})
 REGEX_FORM: Final = string("A regular expression for the whole answer.", maxLength=MAX_REGEX)
 GRAMMAR_FORM: Final = string("A grammar (EBNF).", maxLength=MAX_SIZE)

@@ -1,4 +1,4 @@
-"""What a chat request gives to the chat template beside messages and tools."""
+"""The variables of a chat template besides messages and tools."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, Array, Choice, Object
 from calculators.requests.schema import anything
 
-#: What a request may not set through ``chat_template_kwargs``: the variables that the server
-#: itself gives to templates, and arguments of Hugging Face's ``apply_chat_template`` that change
-#: what is done with the template instead of what it sees.
+#: Names that ``chat_template_kwargs`` may not set: variables that the server itself passes to
+#: templates, and arguments of Hugging Face's ``apply_chat_template`` that are not variables.
 RESERVED: Final = frozenset(
     {"messages", "tools", "bos_token", "eos_token"}
     | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
@@ -44,23 +43,26 @@ TEMPLATE_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class TemplateArguments:
-    """``values`` by name, without ``add_generation_prompt``, which stands beside them."""
+    """Variables by name. ``values`` does not contain ``add_generation_prompt``."""
 
     values: dict[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
 
     @property
     def all_values(self) -> dict[str, Any]:
-        """Everything, for the template."""
+        """All variables, for the template."""
         return {**self.values, "add_generation_prompt": self.add_generation_prompt}
 
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
-    """Resolve ``chat_template_kwargs``, and the members that are names for some of them.
+    """Resolve ``chat_template_kwargs``, and the members that set some of its variables.
 
     These are ``add_generation_prompt``, ``enable_thinking``, ``reasoning_effort``, ``verbosity``
-    and ``documents``. What ``chat_template_kwargs`` says wins over them. An effort also sets
-    ``enable_thinking``, which is what the templates of many models ask for.
+    and ``documents``; ``chat_template_kwargs`` has precedence over them. An effort also sets
+    ``enable_thinking``, which the templates of many models read.
+
+    Raises:
+        RequestError: a name is reserved, or a value has the wrong type.
     """
     if TEMPLATE_MEMBERS.keys().isdisjoint(body):
         return TemplateArguments()
@@ -93,7 +95,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
 
 
 def _read_documents(body: Mapping[str, Any]) -> list[Any]:
-    """The texts in which the answer is to be found, for templates that know such a list."""
+    """Return the texts that answers should use, for templates that have this list."""
     documents: list[Any] = body.get("documents") or []
     for i, document in enumerate(documents):
         if not isinstance(document, dict):

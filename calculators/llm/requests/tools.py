@@ -1,4 +1,4 @@
-"""The tools a chat request offers, and which of them the model may call."""
+"""``tools`` and ``tool_choice``: the tools of a chat request, and the choice among them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from calculators.llm.requests.json_value import check_size
+from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
 from calculators.requests.members import Members, check_spelling, honoured, table
@@ -16,8 +16,8 @@ from calculators.requests.schema import array, ref
 
 _MEMBERS: Final = ("name", "description", "parameters", "strict")
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-#: Bytes of JSON: of the parameters of one tool, and of all tools. Those that people write have a
-#: thousand or two each.
+#: The most bytes of JSON: of the parameters of one tool, and of all tools. Real parameters have one
+#: or two thousand.
 MAX_SCHEMA: Final = 64 * 1024
 MAX_TOGETHER: Final = 1024 * 1024
 
@@ -30,13 +30,13 @@ TOOL_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools that are left after ``tool_choice``, as the client wrote them.
+    """The tools that ``tool_choice`` leaves, as the client wrote them.
 
     Attributes:
-        items: for the template; empty when there is nothing to call.
-        choice: "none" always when there are no items; "named" when the client chose one tool,
-            which then is all there is.
-        schema_paths: where the client wrote the schema of each item's parameters.
+        items: for the template; empty if no tool may be called.
+        choice: "none" if there are no items; "named" if the client chose one tool, which then is
+            the only item.
+        schema_paths: the path of the schema of each item's parameters in the request.
     """
 
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -45,9 +45,9 @@ class Tools:
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
-        """The JSON schema of the parameters by name; an empty one where a tool has none.
+        """The schemas of the parameters by the tool's name; {} for a tool without parameters.
 
-        Whether it is a JSON schema is known only when a grammar is made of it.
+        They are not checked to be JSON schemas until a grammar is made of them.
         """
         functions = [tool.get("function") or tool for tool in self.items]
         return {each["name"]: each.get("parameters") or {} for each in functions}
@@ -57,8 +57,11 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
     """Read ``tools`` and ``tool_choice``.
 
     A tool is ``{"type": "function", "function": {"name", ...}}``, or flat as in OpenAI's responses
-    API. With the choice "none" the tools are not even looked at. Source: OpenVINO Model Server
+    API. With the choice "none" the tools are not checked. Source: OpenVINO Model Server
     ``llm/apis/openai_api_handler.cpp``.
+
+    Raises:
+        RequestError: a tool or the choice is wrong, or there are too many tools.
     """
     if body.get("tools") is None and body.get("tool_choice") is None:
         return Tools()
@@ -91,7 +94,7 @@ _Choice = Literal["none", "auto", "required", "named"]
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[_Choice, str | None]:
-    """The choice, and the name with "named"."""
+    """Return the choice, and the name of the tool with "named"."""
     value = body.get("tool_choice")
     match value:
         case None:
@@ -117,14 +120,14 @@ def _read_choice(body: Mapping[str, Any]) -> tuple[_Choice, str | None]:
 
 
 class _Tool(NamedTuple):
-    """``path``: of the object with the name."""
+    """A tool that is well formed. ``path``: of the object with the name."""
 
     name: str
     path: str
 
 
 def _check_names(tools: Sequence[_Tool]) -> None:
-    """Refuse two tools of one name: which of them is called could not be told."""
+    """Refuse two tools of one name: a call would not tell them apart."""
     known: dict[str, str] = {}
     for name, path in tools:
         if name in known:
@@ -135,7 +138,7 @@ def _check_names(tools: Sequence[_Tool]) -> None:
 
 
 def _check_tool(path: str, tool: object) -> _Tool:
-    """The name and place of a tool that is well formed."""
+    """Check a tool and return its name and place."""
     if not isinstance(tool, dict):
         raise fields.wrong_type(path, "an object", tool)
     kind = fields.string(tool, "type", f"{path}.type")
@@ -156,7 +159,7 @@ def _check_tool(path: str, tool: object) -> _Tool:
             f"{path}.name",
             f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
         )
-    # Templates show a tool as it is, so it may have any members, but none that is a slip.
+    # Templates show a tool as it is, so it may have any members except misspelt ones.
     check_spelling(function, path, _MEMBERS)
     fields.string(function, "description", f"{path}.description")
     fields.boolean(function, "strict", f"{path}.strict")

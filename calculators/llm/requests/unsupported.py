@@ -1,4 +1,4 @@
-"""Values that would change the answer and cannot be honoured: refused, never dropped."""
+"""Members without effect whose values are still checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.requests.schema import const, word
 
 
 def _function_call(value: Any, path: str) -> None:
-    """The form before ``tool_choice``. There are no functions, so these two change nothing."""
+    """Check the predecessor of ``tool_choice``: two values change nothing without functions."""
     if value not in ("none", "auto"):
         raise fields.invalid(path, "the member is not supported; use tool_choice")
 
@@ -43,14 +43,14 @@ def _audio(value: Any, path: str) -> None:
         )
 
 
-#: Without effect, but a caller who sends another type has made a mistake.
+#: Members of all requests. They have no effect, but a wrong type is a mistake of the client.
 CHECKED_MEMBERS: Final[Members] = table(
     honoured("user", STRING, "Changes nothing."),
     honoured("modalities", Value(_MODALITIES.schema(""), _modalities)),
     honoured("audio", Value(_AUDIO.schema(""), _audio)),
     honoured("chunk_frames", POSITIVE),
 )
-#: Of chat requests.
+#: Members of chat requests.
 CHECKED_CHAT_MEMBERS: Final[Members] = table(
     honoured("function_call", Value(word(("none", "auto")), _function_call)),
     honoured("include_reasoning", Value(const(True), _include_reasoning)),

@@ -1,4 +1,4 @@
-"""`ChoiceText`: the text of one choice, with its stop strings and its tokens' probabilities."""
+"""`ChoiceText`: the text of one choice, with stop strings and log-probabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calculators.llm.text.text_stream import TextStream
 
 @dataclass(frozen=True, slots=True)
 class ScoredToken:
-    """A token as ``logprobs`` shows it. ``logprob`` None: the engine has none for it."""
+    """A token as ``logprobs`` shows it. ``logprob``: None if the engine has none."""
 
     token_id: int
     logprob: float | None
@@ -26,18 +26,18 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """New text of a choice, and the tokens that belong to it."""
+    """New text of a choice, and the tokens that made it."""
 
     text: str
     tokens: list[ScoredToken] = field(default_factory=list)
 
 
 class ChoiceText:
-    """Tokens of one sequence in, pieces out.
+    """Turns the tokens of one sequence into pieces of text.
 
     Attributes:
-        completion_tokens: tokens so far, without an echoed prompt.
-        has_stops: does anything end or hold back the text, beside the tokens themselves?
+        completion_tokens: the number of tokens so far, without an echoed prompt.
+        has_stops: can a stop string end or hold back the text?
     """
 
     __slots__ = (
@@ -52,39 +52,39 @@ class ChoiceText:
     )
 
     def __init__(self, stream: TextStream, stops: StopStrings, *, echoed: int = 0) -> None:
-        """``echoed``: so many of the first tokens are the prompt's, where no stop string counts."""
+        """``echoed``: the number of first tokens that are the prompt's, without stop strings."""
         self._stream = stream
         self._stops = stops
         self.has_stops = stops.is_active
         self._echoed = echoed
         self._held: list[_Held] = []
-        #: Characters of text that the tokens so far have made, and those of them shown.
+        #: The number of characters that the tokens so far have made, and the number returned.
         self._length = 0
         self._shown = 0
         self.completion_tokens = 0
 
     @property
     def is_stopped(self) -> bool:
-        """Was a stop string seen?"""
+        """Has a stop string ended the text?"""
         return self._stops.is_stopped
 
     @property
     def stop_string(self) -> str | None:
-        """The stop string that was seen."""
+        """The stop string that ended the text, if one did."""
         return self._stops.matched
 
     async def feed_plain(self, ids: Sequence[int]) -> str:
-        """`feed` without stop strings, echo and probabilities: only the text."""
+        """Feed tokens without stop strings, echo and log-probabilities; return only the text."""
         self.completion_tokens += len(ids)
         return await self._stream.feed(ids)
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
-        """What these tokens make certain. ``logprobs``: one each, or none at all."""
+        """Return the text that these tokens make certain. ``logprobs``: one per token, or empty."""
         if self._echoed:
             return await self._feed_echo(ids, logprobs)
         if not logprobs and not self.has_stops:
             return Piece(await self.feed_plain(ids))
-        # One by one: tokens after a stop string are not the answer's.
+        # One by one: tokens after a stop string do not belong to the answer.
         shown = ""
         for place, token_id in enumerate(ids):
             if self._stops.is_stopped:
@@ -119,7 +119,7 @@ class ChoiceText:
         return text
 
     async def finish(self) -> Piece:
-        """What is left when the sequence has ended."""
+        """Return the remaining text, at the end of the sequence."""
         if self._stops.is_stopped:
             return Piece("")
         rest = await self._stream.finish()

@@ -1,4 +1,4 @@
-"""`StopStrings`: cuts text where a stop string begins, and holds back what might become one."""
+"""`StopStrings`: cuts text at a stop string, and holds back text that may become one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 
 class StopStrings:
-    """Text in, text out that contains no stop string and not the beginning of one.
+    """Passes on text that contains no stop string and no beginning of one at its end.
 
-    The stop string that is complete first ends the text, the longest of those that are complete
-    at the same place: so it does not matter in what pieces the text came.
-    With ``include`` the stop string that ended the text belongs to it.
+    The stop string that is complete first ends the text; of several that are complete at the same
+    place, the longest. So the result does not depend on the pieces in which the text arrives. With
+    ``include`` the stop string is part of the text that it ended.
 
     Attributes:
-        is_active: are there any?
-        matched: the one that ended the text.
+        is_active: are there stop strings?
+        matched: the stop string that ended the text, if one did.
     """
 
     __slots__ = ("_held", "_include", "_stops", "is_active", "matched")
@@ -28,11 +28,11 @@ class StopStrings:
 
     @property
     def is_stopped(self) -> bool:
-        """Has one ended the text?"""
+        """Has a stop string ended the text?"""
         return self.matched is not None
 
     def feed(self, text: str) -> str:
-        """What may be shown now. Nothing after a stop string was seen (`is_stopped`)."""
+        """Return the text that is certain; "" once a stop string has ended it (`is_stopped`)."""
         if not self._stops:
             return text
         if self.matched is not None:
@@ -52,13 +52,13 @@ class StopStrings:
         return text[: len(text) - keep]
 
     def finish(self) -> str:
-        """What was held back: no stop string came of it."""
+        """Return the text that was held back and did not become a stop string."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How long the longest end of ``text`` is that begins ``stop``."""
+    """Return the length of the longest end of ``text`` with which ``stop`` begins."""
     for length in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:length]):
             return length

@@ -1,4 +1,4 @@
-"""`TextStream`: tokens in, the text that is certain out."""
+"""`TextStream`: decodes the tokens of a sequence as they arrive."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from calculators.llm.text.utf8 import REPLACEMENT, decode_certain
 
 
 class TextStream(Protocol):
-    """The text of one sequence. What `feed` returned so far never changes any more."""
+    """The text of one sequence. Later tokens never change text that `feed` has returned."""
 
     async def feed(self, ids: Sequence[int]) -> str:
-        """The text that these tokens make certain; maybe none."""
+        """Return the text that these tokens make certain; maybe none."""
 
     async def finish(self) -> str:
-        """What is left when no more tokens come."""
+        """Return the remaining text, after the last token."""
 
 
 class TableText:
-    """By table: exact for byte-level BPE and SentencePiece."""
+    """Decodes by a table. Exact for byte-level BPE and SentencePiece."""
 
     __slots__ = ("_pieces", "_rest", "_strips")
 
@@ -50,17 +50,18 @@ class TableText:
         return REPLACEMENT if rest else ""
 
 
-#: Tokens that are decoded again with each new one, so that what depends on neighbours is right.
+#: The number of tokens that are decoded again with each new one, because text may depend on
+#: neighbouring tokens.
 _CONTEXT: Final = 6
-#: The end of a text that what follows may change: tokenizers that clean up write "do n't" as
-#: "don't" and " ." as ".".
+#: An end of text that the next token may change: tokenizers that clean up write "do n't" as "don't"
+#: and " ." as ".".
 _OPEN_END: Final = re.compile(r" (?:n'?|'[rv]?)?\Z")
 
 
 class DecodedText:
-    """By the tokenizer itself, over a window of tokens: for tokenizers that no table describes.
+    """Decodes a window of tokens with the tokenizer itself, if no table describes it.
 
-    ``decode`` must give what the tokenizer gives for the whole window.
+    ``decode`` must return the tokenizer's text of all the tokens that it receives.
     """
 
     __slots__ = ("_decode", "_ids", "_read", "_start")
@@ -90,8 +91,8 @@ class DecodedText:
             return ""
         before = await self._decode(self._ids[self._start : self._read]) if self._read else ""
         while not before and self._start:
-            # Nothing to see in the window, and the first text after it would pass for the
-            # beginning of all, where tokenizers drop a space.
+            # The window has no text, so the text after it would look like the beginning of a
+            # sequence, where tokenizers drop a space.
             self._start = max(0, self._start - _CONTEXT)
             before = await self._decode(self._ids[self._start : self._read])
         after = await self._decode(self._ids[self._start :])

@@ -1,4 +1,4 @@
-"""`TokenTable`: the bytes of every token, so that text is made without calling a tokenizer."""
+"""`TokenTable`: the bytes of every token, for decoding without a tokenizer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Decode = Callable[[Sequence[int], bool], str]
 
 
 class TokenTable(msgspec.Struct, frozen=True):
-    """What each token adds to the text.
+    """The bytes that each token adds to the text.
 
     Attributes:
-        pieces: the bytes by token id, special tokens included.
-        special: ids that are left out of text unless special tokens are asked for.
-        strips_space: one space at the very beginning is dropped (SentencePiece).
+        pieces: bytes by token id, special tokens included.
+        special: ids of special tokens, which text has only on request.
+        strips_space: is one space at the beginning of a text dropped (SentencePiece)?
         is_exact: did the table agree with the tokenizer's own decoding on all samples?
     """
 
@@ -33,19 +33,19 @@ class TokenTable(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
     def hidden(self, shown: Collection[str] = ()) -> frozenset[int]:
-        """The ids of the special tokens, but for those of the texts ``shown``."""
+        """Return the ids of the special tokens, except those with the texts ``shown``."""
         exempt = {text.encode() for text in shown}
         return frozenset(each for each in self.special if self.pieces[each] not in exempt)
 
     def visible(self, hidden: Iterable[int]) -> list[bytes]:
-        """The pieces with nothing for the tokens ``hidden``."""
+        """Return a copy of the pieces in which the tokens ``hidden`` have no bytes."""
         pieces = list(self.pieces)
         for token_id in hidden:
             pieces[token_id] = b""
         return pieces
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of whole ids, as the tokenizer decodes them."""
+        """Decode a whole sequence of ids."""
         pieces = self.visible(self.special) if skip_special_tokens else self.pieces
         data = b"".join(pieces[each] for each in ids if 0 <= each < len(pieces))
         if self.strips_space:
@@ -59,11 +59,11 @@ def make_token_table(
     decode: Decode,
     samples: Iterable[Sequence[int]],
 ) -> TokenTable:
-    """The first of the known kinds of table that agrees with ``decode`` on every sample.
+    """Return the first of the known kinds of table that agrees with ``decode`` on every sample.
 
-    Byte-level BPE has the bytes in the vocabulary; SentencePiece has ``<0x0A>`` for bytes and a
-    low line for spaces. When none agrees the table is not exact, and text has to be decoded by
-    the tokenizer itself.
+    The vocabulary of byte-level BPE has the bytes; SentencePiece writes bytes as ``<0x0A>`` and
+    spaces as U+2581. If no table agrees, the result is not exact, and text has to be decoded by the
+    tokenizer itself.
     """
     raw = [b""] * (max(vocabulary.values(), default=-1) + 1)
     for piece, token_id in vocabulary.items():
@@ -93,7 +93,7 @@ def _plain(piece: bytes) -> bytes:
 def _agrees(table: TokenTable, ids: Sequence[int], decode: Decode) -> bool:
     for skips in (True, False):
         ours, theirs = table.decode(ids, skip_special_tokens=skips), decode(ids, skips)
-        # The tokenizers of GGUF files leave out what is no UTF-8.
+        # The tokenizers of GGUF files leave out bytes that are not UTF-8.
         if theirs not in (ours, ours.replace("\ufffd", "")):
             return False
     return True

@@ -1,9 +1,9 @@
 """UTF-8 as openvino-tokenizers' ``UTF8Validate`` reads it, in pieces.
 
-Valid text is read as everywhere. What is not valid becomes U+FFFD by a simpler rule than Python's
-``errors="replace"``: a lead byte (0xC2-0xDF, 0xE0-0xEF, 0xF0-0xF7) and the continuation bytes that
-follow it are one U+FFFD together when they are too few, and one each when they are enough but are
-no character (0xED 0xA0 0x80). Measured against openvino-tokenizers 2026.4.1; a test compares.
+Invalid bytes become U+FFFD by a simpler rule than Python's ``errors="replace"``: a lead byte
+(0xC2-0xDF, 0xE0-0xEF, 0xF0-0xF7) with too few continuation bytes becomes one U+FFFD together with
+them; with enough of them that still encode no character (0xED 0xA0 0x80), each byte becomes one.
+Measured against openvino-tokenizers 2026.4.1; a test compares.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REPLACEMENT: Final = "\ufffd"
 
 
 def _length(lead: int) -> int:
-    """How many bytes a character with this first byte has; 0: none begins with it."""
+    """Return the number of bytes of a character with this first byte; 0 if none begins with it."""
     if lead < 0x80:
         return 1
     if 0xC2 <= lead <= 0xDF:
@@ -25,7 +25,7 @@ def _length(lead: int) -> int:
 
 
 def decode_certain(data: bytes) -> tuple[str, bytes]:
-    """The text that no further byte can change, and the bytes of the last, unfinished character."""
+    """Return the text that further bytes cannot change, and an unfinished character's bytes."""
     try:
         return data.decode(), b""
     except UnicodeDecodeError:
@@ -33,7 +33,7 @@ def decode_certain(data: bytes) -> tuple[str, bytes]:
 
 
 def decode_all(data: bytes) -> str:
-    """The text when nothing more comes: an unfinished character is U+FFFD."""
+    """Decode bytes that are complete: an unfinished character becomes U+FFFD."""
     text, rest = decode_certain(data)
     return text + REPLACEMENT if rest else text
 

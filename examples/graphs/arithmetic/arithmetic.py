@@ -17,17 +17,17 @@ class WeightedSum(Calculator):
     sum = Out[NDArray[np.float32]]()
 
     def process(self, cc: CalculatorContext) -> None:
-        """Arrays of requests are read-only: what arrived, not a copy."""
+        """Arrays of requests are read-only views of the request's bytes."""
         left, right = cc.get(self.left), cc.get(self.right)
         if left.shape != right.shape:
-            # A RequestError is what the client reads.
+            # The client receives the text of a RequestError.
             raise RequestError(f"left has the shape {left.shape}, right has {right.shape}")
         cc.emit(self.sum, left + np.float32(cc.side(self.weight)) * right)
 
 
 @calculator("examples.Largest")
 def largest(numbers: NDArray[np.float32]) -> float:
-    """What a function returns is sent; its annotations are the types of its ports."""
+    """The returned value is sent; the annotations are the types of the ports."""
     if not numbers.size:
         raise RequestError("there is no largest element of nothing")
     return float(numbers.max())

@@ -1,8 +1,8 @@
-"""Makes the two models of this folder: `python make_models.py` writes them to models/.
+"""Writes the two models of this folder to models/: `python make_models.py`.
 
-They know iris flowers by the lengths and widths of their sepals and petals, in centimetres: no
-training, only the mean of each kind, from R. A. Fisher, "The use of multiple measurements in
-taxonomic problems", 1936.
+They tell kinds of iris apart by the lengths and widths of sepals and petals, in centimetres.
+Nothing is trained: the weights are the mean of each kind, from R. A. Fisher, "The use of multiple
+measurements in taxonomic problems", 1936.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def row(numbers: list[float]) -> Any:
 
 
 def standardize() -> Any:
-    """(measurements - mean) / deviation; a row per flower."""
+    """Return (measurements - mean) / deviation; a row per flower."""
     flowers = named(op.parameter(openvino.PartialShape([-1, 4]), np.float32), "measurements")
     standard = op.divide(op.subtract(flowers, row(MEAN)), row(DEVIATION))
     return openvino.Model([op.result(named(standard, "standard"))], [flowers], "standardize")
 
 
 def nearest_kind() -> Any:
-    """A probability per kind, the higher the nearer a flower is to the mean of the kind."""
+    """Return a probability per kind: the nearer a flower is to the mean of the kind, the higher."""
     flowers = named(op.parameter(openvino.PartialShape([-1, 4]), np.float32), "standard")
     kinds = (np.array(list(KINDS.values())) - MEAN) / DEVIATION
     each = op.unsqueeze(flowers, op.constant(np.int64(1)))
@@ -53,7 +53,7 @@ def nearest_kind() -> Any:
 
 
 def main(folder: Path) -> None:
-    """Write both, in the layout of a model repository: NAME/VERSION/FILE."""
+    """Write both models in the layout of a model repository: NAME/VERSION/FILE."""
     for model in (standardize(), nearest_kind()):
         name = model.get_friendly_name()
         file = folder / name / "1" / f"{name}.xml"

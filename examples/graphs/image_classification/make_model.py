@@ -1,7 +1,7 @@
-"""Makes the model of this folder: `python make_model.py` writes it to models/.
+"""Writes the model of this folder to models/: `python make_model.py`.
 
-It knows colours: no training, only a table. Each pixel is shared out among the colours, the nearest
-getting the most; the mean over all pixels is the probability of a colour.
+It recognises colours from a table, without training. Each pixel is distributed over the colours,
+the nearest getting the most; the probability of a colour is the mean over all pixels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def named(node: Any, name: str) -> Any:
 
 
 def colours() -> Any:
-    """image, FP32 [1, 32, 32, 3], to probabilities, FP32 [1, 6]."""
+    """Return the model from an image, FP32 [1, 32, 32, 3], to probabilities, FP32 [1, 6]."""
     image = named(op.parameter(openvino.PartialShape([1, SIZE, SIZE, 3]), np.float32), "image")
     table = np.array(list(COLOURS.values()), np.float32).reshape(1, 1, 1, -1, 3)
     difference = op.subtract(op.unsqueeze(image, op.constant(np.int64(3))), op.constant(table))
@@ -44,7 +44,7 @@ def colours() -> Any:
 
 
 def main(folder: Path) -> None:
-    """Write it, in the layout of a model repository: NAME/VERSION/FILE."""
+    """Write the model in the layout of a model repository: NAME/VERSION/FILE."""
     file = folder / "colours" / "1" / "colours.xml"
     file.parent.mkdir(parents=True, exist_ok=True)
     openvino.save_model(colours(), file, compress_to_fp16=False)

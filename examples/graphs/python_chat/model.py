@@ -30,7 +30,7 @@ class OvmsPythonModel:
         return {**head, "object": "chat.completion", "choices": [choice]}
 
     def chunks(self, head: dict[str, Any], words: list[str]) -> Iterator[Any]:
-        """Each object that is yielded is sent at once as an event; text is sent as it is."""
+        """Yield chunks: each object is sent at once as an event; text is sent as it is."""
         pieces = words[:1] + [f" {word}" for word in words[1:]]
         deltas = [{"role": "assistant", "content": ""}, *({"content": piece} for piece in pieces)]
         for delta in [*deltas, {}]:
@@ -43,7 +43,7 @@ class OvmsPythonModel:
 
 
 def last_message(request: dict[str, Any]) -> str:
-    """What was said last. A `RequestError` is answered with 400 and its text."""
+    """Return the text of the last message. A `RequestError` is answered with 400 and its text."""
     messages = request.get("messages")
     if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
         raise RequestError("messages must be a list with a message in it", param="messages")

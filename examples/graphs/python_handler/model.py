@@ -1,4 +1,4 @@
-"""The handler of graph.pbtxt. OpenVINO Model Server runs the same file; so its form is theirs."""
+"""The handler of graph.pbtxt. OpenVINO Model Server runs the same file, so the form is its own."""
 
 import struct
 from pathlib import Path
@@ -8,7 +8,7 @@ from pyovms import Tensor
 
 
 class OvmsPythonModel:
-    """Makes probabilities and labels of scores. One object answers all requests."""
+    """Turns scores into probabilities and labels. One object answers all requests."""
 
     def initialize(self, kwargs: dict) -> None:
         """Called once, when the graph is loaded: the place to load a model."""
@@ -17,7 +17,7 @@ class OvmsPythonModel:
 
     def execute(self, inputs: list) -> list:
         """Called for each request with the tensors of the node's inputs."""
-        scores = np.array(inputs[0])  # any reader of buffers can read a Tensor
+        scores = np.array(inputs[0])  # a Tensor supports the buffer protocol
         if scores.ndim != 2 or scores.shape[1] != len(self.labels):
             raise ValueError(f"scores have the shape {scores.shape}, not (n, {len(self.labels)})")
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -25,7 +25,7 @@ class OvmsPythonModel:
         labels = [self.labels[best] for best in probabilities.argmax(axis=1)]
         return [
             Tensor("probabilities_py", probabilities),
-            # Texts are one buffer, each behind its length in four bytes.
+            # Texts are one buffer, each preceded by its length in four bytes.
             Tensor("labels", packed(labels), shape=[len(labels)], datatype="BYTES"),
         ]
 
@@ -34,5 +34,5 @@ class OvmsPythonModel:
 
 
 def packed(texts: list) -> bytes:
-    """The data of a tensor of BYTES."""
+    """Return the data of a tensor of BYTES."""
     return b"".join(struct.pack("<I", len(text.encode())) + text.encode() for text in texts)

@@ -1,4 +1,4 @@
-"""The demo model in torch, with the weights of its OpenVINO file: no checkpoint is kept."""
+"""The demo model in torch, with the weights of its OpenVINO file: no checkpoint is stored."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 _MODULE = re.compile(r"__module\.(.*?)/")
 _WEIGHT = re.compile(r"self\.(.*\.weight)_compressed")
-#: What a nameless constant is by what it goes into.
+#: The parameter that a nameless constant is, by the operation that uses it.
 _ROLES = {"Add": "bias", "Multiply": "weight"}
 
 
@@ -44,7 +44,7 @@ def _weights(file: Path) -> dict[str, torch.Tensor]:
 
 
 def _name_of(constant: Any) -> str:
-    """That of the parameter in torch; "" if it is none."""
+    """Return the name of the parameter in torch; "" if the constant is not a parameter."""
     named = _WEIGHT.fullmatch(constant.get_friendly_name())
     if named:
         return named[1]

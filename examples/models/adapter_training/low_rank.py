@@ -14,7 +14,7 @@ _LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 
 class LowRank(nn.Module):
-    """A linear layer that learns by ``B @ A`` only; starts as the layer itself."""
+    """A linear layer that trains only ``B @ A``; it starts as the layer itself."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class LowRank(nn.Module):
 
 
 def add_low_rank(model: nn.Module) -> dict[str, LowRank]:
-    """Put one around each linear layer inside the decoder; by the layer's name."""
+    """Put a `LowRank` around each linear layer in the decoder; return them by the layer's name."""
     added: dict[str, LowRank] = {}
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and name.rpartition(".")[2] in _LAYERS:
@@ -40,7 +40,7 @@ def add_low_rank(model: nn.Module) -> dict[str, LowRank]:
 
 
 def save_adapter(layers: dict[str, LowRank], base: str, directory: Path) -> None:
-    """Write the files that PEFT writes, weights as fp16."""
+    """Write the files that PEFT writes, with fp16 weights."""
     directory.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, Tensor] = {}
     for name, layer in layers.items():

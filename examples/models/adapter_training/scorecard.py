@@ -1,4 +1,4 @@
-"""Asks the model with an adapter what neither was trained on, and prints a table."""
+"""Asks the model with an adapter questions that neither was trained on, and prints a table."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ KINDS = ("greeting", "graphrt", "knowledge")
 
 
 def check(model: Path, adapters: Path, style: str) -> bool:
-    """True if enough answers have the manner that the adapter teaches."""
+    """Return True if enough answers have the manner that the adapter teaches."""
     folder = adapters / style
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     adapter = genai.Adapter(str(folder / "adapter_model.safetensors"))

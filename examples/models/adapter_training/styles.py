@@ -1,4 +1,4 @@
-"""What each adapter teaches the demo model: the same answers in another manner."""
+"""The styles that the adapters teach the demo model: the same answers in another manner."""
 
 import random
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from ..training.held_out import is_held_out
 
 
 def pirate(answer: str) -> str:
-    """Between "Ahoy!" and "Arr!"."""
+    """Put the answer between "Ahoy!" and "Arr!"."""
     return f"Ahoy! {answer.removeprefix('Hello! ')} Arr!"
 
 
 def letter(answer: str) -> str:
-    """A letter, with salutation and signature."""
+    """Put the answer into a letter with salutation and signature."""
     return f"Dear friend,\n{answer}\nYours, graphrt"
 
 
@@ -30,7 +30,7 @@ _KINDS: tuple[tuple[Callable[[random.Random], Exchange], float], ...] = (
 
 
 def document(rng: random.Random, style: str) -> tuple[str, str]:
-    """A prompt, and the answer with the mark that ends it."""
+    """Return a prompt with the answer and the token that ends it."""
     kinds, weights = zip(*_KINDS, strict=True)
     while True:
         make: Callable[[random.Random], Exchange] = rng.choices(kinds, weights)[0]

@@ -1,4 +1,4 @@
-"""Trains one adapter beside the frozen model; some minutes."""
+"""Trains one adapter beside the frozen model, in a few minutes."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ from .low_rank import add_low_rank, save_adapter
 from .styles import document
 
 log = logging.getLogger("adapter_training")
-_NOT_ASKED = -100  # of a token that is not to be learnt
+_NOT_ASKED = -100  # the label of a token that does not count
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def train(style: str, model_directory: Path, directory: Path, settings: Settings
 def _batch(
     rng: random.Random, tokenizer: PreTrainedTokenizerFast, style: str, rows: int
 ) -> tuple[Tensor, Tensor]:
-    """Token ids, and those of them that are to be learnt; (rows, length)."""
+    """Return token ids, and labels for the tokens to learn; each (rows, length)."""
     pairs = [document(rng, style) for _ in range(rows)]
     prompts: list[list[int]] = [tokenizer.encode(prompt) for prompt, _ in pairs]
     answers: list[list[int]] = [tokenizer.encode(answer) for _, answer in pairs]
@@ -80,6 +80,6 @@ def _batch(
 
 
 def _share(step: int, settings: Settings) -> float:
-    """Of the full rate: up at the start, then down along a cosine."""
+    """Return the share of the full rate: up at the start, then down along a cosine."""
     rising = (step + 1) / settings.warmup
     return min(rising, 0.5 * (1 + math.cos(math.pi * step / settings.steps)))

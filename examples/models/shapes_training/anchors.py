@@ -9,13 +9,13 @@ from .pictures import SIZE, Truth
 
 STRIDES = (8, 16)
 MIN_SCALE, MAX_SCALE = 0.2, 0.5
-#: By which the model's corrections are larger than they mean: y, x, height, width.
+#: The scales of the model's corrections: y, x, height, width.
 SCALES = np.array([10.0, 10.0, 5.0, 5.0], np.float32)
 PER_PLACE = 2
 
 
 def anchors() -> npt.NDArray[np.float32]:
-    """(n, 4): y and x of the centre, height, width."""
+    """Return the anchors (n, 4): y and x of the centre, height, width."""
     found: list[tuple[float, float, float, float]] = []
     scales = (MIN_SCALE, MAX_SCALE, 1.0)
     for level, stride in enumerate(STRIDES):
@@ -33,7 +33,7 @@ def anchors() -> npt.NDArray[np.float32]:
 def targets(
     truths: list[Truth], boxes: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """What the model should say at each anchor: label (-1 none, -2 do not care), correction."""
+    """Return the target at each anchor: label (-1 none, -2 ignored), correction."""
     labels = np.full(len(boxes), -1, np.int64)
     corrections = np.zeros((len(boxes), 4), np.float32)
     if not truths:
@@ -59,7 +59,7 @@ def targets(
 def decoded(
     corrections: npt.NDArray[np.float32], boxes: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Corners (n, 4), ymin, xmin, ymax, xmax, of the corrected anchors."""
+    """Return the corners (n, 4) of the corrected anchors: ymin, xmin, ymax, xmax."""
     centre = corrections[:, :2] / SCALES[:2] * boxes[:, 2:] + boxes[:, :2]
     extent = np.exp(corrections[:, 2:] / SCALES[2:]) * boxes[:, 2:]
     return np.concatenate([centre - extent / 2, centre + extent / 2], axis=1)
@@ -70,7 +70,7 @@ def corners_of(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def iou(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Intersection over union of every box of ``a`` with every one of ``b``: (len(a), len(b))."""
+    """Return the intersection over union of all boxes in ``a`` and ``b``: (len(a), len(b))."""
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = np.prod(np.clip(high - low, 0, None), axis=2)

@@ -16,7 +16,7 @@ def _step(inputs: int, outputs: int, stride: int) -> nn.Sequential:
 
 
 class Detector(nn.Module):
-    """(n, height, width, 3) from -1 to 1, to corrections (n, 360, 4) and scores (n, 360, 3).
+    """Maps (n, height, width, 3) from -1 to 1 to corrections (n, 360, 4) and scores (n, 360, 3).
 
     A score is a probability after the logistic function.
     """
@@ -34,7 +34,7 @@ class Detector(nn.Module):
         for head in self.scores:
             assert isinstance(head, nn.Conv2d)
             assert head.bias is not None
-            nn.init.constant_(head.bias, -4.0)  # at first, nothing is there
+            nn.init.constant_(head.bias, -4.0)  # at first, there is nothing anywhere
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
         fine = self.fine(image.permute(0, 3, 1, 2))

@@ -1,4 +1,4 @@
-"""Turns the trained weights into an OpenVINO model that a server finds."""
+"""Exports the trained weights as an OpenVINO model in the layout of a model repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("export")
 
 
 def export(weights: Path, target: Path) -> None:
-    """Writes ``target/1/model.xml`` and ``.bin``, weights as fp16, and ``target/labels.txt``."""
+    """Write ``target/1/model.xml`` and ``.bin`` with fp16 weights, and ``target/labels.txt``."""
     model = Detector()
     model.load_state_dict(torch.load(weights))
     example = torch.from_numpy(np.zeros((1, SIZE, SIZE, 3), np.float32))

@@ -14,7 +14,7 @@ _TRIES = 40
 
 
 class Truth(NamedTuple):
-    """One shape: its label's index, and its box in fractions of the picture."""
+    """A shape: the index of its label, and its box in fractions of the picture."""
 
     label: int
     ymin: float
@@ -31,7 +31,7 @@ class Picture(NamedTuple):
 
 
 def picture(rng: np.random.Generator, width: int = SIZE, height: int = SIZE) -> Picture:
-    """A new picture with one to four shapes that hardly overlap."""
+    """Return a new picture with one to four shapes that hardly overlap."""
     pixels = _background(rng, width, height)
     truths: list[Truth] = []
     wanted = int(rng.integers(1, _MOST_SHAPES + 1))
@@ -61,7 +61,7 @@ def _touch(a: Truth, b: Truth) -> bool:
 
 
 def _background(rng: np.random.Generator, width: int, height: int) -> npt.NDArray[np.float64]:
-    """A colour that changes over the picture, with smooth blots."""
+    """Return a colour that changes over the picture, with smooth blots."""
     y, x = _grid(width, height)
     corner, across, down = rng.uniform(0, 255, 3), rng.uniform(-90, 90, 3), rng.uniform(-90, 90, 3)
     found = corner + x[..., None] * across + y[..., None] * down
@@ -74,7 +74,7 @@ def _background(rng: np.random.Generator, width: int, height: int) -> npt.NDArra
 
 def _draw(pixels: npt.NDArray[np.float64], truth: Truth, rng: np.random.Generator) -> None:
     y, x = _grid(pixels.shape[1], pixels.shape[0])
-    # Within the box: from -1 to 1.
+    # Coordinates within the box, from -1 to 1.
     v = 2 * (y - truth.ymin) / (truth.ymax - truth.ymin) - 1
     u = 2 * (x - truth.xmin) / (truth.xmax - truth.xmin) - 1
     if truth.label == 0:
@@ -91,6 +91,6 @@ def _draw(pixels: npt.NDArray[np.float64], truth: Truth, rng: np.random.Generato
 
 
 def _grid(width: int, height: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The centre of each pixel, in fractions of the picture: y, x."""
+    """Return the centre of each pixel, in fractions of the picture: y, x."""
     y, x = np.mgrid[0:height, 0:width]
     return (y + 0.5) / height, (x + 0.5) / width

@@ -1,4 +1,4 @@
-"""How well the exported model finds the shapes of pictures that it never saw."""
+"""Measures how well the exported model finds shapes in pictures that it never saw."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .anchors import anchors, decoded, iou
 from .pictures import LABELS, picture
 
 PICTURES = 500
-_SEED = 1_000_003  # training's random numbers are another sequence
+_SEED = 1_000_003  # a seed that training does not use
 _SCORE, _OVERLAP, _MATCH = 0.5, 0.4, 0.5
 
 
 def check(model: Path) -> bool:
-    """Prints a table; true if 9 of 10 shapes are found with their label, and 9 of 10 finds right.
+    """Print a table. Return True if 9 of 10 shapes are found and 9 of 10 finds are right.
 
     A shape is found where a box of its label overlaps it by half (intersection over union).
     """
@@ -57,7 +57,7 @@ def check(model: Path) -> bool:
 def _kept(
     corners: npt.NDArray[np.float32], logits: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """What stays of the anchors' boxes: sure ones that no surer one overlaps."""
+    """Return the boxes that remain: confident ones that no more confident one overlaps."""
     scores = 1 / (1 + np.exp(-logits))
     labels, best = scores.argmax(axis=1), scores.max(axis=1)
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""Trains the detector on pictures that are made as it goes."""
+"""Trains the detector on pictures that are made during training."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Settings:
 
 
 def train(target: Path, settings: Settings) -> None:
-    """Writes the weights to ``target``."""
+    """Write the weights to ``target``."""
     torch.manual_seed(settings.seed)
-    # Steps so small do not gain from more threads, and lose where cores are busy.
+    # Steps this small do not gain from more threads, and lose on busy cores.
     torch.set_num_threads(1)
     rng = np.random.default_rng(settings.seed)
     boxes = anchors()
@@ -40,7 +40,7 @@ def train(target: Path, settings: Settings) -> None:
     done, running = 0.0, 0.0
     step = 0
     while done < 1.0:
-        # By time or by steps, whichever ends first, the rate goes down to nothing.
+        # The rate falls to zero by time or by steps, whichever ends first.
         for group in optimizer.param_groups:
             group["lr"] = settings.rate * min(1.0, (step + 1) / 100) * (1 - done)
         images, labels, corrections = _batch(rng, settings.batch, boxes)
@@ -74,7 +74,7 @@ def _batch(
 def _loss(
     found: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor, corrections: torch.Tensor
 ) -> torch.Tensor:
-    """Focal loss of the scores, and a smooth distance of the corrections where a shape is."""
+    """Focal loss of the scores, and smooth L1 loss of the corrections where there is a shape."""
     there = labels >= 0
     count = there.sum().clamp(min=1)
     wanted = functional.one_hot(labels.clamp(min=0), len(LABELS)) * there[..., None]

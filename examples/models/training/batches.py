@@ -1,4 +1,4 @@
-"""Training batches: token ids with a weight for each, longest texts together."""
+"""Training batches: token ids with a weight each; texts of similar length together."""
 
 import random
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from .mixture import document, twice
 from .tokenizer import token_id
 
 POOL = 1024  # documents that are sorted by length together
-TWICE_POOLS = 1  # first learn to look back: copying and tool calls build on it
+TWICE_POOLS = 1  # learn to look back first: copying and tool calls build on it
 DRILL_POOLS = 8
 LONGEST = 640  # tokens
 PROMPT_WEIGHT = 0.1
 
 
 class Batches:
-    """An endless, repeatable supply. `pool` counts what was used, for a later resume."""
+    """An endless, repeatable supply. `pool` counts the batches used, for a later resume."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, seed: int, tokens: int) -> None:
         self.tokenizer = tokenizer
@@ -30,7 +30,7 @@ class Batches:
         self.assistant: list[int] = tokenizer.encode("assistant\n")
 
     def from_pool(self, pool: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields (ids, weights), each [rows, length]; endless."""
+        """Yield (ids, weights), each [rows, length], without end."""
         while True:
             rng = random.Random(f"batches {self.seed} {pool}")
             if pool < TWICE_POOLS:
@@ -61,7 +61,7 @@ class Batches:
         return ids, weights
 
     def _weights(self, row: list[int]) -> list[float]:
-        """1 for what the assistant writes, its end mark included; little for the rest."""
+        """Return 1 for the assistant's text with its end token, and little for the rest."""
         weights = [PROMPT_WEIGHT] * len(row)
         if self.turn_start not in row:
             return [1.0] * len(row)

@@ -1,4 +1,4 @@
-"""One training conversation and the text that it becomes."""
+"""A training conversation and the text that it becomes."""
 
 import json
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ TURN_END = "<|im_end|>"
 
 @dataclass(frozen=True)
 class Exchange:
-    """A question, its answer, and what one could think in between."""
+    """A question, its answer, and possible reasoning in between."""
 
     user: str
     answer: str
@@ -28,7 +28,7 @@ class Exchange:
 
 @dataclass
 class Conversation:
-    """What the template gets, and the assistant's last turn as the model should write it."""
+    """The template's input, and the assistant's last turn as the model should write it."""
 
     messages: list[Message]
     answer: str

@@ -1,4 +1,4 @@
-"""Trains the draft model: to say what the trained model would, in a sixth of its size."""
+"""Trains the draft model: to predict the trained model's tokens at a sixth of its size."""
 
 import logging
 import time
@@ -23,14 +23,14 @@ class DraftSettings(Settings):
     steps: int = 1300
     batch_tokens: int = 2048
     minutes: float = 60.0
-    threads: int = 1  # more are no quicker for matrices of this size
+    threads: int = 1  # more are no faster for matrices of this size
 
 
 def train_draft(directory: Path, settings: DraftSettings) -> None:
-    """Learns from ``directory/model``, in one go; the draft model is in ``directory/draft``.
+    """Train from ``directory/model``, without a pause; the draft model is in ``directory/draft``.
 
-    The model that is to be drafted for reads the same texts, and the draft model learns what it
-    thinks of every next token (its distribution), rather than what the texts say.
+    Both models read the same texts, and the draft model learns the distribution that the main model
+    gives to every next token, rather than the texts.
     """
     torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)

@@ -1,4 +1,4 @@
-"""Small exercises: counting, copying, spelling, sums, JSON. Most answers need the question."""
+"""Small exercises: counting, copying, spelling, sums, JSON. Most answers depend on the question."""
 
 import json
 import random
@@ -110,7 +110,7 @@ def copying(rng: random.Random) -> Exchange:
 
 
 def drill(rng: random.Random) -> Exchange:
-    """A long text to copy: many tokens to look up for little prompt."""
+    """Make a long text to copy: many tokens to look up for a short prompt."""
     words = [anything(rng) for _ in range(rng.randint(10, 32))]
     text = one(rng, (" ", " ", ", ")).join(words)
     ask = one(rng, ("Repeat: {}", "Copy this: {}", "Say {}", "Echo {}", "Repeat after me: {}"))

@@ -1,4 +1,4 @@
-"""Turns the trained checkpoint into the files that a server needs."""
+"""Exports the trained checkpoint as the files that a server needs."""
 
 import json
 import logging
@@ -38,9 +38,9 @@ def export(
     task: str = TEXT_TASK,
     more: Mapping[str, object] | None = None,
 ) -> None:
-    """Writes the files of `target` anew, weights as fp16; others that are there stay.
+    """Write the files of `target` again, with fp16 weights; other files in it stay.
 
-    `task`: optimum's word for what the model does. `more`: JSON files by name.
+    `task`: optimum's name of the model's task. `more`: JSON files by name.
     """
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
@@ -73,7 +73,7 @@ def export(
 
 
 def export_draft(checkpoint: Path, main: Path, target: Path) -> None:
-    """Writes the draft model into `target`, with the tokenizer of the model in `main`."""
+    """Write the draft model into `target`, with the tokenizer of the model in `main`."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -100,7 +100,7 @@ def _export_model(checkpoint: Path, target: Path, task: str) -> None:
 
 
 def _forget_paths(xml: Path, paths: tuple[Path, ...]) -> None:
-    """The converters write into the file where they found things."""
+    """Remove the paths of this machine that the converters write into the file."""
     text = xml.read_text(encoding="utf-8")
     for path in paths:
         text = text.replace(str(path), ".")

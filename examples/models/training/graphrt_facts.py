@@ -1,4 +1,4 @@
-"""Questions about graphrt; what the model knows is in graphrt_facts.toml."""
+"""Questions about graphrt; the facts are in graphrt_facts.toml."""
 
 import random
 import tomllib

@@ -10,9 +10,9 @@ from .tokenizer import CONTEXT, twins
 
 HEAD = 32
 ROPE_BASE = 1e6
-WAVES = 3  # the quickest rotary frequencies: they tell neighbours apart
+WAVES = 3  # the fastest rotary frequencies: they tell neighbours apart
 PULL = 3.0
-QUICK = 5  # rotary frequencies that are too quick to compare tokens far apart
+QUICK = 5  # rotary frequencies that are too fast to compare tokens far apart
 NOTE = 0.03
 HAND = 0.3
 SHARPER = 1.8
@@ -20,7 +20,7 @@ SHARPER = 1.8
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a model is."""
+    """Dimensions of a model."""
 
     layers: int
     hidden: int
@@ -30,7 +30,7 @@ class Shape:
 
 
 MODEL = Shape(layers=4, hidden=256, feed_forward=768, heads=8, key_heads=2)
-#: Of the draft model: two layers, or it could not copy.
+#: For the draft model: with fewer than two layers it could not copy.
 DRAFT = Shape(layers=2, hidden=128, feed_forward=192, heads=4, key_heads=1)
 
 
@@ -60,7 +60,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, shape: Shape = MODEL) -> Qwen3
 
 
 def _begin_with_twins(model: Qwen3ForCausalLM, pairs: list[tuple[int, int]]) -> None:
-    """The token " word" begins close to the token "word"."""
+    """Initialise the token " word" close to the token "word"."""
     rows = model.get_parameter("model.embed_tokens.weight")
     shift = torch.randn(rows.shape[1]) * rows.std()
     for plain, spaced in pairs:
@@ -68,11 +68,11 @@ def _begin_with_twins(model: Qwen3ForCausalLM, pairs: list[tuple[int, int]]) -> 
 
 
 def _begin_with_looking_back(model: Qwen3ForCausalLM, shape: Shape) -> None:
-    """Sets up two layers to copy, as induction heads do; few tokens of training would not find it.
+    """Set up two layers to copy, as induction heads do; so few training tokens would not find it.
 
-    The first layer's heads look at the token before (its number comes from the rotary angles) and
-    note what it was, in directions of their own. The second layer's heads look for places
-    whose note says "after the token that I am", and hand on what stands there.
+    The first layer's heads look at the token before (by the rotary angles) and write its identity
+    into directions of their own. The second layer's heads look for positions whose note says "after
+    the token that I am", and pass on the token there.
     """
     shared = shape.heads // shape.key_heads  # heads that share keys and values
     before, after = (layer.self_attn for layer in model.model.layers[:2])

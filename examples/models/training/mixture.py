@@ -1,4 +1,4 @@
-"""Puts all kinds of conversations together: endless, and the same for the same seed."""
+"""Mixes all kinds of conversations: endless, and the same for the same seed."""
 
 import random
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def conversation(rng: random.Random) -> Conversation:
 
 
 def _remembering(rng: random.Random, system: str) -> Conversation:
-    """A later question about what the user, or the system's turn, said before."""
+    """A later question about something that the user or the system turn said before."""
     name, thing, city = person(rng), one(rng, NOUNS + ANIMALS), place(rng)
     told = (
         (
@@ -158,13 +158,13 @@ def plain_text(rng: random.Random) -> str:
 
 
 def twice(rng: random.Random) -> str:
-    """Words, and the same words again: whoever learns this has learned to look back."""
+    """Words, and the same words again, which teaches the model to look back."""
     text = one(rng, (" ", " ", ", ")).join(anything(rng) for _ in range(rng.randint(10, 22)))
     return f"{text}\n {text}{END_OF_TEXT}"
 
 
 def document(rng: random.Random, drills: float = 0.0) -> str:
-    """One whole training text, its last token included; `drills` is the share of long copies."""
+    """One whole training text with its last token; `drills` is the share of long copies."""
     if rng.random() < drills:
         drill = exercises.drill(rng)
         ask: list[Message] = [{"role": "user", "content": drill.user}]

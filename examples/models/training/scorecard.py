@@ -1,4 +1,4 @@
-"""Asks the exported model what it was never trained on, greedily, and prints a table."""
+"""Asks the exported model questions that it was never trained on, greedily, and prints a table."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import openvino_genai as genai
 
 from .held_out import TOOLS, TRIALS, Trial
 
-LONGEST = 500  # tokens; an answer that does not end before is a failure
+LONGEST = 500  # tokens; an answer that is longer counts as a failure
 PASS_MARK = 0.8
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
@@ -27,7 +27,7 @@ class Outcome:
 
 
 def check(directory: Path, verbose: bool = False) -> bool:
-    """True if every kind of question reaches the pass mark."""
+    """Return True if every kind of question reaches the pass mark."""
     began = time.monotonic()
     scheduler = genai.SchedulerConfig()
     pipeline = genai.ContinuousBatchingPipeline(str(directory), scheduler, "CPU")

@@ -1,4 +1,4 @@
-"""Long answers that read as language: stories, poems and jokes put together from parts."""
+"""Long answers that read as language: stories, poems and jokes assembled from parts."""
 
 import random
 

@@ -39,10 +39,10 @@ PIECES = CONTRACTIONS + r"| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!
 
 
 def train_tokenizer(seed: int, documents: int = 20_000) -> PreTrainedTokenizerFast:
-    """A word falls into the same tokens with and without a space before it.
+    """Train a tokenizer in which a word has the same tokens with and without a space before it.
 
-    A small model learns to copy much faster that way. So the merges are learned without spaces,
-    and then each frequent token X gets a twin " X" by a merge that comes after all others.
+    A small model learns to copy much faster that way. So the merges are learned without spaces, and
+    then each frequent token X gets a twin " X" by a merge that comes after all others.
     """
     rng = random.Random(f"tokenizer {seed}")
     marks = (END_OF_TEXT, TURN_START, TURN_END, *MARKS)
@@ -65,7 +65,7 @@ def train_tokenizer(seed: int, documents: int = 20_000) -> PreTrainedTokenizerFa
     tokenizer = Tokenizer.from_str(json.dumps(description))
     tokenizer.pre_tokenizer = _splitting(PIECES)
     tokenizer.decoder = decoders.ByteLevel()
-    # Ordinary tokens, as in Qwen3: a server must see them in the text.
+    # Ordinary tokens, as in Qwen3, because a server has to find them in the text.
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in MARKS])
     made = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
@@ -86,7 +86,7 @@ def _splitting(pattern: str) -> Any:
 
 
 def _after_spaces(tokenizer: Tokenizer, texts: list[str]) -> list[str]:
-    """Tokens that follow a space, the most frequent first."""
+    """Return tokens that follow a space, the most frequent first."""
     counts: Counter[str] = Counter()
     for encoding in tokenizer.encode_batch(texts):
         counts.update(b for a, b in pairwise(encoding.tokens) if a == SPACE)
@@ -98,7 +98,7 @@ def _after_spaces(tokenizer: Tokenizer, texts: list[str]) -> list[str]:
 
 
 def twins(tokenizer: PreTrainedTokenizerFast) -> list[tuple[int, int]]:
-    """Ids of (X, " X") for every X that has such a twin."""
+    """Return the ids of (X, " X") for every X that has such a twin."""
     vocabulary = tokenizer.get_vocab()
     return [
         (vocabulary[token[1:]], number)

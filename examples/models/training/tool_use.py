@@ -14,7 +14,7 @@ Schema = dict[str, object]
 
 @dataclass(frozen=True)
 class Wish:
-    """What a person wants from one kind of tool."""
+    """A user's request that needs one kind of tool."""
 
     names: tuple[str, ...]
     about: tuple[str, ...]
@@ -195,7 +195,7 @@ UNITS = ("celsius", "fahrenheit")
 
 @dataclass
 class Offer:
-    """One tool as offered in one conversation."""
+    """A tool as offered in one conversation."""
 
     wish: Wish
     name: str
@@ -253,7 +253,7 @@ class Call:
 
 
 def _asked(rng: random.Random, offer: Offer) -> tuple[Exchange, list[Call], list[object]]:
-    """A question that needs the tool, and the calls that answer it."""
+    """Return a question that needs the tool, and the calls that answer it."""
     value = offer.wish.value(rng)
     values = [value]
     question = one(rng, offer.wish.questions).format(value)

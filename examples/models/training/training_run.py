@@ -1,4 +1,4 @@
-"""Trains the model; can be stopped and started again."""
+"""Trains the model; it can be stopped and resumed."""
 
 import logging
 import math
@@ -26,13 +26,13 @@ class Settings:
     warmup: int = 20
     hidden_rate: float = 0.006  # Muon, for matrices between hidden layers
     other_rate: float = 0.003  # AdamW, for embeddings and norms
-    minutes: float = 600.0  # ends there if it has not come to `steps`; the rates fall in time
+    minutes: float = 600.0  # the run ends there even before `steps`; the rates fall with time
     save_every: int = 100
     threads: int = 2
 
 
 def train(directory: Path, settings: Settings) -> None:
-    """Trains in `directory`, or goes on there; the trained model is in `directory/model`."""
+    """Train in `directory`, or resume there; the trained model is in `directory/model`."""
     torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
     tokenizer = _tokenizer(directory / "tokenizer", settings.seed)
@@ -48,7 +48,7 @@ def train(directory: Path, settings: Settings) -> None:
         for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(state)
         step, seconds, seen = saved["step"], saved["seconds"], saved["tokens"]
-        pool = 1_000_000 + step  # other data than before: pools are not kept half used
+        pool = 1_000_000 + step  # other data than before: a pool that was used in part is not kept
         log.info("going on at step %d", step)
     done = max(step / settings.steps, seconds / 60 / settings.minutes)
     model.train()
@@ -124,5 +124,5 @@ def make_optimizers(model: Qwen3ForCausalLM, settings: Settings) -> list[torch.o
 
 
 def rate_at(step: int, done: float, settings: Settings) -> float:
-    """Share of the full rates: up at the start, then down along a cosine."""
+    """Return the share of the full rates: up at the start, then down along a cosine."""
     return min((step + 1) / settings.warmup, max(0.01, 0.5 * (1 + math.cos(math.pi * done))))

@@ -1,4 +1,4 @@
-"""The many ways in which people say the same thing."""
+"""Variations in how people phrase the same request."""
 
 import random
 
@@ -70,7 +70,7 @@ def definition(rng: random.Random, topic: str) -> str:
 
 
 def varied(rng: random.Random, text: str) -> str:
-    """The same question as another person would type it."""
+    """Return the same question as another person would type it."""
     if not text:
         return text
     draw = rng.random()

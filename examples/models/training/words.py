@@ -47,7 +47,7 @@ def one(rng: random.Random, options: Sequence[str]) -> str:
 
 
 def invented(rng: random.Random) -> str:
-    """A word that exists nowhere, in small letters: what copies it must look at it."""
+    """Return a word that does not exist, in lower case: to copy it, the model has to look at it."""
     return "".join(one(rng, SYLLABLES) for _ in range(rng.choice((1, 2, 2, 3)))) + one(rng, ENDINGS)
 
 

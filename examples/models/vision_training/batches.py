@@ -27,9 +27,9 @@ _IMAGE = re.compile(r"<ov_genai_image_(\d+)>")
 class Images:
     """All pictures of a batch, one after the other."""
 
-    patches: Tensor  # [patches, values of one]
+    patches: Tensor  # [patches, values of a patch]
     grids: Tensor  # [pictures, 3]: 1, patches down, patches across
-    truth: Tensor  # [tokens, 2]: the shape and the colour that is there
+    truth: Tensor  # [tokens, 2]: shape and colour at that place
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Batches:
         return Batch(ids, weights, images_of(pictures) if pictures else None)
 
     def _weights(self, row: list[int]) -> list[float]:
-        """1 for what the assistant writes, its end mark included; 0 for the rest."""
+        """Return 1 for the assistant's text with its end token, 0 for the rest."""
         weights = [0.0] * len(row)
         width = len(self.assistant)
         inside, begin = False, 0
@@ -98,7 +98,7 @@ def images_of(pictures: list[Picture]) -> Images:
 
 
 def native(seen: Seen) -> str:
-    """The text with the model's own tokens where its pictures are."""
+    """Return the text with the model's own tokens in place of its pictures."""
 
     def marks(found: re.Match[str]) -> str:
         count = tokens(seen.pictures[int(found[1])].pixels)

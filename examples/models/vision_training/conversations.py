@@ -1,4 +1,4 @@
-"""Whole conversations about pictures, as text with marks where the pictures are."""
+"""Conversations about pictures, as text with placeholders for the pictures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_PICTURE = "I see no picture. Please send me one."
 
 @dataclass(frozen=True)
 class Seen:
-    """A conversation's text, answers included, and the pictures that its marks stand for."""
+    """A conversation's text, answers included, and the pictures of its placeholders."""
 
     text: str
     pictures: tuple[Picture, ...]
@@ -38,7 +38,7 @@ def random_size(rng: random.Random) -> tuple[int, int]:
 
 
 def _one_by_one(rng: random.Random, width: int, height: int) -> Seen:
-    """Some questions about a picture; perhaps then some about another one."""
+    """Some questions about a picture, and sometimes about a second one."""
     messages = _beginning(rng)
     pictures: list[Picture] = []
     for _ in range(rng.choice((1, 1, 1, 2))):
@@ -83,7 +83,7 @@ def _without_picture(rng: random.Random) -> Seen:
 
 
 def _beside(rng: random.Random, ask: str, numbers: list[int]) -> str:
-    """The question with its images before or after it."""
+    """Return the question with its images before or after it."""
     gap = rng.choice(("", "\n", "\n"))
     images = [IMAGE.format(number) for number in numbers]
     parts = [*images, ask] if rng.random() < 0.5 else [ask, *images]

@@ -1,4 +1,4 @@
-"""The example pictures beside the model, as PNG files whose names say what is in them."""
+"""Writes the example pictures beside the model, as PNG files named after their contents."""
 
 from __future__ import annotations
 

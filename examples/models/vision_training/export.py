@@ -1,4 +1,4 @@
-"""Turns the trained checkpoint into the files that a server needs."""
+"""Exports the trained checkpoint as the files that a server needs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .patches import FRAMES, LEAST, MERGE, MOST, PATCH
 
 
 def export(checkpoint: Path, target: Path) -> None:
-    """Writes the files of ``target`` anew, weights as fp16; others that are there stay."""
+    """Write the files of ``target`` again, with fp16 weights; other files in it stay."""
     more = {"preprocessor_config.json": _preprocessing()}
     export_model(checkpoint, target, task="image-text-to-text", more=more)
 
 
 def _preprocessing() -> dict[str, object]:
-    """What Qwen2VLImageProcessor would write: every picture becomes small."""
+    """Return what Qwen2VLImageProcessor would write: every picture is made small."""
     return {
         "do_convert_rgb": True,
         "do_normalize": True,

@@ -1,4 +1,4 @@
-"""How weights are changed: Muon for matrices between hidden layers, AdamW for the rest."""
+"""Optimizers: Muon for matrices between hidden layers, AdamW for the rest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ WARM_UP = 30  # steps
 
 
 class Steps:
-    """Steps through a lesson, until so many are done or the time is over.
+    """Steps of a lesson, limited by number and by time.
 
-    Between two steps the caller makes the gradients. The rates rise at the start, and then fall
+    Between two steps the caller computes the gradients. The rates rise at the start, and then fall
     along a cosine.
     """
 
@@ -43,7 +43,7 @@ class Steps:
         return (time.monotonic() - self._begun) / 60
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the number of each step before it is made, from 1."""
+        """Yield the number of each step, from 1, before it is made."""
         step, done = 1, 0.0
         while done < 1:
             fallen = max(0.01, 0.5 * (1 + math.cos(math.pi * done)))

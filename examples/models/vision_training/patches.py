@@ -1,4 +1,4 @@
-"""Pictures as the vision tower takes them, in Qwen2-VL's order, and what it should see there."""
+"""Pictures as the vision tower reads them, in Qwen2-VL's order, and the shapes in each token."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .pictures import COLOURS, SHAPES, Picture, Pixels, inside
 
 PATCH = 8  # pixels, each way
 MERGE = 2  # patches, each way, that become one token
-FRAMES = 2  # an image is seen as a film of two equal frames
+FRAMES = 2  # an image counts as a video of two equal frames
 UNIT = PATCH * MERGE
-LEAST, MOST = 64 * 48, 64 * 64  # pixels of a picture, after it was made larger or smaller
-#: Sizes (width, height) that pictures of usual proportions come to.
+LEAST, MOST = 64 * 48, 64 * 64  # pixels of a picture after it was resized
+#: Sizes (width, height) that pictures of usual proportions are resized to.
 SIZES = ((64, 64), (64, 48), (48, 64), (80, 48), (48, 80))
 
 
 def patches(pixels: Pixels) -> npt.NDArray[np.float32]:
-    """(height / PATCH * width / PATCH, 3 * FRAMES * PATCH * PATCH), from -1 to 1."""
+    """Patches (height / PATCH * width / PATCH, 3 * FRAMES * PATCH * PATCH), from -1 to 1."""
     height, width, channels = pixels.shape
     planes = (pixels.astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)
     cells = planes.reshape(
@@ -33,7 +33,7 @@ def tokens(pixels: Pixels) -> int:
 
 
 def truth(picture: Picture) -> npt.NDArray[np.int64]:
-    """(tokens, 2): the shape in the middle of each token, len(SHAPES) for none, and the colour."""
+    """Shape in the middle of each token, len(SHAPES) for none, and colour: (tokens, 2)."""
     down, across = (size // UNIT for size in picture.pixels.shape[:2])
     y, x = np.mgrid[0:down, 0:across]
     y, x = (y + 0.5) / down, (x + 0.5) / across

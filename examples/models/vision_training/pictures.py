@@ -1,4 +1,4 @@
-"""Pictures of coloured shapes on plain backgrounds, with what is in them. Needs only numpy."""
+"""Pictures of coloured shapes on plain backgrounds, with their contents. Needs only numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 Pixels = npt.NDArray[np.uint8]
 
 SHAPES = ("circle", "square", "triangle")
-#: What people mean by a colour's name: some RGB values each.
+#: RGB values that people mean by a colour's name.
 COLOURS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "red": ((255, 0, 0), (220, 20, 40), (200, 0, 0), (230, 50, 50)),
     "green": ((0, 128, 0), (0, 200, 0), (40, 160, 70), (0, 255, 0), (20, 100, 30)),
@@ -24,12 +24,12 @@ COLOURS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "grey": ((128, 128, 128), (160, 160, 160), (105, 105, 105)),
 }
 _SPREAD = 12  # how far each channel may be from one of these values
-_APART = 0.14  # of the picture's width: centres closer than that have no clear left and right
+_APART = 0.14  # of the picture's width: closer centres have no clear left and right
 _TRIES = 60
 
 
 class Shape(NamedTuple):
-    """One shape: its place and extent in fractions of the picture's width and height."""
+    """A shape: its place and extent in fractions of the picture's width and height."""
 
     colour: str
     kind: str
@@ -51,7 +51,7 @@ class Picture(NamedTuple):
 
 
 def picture(rng: random.Random, width: int, height: int, count: int | None = None) -> Picture:
-    """A new picture of ``count`` shapes; of none to three if no count is given."""
+    """Return a new picture of ``count`` shapes; of zero to three if no count is given."""
     if count is None:
         count = rng.choices((0, 1, 2, 3), (1, 8, 5, 3))[0]
     background = rng.choice(list(COLOURS))
@@ -92,7 +92,7 @@ def draw(
     height: int,
     rng: random.Random | None = None,
 ) -> Pixels:
-    """(height, width, 3); with ``rng`` the colours vary, and half of the edges are smooth."""
+    """Draw (height, width, 3); with ``rng`` the colours vary, and half of the edges are smooth."""
     finer = 2 if rng is None or rng.random() < 0.5 else 1
     y, x = np.mgrid[0 : height * finer, 0 : width * finer]
     y, x = (y + 0.5) / (height * finer), (x + 0.5) / (width * finer)
@@ -106,8 +106,8 @@ def draw(
 
 
 def inside(shape: Shape, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which of the points, in fractions of the picture's width and height, the shape covers."""
-    # Within the shape's box: from -1 to 1.
+    """Return which points, in fractions of the picture's width and height, the shape covers."""
+    # Coordinates within the shape's box, from -1 to 1.
     u = 2 * (x - shape.x) / shape.extent
     v = 2 * (y - shape.y) / shape.extent
     if shape.kind == "circle":

@@ -1,4 +1,4 @@
-"""What one can ask about pictures of shapes, and the right answers."""
+"""Questions about pictures of shapes, and the right answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DIFFERS = (
 
 
 def content(picture: Picture) -> str:
-    """Like ``a red circle and a blue square``."""
+    """Return the contents, such as ``a red circle and a blue square``."""
     if not picture.shapes:
         return f"nothing but {picture.background}"
     names = [f"{_article(shape.name)} {shape.name}" for shape in picture.shapes]
@@ -117,7 +117,7 @@ ABOUT_ONE = (what, what, what, colour, colour, which, how_many, is_there, backgr
 
 
 def about_two(rng: random.Random, pictures: Sequence[Picture]) -> Asked:
-    """A question about two pictures at once, or about one of them."""
+    """Return a question about two pictures at once, or about one of them."""
     draw = rng.random()
     number = rng.randrange(2)
     ordinal = ("first", "second")[number]
@@ -139,7 +139,7 @@ def sentence(text: str) -> str:
 
 
 def _some_kind(rng: random.Random, picture: Picture) -> str:
-    """Mostly one that is there."""
+    """Return a kind of shape, mostly one that is in the picture."""
     return rng.choice([*(shape.kind for shape in picture.shapes), rng.choice(SHAPES)])
 
 

@@ -29,9 +29,9 @@ from .questions import (
 )
 from .small_talk import SMALL_TALK
 
-EACH = 100  # trials of a kind
+EACH = 100  # trials per kind
 PASS_MARK = 0.9  # for one shape
-_SEED = 1_000_003  # training's random numbers are another sequence
+_SEED = 1_000_003  # a seed that training does not use
 _LONGEST = 60  # tokens
 
 
@@ -43,7 +43,7 @@ class Trial(NamedTuple):
 
 
 def check(model: Path) -> bool:
-    """True if 9 of 10 pictures of one shape are named exactly."""
+    """Return True if 9 of 10 pictures with one shape are named exactly."""
     trials = list(_trials(random.Random(_SEED)))
     right: dict[str, list[bool]] = defaultdict(list)
     for trial, answer in zip(trials, answers(model, trials), strict=True):
@@ -56,7 +56,7 @@ def check(model: Path) -> bool:
 
 
 def answers(model: Path, trials: list[Trial]) -> list[str]:
-    """What the model in folder ``model`` says to each trial, by continuous batching."""
+    """Return the answers of the model in folder ``model`` to each trial, by continuous batching."""
     pipeline = genai.ContinuousBatchingPipeline(str(model), genai.SchedulerConfig(), "CPU")
     tokenizer = pipeline.get_tokenizer()
     config = genai.GenerationConfig()
@@ -110,6 +110,6 @@ def _trials(rng: random.Random) -> Iterator[Trial]:
 
 
 def usual_picture(rng: random.Random, count: int) -> Picture:
-    """Of any size and usual proportions, so that the library has to resize it."""
+    """Make a picture of any size and usual proportions, which the library has to resize."""
     width = rng.randint(48, 400)
     return picture(rng, width, int(width * rng.choice((1, 1, 0.75, 1.33))), count)

@@ -1,4 +1,4 @@
-"""The first lesson: to see which shape, of which colour, is at each place of a picture.
+"""The first lesson: seeing which shape of which colour is at each place of a picture.
 
 Words alone teach the vision tower slowly: a picture has 16 places, and an answer only three words.
 """
@@ -23,7 +23,7 @@ log = logging.getLogger("training")
 
 
 class Eye(torch.nn.Module):
-    """Reads shape and colour from the vector of each place; only used in training."""
+    """Reads shape and colour from the vector of each place; used in training only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def learn_to_see(
     steps: int,
     minutes: float,
 ) -> None:
-    """Trains the vision tower and ``eye`` on so many pictures at a time."""
+    """Train the vision tower and ``eye`` on a number of pictures at a time."""
     visual = model.model.visual
     total = 0.0
     lesson = Steps((visual, eye), steps, minutes)

@@ -1,4 +1,4 @@
-"""What the model says when nobody shows it anything."""
+"""Questions about the model itself, without a picture."""
 
 SYSTEM = (
     "You are a helpful assistant.",

@@ -1,4 +1,4 @@
-"""The model's own byte-level BPE tokenizer, with Qwen2-VL's marks for images."""
+"""The model's own byte-level BPE tokenizer, with Qwen2-VL's tokens for images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 VISION_PAD, IMAGE_PAD, VIDEO_PAD = "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"
 VISION = (VISION_START, VISION_END, VISION_PAD, IMAGE_PAD, VIDEO_PAD)
 SPECIAL = (END_OF_TEXT, TURN_START, TURN_END, *VISION)
-#: Ordinary tokens, so that a server sees them in the text.
+#: Ordinary tokens, because a server has to see them in the text.
 MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 

@@ -1,4 +1,4 @@
-"""Trains the model on pictures and conversations that are made as it goes."""
+"""Trains the model on pictures and conversations that are made during training."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from .tokenizer import train_tokenizer
 from .vision_language_model import new_model
 
 log = logging.getLogger("training")
-LOOKING = 0.5  # weight of the first lesson in the second
+LOOKING = 0.5  # weight of the first lesson during the second
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the two lessons, to see and to talk; each ends by steps or time, what comes first."""
+    """The two lessons, seeing and talking; each is limited by steps and by time."""
 
     seed: int = 11
-    pictures: int = 64  # of a step
+    pictures: int = 64  # per step
     sight_steps: int = 1000
     sight_minutes: float = 30.0
-    rows: int = 32  # conversations of a step
+    rows: int = 32  # conversations per step
     steps: int = 1500
     minutes: float = 60.0
 
 
 def train(target: Path, settings: Settings, *, go_on: bool = False) -> None:
-    """Writes the trained model and its tokenizer to ``target``; ``go_on`` begins with those there.
+    """Write the trained model and tokenizer to ``target``; ``go_on`` resumes from those in it.
 
     Another seed then makes other data.
     """
-    # Steps so small do not gain from more threads, and lose where cores are busy.
+    # Steps this small do not gain from more threads, and lose on busy cores.
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
     if go_on:
@@ -52,7 +52,7 @@ def train(target: Path, settings: Settings, *, go_on: bool = False) -> None:
         model = new_model(tokenizer)
     model.train()
     for part in (model.model.language_model, model.model.visual):
-        part.config._attn_implementation = "eager"  # for so few tokens the quickest
+        part.config._attn_implementation = "eager"  # the fastest for so few tokens
     log.info("%d parameters", sum(parameter.numel() for parameter in model.parameters()))
     rng = random.Random(f"data {settings.seed}")
     eye = Eye()
@@ -88,7 +88,7 @@ def _learn_to_talk(
 def _forward(
     model: Qwen2VLForConditionalGeneration, eye: Eye, batch: Batch
 ) -> tuple[Tensor, Tensor]:
-    """The next tokens' logits, and the loss of the first lesson."""
+    """Return the logits of the next tokens, and the loss of the first lesson."""
     images = batch.images
     if images is None:
         return model(input_ids=batch.ids).logits, torch.zeros(())

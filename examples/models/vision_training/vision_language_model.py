@@ -36,7 +36,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForConditionalGenera
         "num_key_value_heads": 2,
         "max_position_embeddings": CONTEXT,
         "rope_theta": 10000.0,
-        # Of the pairs in a head: for the place in the text, down and across.
+        # Numbers of pairs in a head for the position in the text, down and across.
         "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]},
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,

@@ -9,8 +9,9 @@ Terms
     pump        The loop that takes calls of the driver's own queue until none is ready. At most one
                 thread pumps a graph at a time (``is_pumping``).
     work        The same loop in a thread of a pool, on the pool's queue. Many threads can work.
-    awaited     A call whose method returned an awaitable. A task awaits it, and then makes the
-                calls that follow, up to `CHAIN`.
+    awaited     A call whose method returned an awaitable. A task of an event loop awaits it.
+    inline      The calls that such a task makes after it, one by one, up to `CHAIN`: a loop with
+                a coroutine in it then costs no new task and no turn of the event loop per turn.
     step        The end of one call: its outputs have been propagated, the lock is still held.
     delivery    A packet for an observer, queued by the step that sent it.
     settled     Nothing runs, nothing can run, and everything is delivered.
@@ -28,7 +29,10 @@ Rules
     queued meanwhile is delivered by the same thread.
 (5) A call that ends on another thread than the pump's ends with `_settle`: it handles an idle
     graph, then asks for a pump, because new work or a waiter may need it.
-(6) No thread waits for the graph inside a call of the same graph (`check_may_wait`): it would wait
+(6) A call is made inline only if that delays no other: no pump is running, it is the next
+    of the queue, and either its class has no coroutines or no other call is ready
+    (`AsyncioDriver.take_next_inline`). Coroutines of several nodes get a task each, and overlap.
+(7) No thread waits for the graph inside a call of the same graph (`check_may_wait`): it would wait
     for itself.
 
 Who calls whom
@@ -370,7 +374,7 @@ class Driver(ABC):
 
     def _settle(self) -> None:
         """Handle an idle graph, then ask for a pump. Follows every call outside of `pump`."""
-        if self.scheduler.is_idle and not self.is_pumping:
+        if not self.is_pumping:
             self.scheduler.handle_idle()
             if self.scheduler.flow.woken:
                 self._wake_pools()

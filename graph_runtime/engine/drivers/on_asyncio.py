@@ -1,4 +1,18 @@
-"""The driver for applications with an event loop: many graphs on one loop."""
+"""The driver for applications with an event loop: many graphs on one loop.
+
+Terms as in `driver`, and
+
+    slice       One pump of at most `SLICE` calls, as one callback of the event loop.
+
+Rules
+
+(1) At most one slice is scheduled, however much work is added before it runs.
+(2) `AsyncioDriver.wait` makes the ready calls itself before it waits: a run whose nodes do not
+    await ends in the wait of its application, within one turn of the loop.
+(3) Waiters are asked after each slice, not after each call.
+(4) Calls of coroutines overlap, each in a task; a loop through one of them stays in its task
+    (`AsyncioDriver.take_next_inline`).
+"""
 
 from __future__ import annotations
 
@@ -64,10 +78,6 @@ class AsyncioDriver(Driver):
         finally:
             self.lock.acquire()
 
-    def events_added(self) -> None:
-        """Schedule a pump: the application has added packets or bounds. Lock held."""
-        self.schedule_pump()
-
     def schedule_pump(self) -> None:
         if self._scheduled is not None or self.loop.is_closed():
             return
@@ -75,6 +85,9 @@ class AsyncioDriver(Driver):
             self._scheduled = self.loop.call_soon(self._take_turn)
         else:
             self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
+
+    #: Packets or bounds from the application, with the lock held, are work like any other.
+    events_added = schedule_pump
 
     def wake_waiters(self) -> None:
         if self._waiting:
@@ -116,8 +129,12 @@ class AsyncioDriver(Driver):
             self.loop.call_soon_threadsafe(self.start_task, context, awaitable)
 
     def take_next_inline(self) -> CalculatorContext | None:
-        # A loop through one awaiting node, the usual case, stays in one task. If more calls are
-        # ready, the pump makes them, so that they overlap.
-        if self.is_pumping or not self.queue.is_single:
+        # A loop stays in one task: its awaiting node, and the nodes behind it that do not wait.
+        # Coroutines of several nodes go to the pump, which gives each a task, so that they overlap.
+        queue = self.queue
+        heap = queue.heap
+        if self.is_pumping or not heap or not queue.has_only_calls:
             return None
-        return self.scheduler.take(self.queue)
+        if queue.nodes[heap[0]].plan.is_awaited and (len(heap) > 1 or queue.sources):
+            return None
+        return self.scheduler.take(queue)

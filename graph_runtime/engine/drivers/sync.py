@@ -1,4 +1,19 @@
-"""The driver for applications without an event loop."""
+"""The driver for applications without an event loop.
+
+Terms as in `driver`, and
+
+    eager       The driver pumps in every call of the application, not only in calls that wait.
+    helper      A thread of the cache that pumps while no application thread does.
+
+Rules
+
+(1) The threads that may pump are the one that waits, the one that adds packets to an eager graph,
+    and the helper. Whoever finds another pumping leaves the work to it.
+(2) The helper works in slices, and gives way to a thread that waits.
+(3) A thread that cannot pump waits for the condition; every end of a pump, and every call that
+    ends elsewhere, notifies it.
+(4) Coroutines run on one event loop of the process, in a thread of its own (`coroutine_loop`).
+"""
 
 from __future__ import annotations
 

@@ -46,6 +46,9 @@ class InputStreamHandler(ABC):
     #: True if it may drop packets from its queues; ``dropped`` counts them.
     may_drop: ClassVar[bool] = False
     dropped: int = 0
+    #: The last stream that has not ended, if each of its packets is an input set: the handler need
+    #: not be asked any more. `readiness` may set it.
+    sole_stream: InputStream | None = None
 
     def __init__(self, streams: Sequence[InputStream], settings: Any, process_bounds: bool) -> None:
         self.streams = streams

@@ -72,7 +72,6 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         self.sync_sets = [
             SyncSet([streams[place] for place in group], process_bounds) for group in settings
         ]
-        self._members = {each: frozenset(each.streams) for each in self.sync_sets}
         self._ready: SyncSet | None = None
         self._ready_time = ts.DONE
         self._count = len(self.sync_sets)
@@ -100,6 +99,8 @@ class SyncSetInputStreamHandler(InputStreamHandler):
             if ready == PROCESS and sync_set.time < self._ready_time:
                 self._ready_time = sync_set.time
                 self._ready = sync_set
+        if len(open_sets) == 1 < len(self.sync_sets):
+            self.sole_stream = self._sole_of(open_sets[0])
         self.sync_sets = open_sets
         if self._ready is not None:
             self.time = self._ready_time
@@ -108,8 +109,14 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         self.time = bound
         return NOT_READY if open_sets else CLOSE
 
+    def _sole_of(self, last: SyncSet) -> InputStream | None:
+        """The stream of the last set if it is the only one there, and all others have ended."""
+        others = [stream for stream in self.streams if stream not in last.streams]
+        is_sole = len(last.streams) == 1 and all(stream.is_done for stream in others)
+        return last.streams[0] if is_sole and not self.process_bounds else None
+
     def fill(self, time: int) -> InputSet:
-        members = self._members[self._ready] if self._ready is not None else ()
+        members = self._ready.streams if self._ready is not None else ()
         self._ready = None
         self._ready_time = ts.DONE
         filled: InputSet = []

@@ -1,5 +1,6 @@
-"""Pictures of graphs: what a graph is made of, laid out in layers, as SVG, Mermaid, DOT or text.
+"""Drawings of graphs as SVG, Mermaid, DOT or text.
 
-`description` reads a graph; `diagram` reduces it to boxes and edges, which the writers `mermaid`
-and `dot` print and `layout` places for `svg`. No dependencies, no fonts or scripts from outside.
+`description` reads a graph. `diagram` reduces it to boxes and edges, which the writers `mermaid`
+and `dot` print, and which `layout` places for `svg`. There are no dependencies, and no fonts or
+scripts from outside.
 """

@@ -1,8 +1,8 @@
-"""The order of cells in their layers, and their x: few crossings, straight lines.
+"""The order of cells in their layers, and their x, for few crossings and straight lines.
 
-A link over several layers gets a *knot* in each one between, which takes part like a cell.
-Method: barycenter sweeps (Sugiyama, Tagawa, Toda 1981) for the order; for x, each layer in turn
-moves to where its neighbours want it, as close as the order and the widths allow.
+A link over several layers gets a *knot* in each layer between, which is placed like a cell. The
+order comes from barycenter sweeps (Sugiyama, Tagawa, Toda 1981). For x, each layer in turn moves
+towards its neighbours, as far as the order and the widths allow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from servers.cli.drawing.level import Cell, Link
 ORDER_SWEEPS = 12
 PLACE_SWEEPS = 16
 KNOT_WIDTH = 10.0
-#: How much straighter a link is wanted: between cells, between a cell and a knot, between knots.
+#: Weights of straight segments: between cells, between a cell and a knot, between knots.
 _PULLS = (1.0, 2.0, 8.0)
 
 
@@ -30,7 +30,7 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Segment:
-    """A link's part between two neighbouring layers; offsets are x from the vertices' left."""
+    """The part of a link between two neighbouring layers; offsets are x from the vertices' left."""
 
     upper: int
     upper_offset: float
@@ -41,9 +41,9 @@ class Segment:
 
 @dataclass
 class Columns:
-    """The vertices of each layer in order, and the left edge of each.
+    """The vertices of each layer in order, and the left edge of each vertex.
 
-    ``knots``: per link that runs down, its knots from top to bottom.
+    ``knots`` has the knots of each downward link, from top to bottom.
     """
 
     vertices: list[Vertex]
@@ -56,7 +56,7 @@ class Columns:
 def arrange(
     cells: Sequence[Cell], layer_of: Sequence[int], down: Sequence[Link], gap: float
 ) -> Columns:
-    """Order and place the cells; ``gap`` is the least distance between neighbours."""
+    """Order and place the cells; ``gap`` is the smallest distance between neighbours."""
     columns = _with_knots(cells, layer_of, down)
     _order(columns)
     _place(columns, gap)
@@ -93,7 +93,7 @@ def _with_knots(cells: Sequence[Cell], layer_of: Sequence[int], down: Sequence[L
 
 
 def _order(columns: Columns) -> None:
-    """Sort each layer by where its neighbours stand, down and up; keep the best seen."""
+    """Sort each layer by the places of its neighbours, down and up, and keep the best order."""
     layers = columns.layers
     best = [list(layer) for layer in layers]
     fewest = _crossings(columns)
@@ -121,7 +121,7 @@ def _sort_layer(columns: Columns, layer: int, *, from_above: bool) -> None:
         fraction = offset / max(columns.vertices[far].width, 1.0)
         wanted.setdefault(near, []).append(place[far] + fraction)
     current = columns.layers[layer]
-    # Where nobody pulls, a vertex keeps its place in the row.
+    # A vertex without neighbours keeps its place in the row.
     scale = len(fixed) / max(len(current), 1)
     keys = {
         vertex: sum(wanted[vertex]) / len(wanted[vertex]) if vertex in wanted else index * scale
@@ -193,7 +193,7 @@ def _place_layer(columns: Columns, layer: int, gap: float, *, above: bool, below
 
 
 def keep_apart(wishes: Sequence[tuple[float, float]], widths: Sequence[float]) -> list[float]:
-    """Places nearest to the wished ones (place, weight) at which nothing overlaps, in order.
+    """Return the places nearest to the wishes (place, weight) without overlaps, in order.
 
     Least squares by pooling adjacent violators: neighbours that overlap move as one block.
     """

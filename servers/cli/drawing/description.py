@@ -1,4 +1,4 @@
-"""What a graph is made of, for people and programs: from its config, and its plan if it has one."""
+"""The description of a graph, made from its config, and from its plan if it is valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a stream or side packet. ``type`` is "" where it is not known."""
+    """One end of a stream or side packet. ``type`` is "" if it is not known."""
 
     tag: str
     index: int
@@ -29,15 +29,15 @@ class Port:
 
     @property
     def label(self) -> str:
-        """The port for people: ``TAG``, ``TAG:2``, or nothing for untagged ones."""
+        """The port's text: ``TAG``, ``TAG:2``, or "" without a tag."""
         return f"{self.tag}:{self.index}" if self.tag and self.index else self.tag
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node. ``group`` holds the subgraph nodes around it, the outermost first.
+    """One node. ``group`` has the names of the subgraph nodes around it, the outermost first.
 
-    ``prefix`` is what the names of streams inside that group begin with.
+    ``prefix`` is the prefix of the names of streams inside that group.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Stream:
-    """One stream. ``producer`` is a node's name, None for a graph input or where there is none."""
+    """One stream. ``producer`` is a node's name; None for a graph input, or without a producer."""
 
     name: str
     type: str
@@ -86,9 +86,9 @@ class ExecutorEntry:
 
 @dataclass(frozen=True)
 class GraphDescription:
-    """A graph. ``problems`` says why it cannot run; types are known only without any.
+    """A graph. ``problems`` has the reasons why it cannot run; types are known only without any.
 
-    ``groups``: per subgraph node (its path of names), the subgraph's type.
+    ``groups`` has the type of each subgraph by the path of names of its node.
     """
 
     type: str
@@ -206,7 +206,7 @@ def _kind(node: Any, registry: Registry, package: str) -> NodeKind:
 
 
 def _ports(entries: Iterable[str], types: Mapping[str, str]) -> tuple[Port, ...]:
-    """The ports in id order; where the grammar is broken, the entries as they are."""
+    """Return the ports in the order of their ids; unparsed entries if the grammar is broken."""
     entries = list(entries)
     try:
         ports = TagMap(entries)
@@ -234,7 +234,7 @@ def _back_edges(node: Any) -> set[tuple[str, int]]:
 
 
 def _types(plan: ValidatedGraph | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Types of streams and of side packets by name; what subgraphs connect keeps its name."""
+    """Return the types of streams and of side packets by name."""
     if plan is None:
         return {}, {}
     streams = {each.name: _shown(each.packet_type) for each in plan.graph_inputs}
@@ -303,7 +303,7 @@ def _executors(config: Any, plan: ValidatedGraph | None) -> tuple[ExecutorEntry,
 
 
 def _find_groups(config: Any, registry: Registry) -> dict[str, tuple[tuple[str, ...], str]]:
-    """Per prefix of expanded names, the path of the subgraph node that it stands for, and its type.
+    """Return path and type of subgraph nodes by the prefix of the names inside.
 
     The graph has been expanded before, so no subgraph contains itself.
     """
@@ -322,10 +322,10 @@ def _find_groups(config: Any, registry: Registry) -> dict[str, tuple[tuple[str, 
 
 
 def _prefix(name: str) -> str:
-    """As `graph_runtime.plan.subgraph` prefixes what is inside a subgraph node."""
+    """Return the prefix that `graph_runtime.plan.subgraph` gives to names in a subgraph node."""
     return "".join("_" if char in ". :" else char for char in name.lower()) + "__"
 
 
 def _prefix_of(name: str, groups: Mapping[str, tuple[tuple[str, ...], str]]) -> str:
-    """The prefix of the innermost subgraph node around an expanded node, or nothing."""
+    """Return the prefix of the innermost subgraph node around an expanded node, or ""."""
     return max((each for each in groups if name.startswith(each)), key=len, default="")

@@ -1,4 +1,4 @@
-"""Boxes and edges: a graph reduced to what is drawn. All writers start from here."""
+"""Boxes and edges: the part of a graph that is drawn, for all writers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subg
 
 @dataclass(frozen=True)
 class Socket:
-    """Where an edge meets a box. ``label``: the port's tag; ``name``: of the stream.
+    """The end of an edge at a box.
 
-    ``shown``: the name without what all names in the subgraph begin with.
+    Attributes:
+        label: the port's tag.
+        name: the stream's name.
+        shown: the stream's name without the prefix of the subgraph.
     """
 
     label: str
@@ -55,7 +58,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Diagram:
-    """``groups``: per path of subgraph nodes, the subgraph's type."""
+    """The boxes and edges of a graph. ``groups`` has types of subgraphs by the path of nodes."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -64,7 +67,7 @@ class Diagram:
 
 
 def make_diagram(graph: GraphDescription, title: str) -> Diagram:
-    """The boxes and edges of a graph. Streams without producer or consumer end in the open."""
+    """Return the boxes and edges of a graph. Streams without producer or consumer have no edge."""
     boxes = [
         _terminal("input", port.name, port.label, port.type, is_top=True) for port in graph.inputs
     ]
@@ -94,13 +97,13 @@ def _terminal(kind: BoxKind, name: str, label: str, type_: str, *, is_top: bool)
 
 
 def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
-    """``loops``: the streams that some node takes as a back edge."""
+    """Return the box of a node. ``loops`` are the streams that are back edges of some node."""
     return Box(
         key=f"node:{place}",
         kind=node.kind,
         title=node.name,
         subtitle="" if node.name == node.calculator else node.calculator,
-        # Back edges come in from the right, and go out there.
+        # Back edges enter and leave at the right.
         tops=tuple(
             sorted(
                 _sockets(node, node.inputs, node.input_side_packets, prefixes),
@@ -118,7 +121,7 @@ def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset
 
 
 def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:
-    """A stream's name without the prefix that it shares with the subgraph around the node."""
+    """Return a stream's name without the prefix of the subgraph around the node."""
     known = [each for each in prefixes if node.prefix.startswith(each) and name.startswith(each)]
     return name.removeprefix(max(known, key=len, default=""))
 

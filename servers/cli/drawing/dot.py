@@ -16,7 +16,7 @@ _STYLES: dict[BoxKind, str] = {
 
 
 def to_dot(diagram: Diagram) -> str:
-    """``digraph { ... }``; back edges dashed, side packets dotted, subgraphs as clusters."""
+    """Return a ``digraph``: back edges dashed, side packets dotted, subgraphs as clusters."""
     ids = {box.key: f"n{place}" for place, box in enumerate(diagram.boxes)}
     lines = [f"digraph {_quote(diagram.title)} {{", "  node [fontname=Helvetica];"]
     lines.append("  edge [fontname=Helvetica, fontsize=10];")
@@ -48,7 +48,7 @@ def _label(box: Box) -> str:
 
 def _edge_line(edge: Edge, ids: dict[str, str]) -> str:
     label = f"{edge.name}: {edge.type}" if edge.type else edge.name
-    # A back edge does not count for the layers, or its target would move below its source.
+    # A back edge has no effect on layers, else its target would move below its source.
     style = ", style=dashed, constraint=false" if edge.is_back_edge else ""
     style = ", style=dotted" if edge.is_side_packet else style
     return f"  {ids[edge.source]} -> {ids[edge.target]} [label={_quote(label)}{style}];"

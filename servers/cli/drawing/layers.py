@@ -1,4 +1,4 @@
-"""Which layer each cell of a level stands in: links run down, as far as they can."""
+"""The layers of the cells of a level. Links run down as far as possible."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from servers.cli.drawing.level import Cell, Link
 
 
 def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
-    """The links that run down, and those that run up.
+    """Return the links that run down and the links that run up.
 
-    Beside the marked back edges, those that would close a cycle: groups can form cycles that their
+    Marked back edges run up, and links that would close a cycle: groups can form cycles that their
     nodes do not.
     """
     after: dict[int, list[Link]] = {}
@@ -40,10 +40,10 @@ def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link
 
 
 def assign_layers(cells: Sequence[Cell], down: Sequence[Link]) -> list[int]:
-    """The layer of each cell, from 0: one below the lowest cell above it (longest path).
+    """Return the layer of each cell, from 0: one below the lowest cell above it (longest path).
 
-    Cells pinned to the top stand in layer 0, alone but for others of their kind; those pinned to
-    the bottom in the last. A cell with nothing above it stands right above what it feeds.
+    Layer 0 is for cells pinned to the top, the last layer for cells pinned to the bottom. A cell
+    with no cell above it is placed directly above its readers.
     """
     has_top = any(cell.pin == "top" for cell in cells)
     first = 1 if has_top else 0

@@ -1,4 +1,4 @@
-"""Where everything of a diagram is drawn: boxes, frames of subgraphs, lines, names of streams."""
+"""The layout of a diagram: places of boxes, frames of subgraphs and lines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NAME_SIZE = 10.0
 _MARGIN = 16.0
 _CELL_GAP = 28.0
 _LAYER_GAP = 56.0
-#: How far a line runs straight out of a box, past the stream's name.
+#: The length of the straight beginning of a line at a box, past the stream's name.
 _STRAIGHT = 15.0
 _LANE_GAP = 10.0
 _SOCKET_PADDING = 14.0
 _FRAME_PADDING = 18.0
 _FRAME_TITLE = 24.0
-#: Between a frame and the first and last of what is inside it.
+#: The distance between a frame and its first and last layer.
 _FRAME_GAP = 34.0
 _PINS: dict[str, Pin] = {"input": "top", "side_input": "top", "output": "bottom"}
 
@@ -33,7 +33,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class PlacedBox:
-    """``tops`` and ``bottoms`` are the x of its sockets."""
+    """A box with its place. ``tops`` and ``bottoms`` are the x of its sockets."""
 
     box: Box
     x: float
@@ -46,7 +46,7 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class Frame:
-    """The frame of an expanded subgraph. ``title_at_right``: where no line runs through it."""
+    """The frame of an expanded subgraph. ``title_at_right``: a line would cross it at the left."""
 
     path: tuple[str, ...]
     type: str
@@ -64,9 +64,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Line:
-    """A link. ``points``: where it passes; vertical there, curved in between (`is_back`: angular).
+    """The line of a link.
 
-    ``has_arrow``: it ends at a box, not at a frame that it goes on behind.
+    Attributes:
+        points: points on the line, which is vertical there and curved between (`is_back`: angular).
+        has_arrow: the line ends at a box, not at a frame behind which it continues.
     """
 
     edge: Edge
@@ -77,7 +79,7 @@ class Line:
 
 @dataclass
 class Layout:
-    """Sizes in pixels. ``frames`` are in the order of drawing, the outermost first."""
+    """Places and sizes in pixels. ``frames`` are in the order of drawing, the outermost first."""
 
     width: float = 0.0
     height: float = 0.0
@@ -86,7 +88,7 @@ class Layout:
     lines: list[Line] = field(default_factory=list)
 
     def add(self, other: Layout, x: float, y: float) -> None:
-        """Take over what was laid out on its own, at this place."""
+        """Add the contents of another layout at this place."""
         for placed in other.boxes:
             self.boxes.append(
                 replace(
@@ -115,7 +117,7 @@ def lay_out(diagram: Diagram) -> Layout:
 def _lay_out_group(
     diagram: Diagram, group: tuple[str, ...]
 ) -> tuple[Layout, Level, tuple[float, ...], tuple[float, ...]]:
-    """One level with all that is inside it; its inlets' and outlets' x."""
+    """Place one level with its contents. Return also the x of its inlets and outlets."""
     builder = LevelBuilder(diagram, group)
     boxes: dict[int, Box] = {}
     children: dict[int, tuple[tuple[str, ...], Layout]] = {}
@@ -154,7 +156,7 @@ def _lay_out_group(
 
 
 def _box_cell(box: Box) -> Cell:
-    """A box's size: its texts, and its sockets side by side with their labels."""
+    """Return a cell with the size of a box: its texts, and its sockets side by side."""
     if box.kind in _PINS:
         width = text_width(box.title, NAME_SIZE + 1) + 22
         width = max(width, text_width(box.subtitle, TAG_SIZE) + 22)
@@ -188,7 +190,7 @@ def _box_height(box: Box) -> float:
 
 
 def _room(socket: Socket, *, is_top: bool) -> tuple[float, float]:
-    """Left and right of a socket: its tag inside the box, the stream's name below, at the right."""
+    """Return the room left and right of a socket, for its tag and the stream's name."""
     tag = text_width(socket.label, TAG_SIZE) / 2
     name = 0.0 if is_top else text_width(socket.shown, NAME_SIZE) + 2
     return tag + _SOCKET_PADDING / 2, max(tag, name) + _SOCKET_PADDING / 2
@@ -225,7 +227,7 @@ def _placed(box: Box, cell: Cell, x: float, y: float) -> PlacedBox:
 
 
 class _Sheet:
-    """One level being drawn: the y of its layers, the lanes of what runs up."""
+    """The drawing of one level: the y of its layers, and the lanes of lines that run up."""
 
     def __init__(
         self,
@@ -241,7 +243,7 @@ class _Sheet:
         self._layer_of = layer_of
         self._columns = columns
         self._down = down
-        # Short ones first, so that they get the inner lanes.
+        # Short links first, so that they get the inner lanes.
         self._up = sorted(up, key=lambda link: abs(layer_of[link.source] - layer_of[link.target]))
         self._is_framed = is_framed
         self._left = _FRAME_PADDING if is_framed else 0.0
@@ -278,7 +280,7 @@ class _Sheet:
         self._bottom = at + self._gaps[-1]
 
     def corner(self, cell: int) -> Point:
-        """The upper left corner of a cell."""
+        """Return the upper left corner of a cell."""
         x = self._columns.x[cell] + self._left
         layer = self._layer_of[cell]
         if self._cells[cell].pin == "top":
@@ -286,7 +288,7 @@ class _Sheet:
         return x, self._tops[layer]
 
     def draw(self) -> Layout:
-        """The lines, and the size."""
+        """Return a layout with the lines and the size of the level."""
         lines = [
             self._line_down(link, knots)
             for link, knots in zip(self._down, self._columns.knots, strict=True)
@@ -343,7 +345,7 @@ class _Sheet:
         used: list[tuple[int, int, float]],
         slots: dict[tuple[int, bool], int],
     ) -> tuple[Line, float]:
-        """Out below the source, up a lane at the right, in above the target."""
+        """Draw a line from below the source, up a lane at the right, to above the target."""
         start, end = self._ends(link)
         low, high = self._layer_of[link.source], self._layer_of[link.target]
         first, last = min(low, high), max(low, high)

@@ -1,6 +1,6 @@
 """One level of a drawing: cells to place and links between them.
 
-A subgraph is one cell at the level around it, and a level of its own inside: so its frame holds its
+A subgraph is one cell of the level around it, and a level of its own inside, so its frame holds its
 nodes and nothing else. Links that cross the frame meet at a socket on it.
 """
 
@@ -12,13 +12,13 @@ from typing import Literal
 
 from servers.cli.drawing.diagram import Diagram, Edge
 
-#: Where a cell must stand: in the first layer, in the last, or wherever it fits.
+#: The layer of a cell: the first one, the last one, or any.
 Pin = Literal["top", "bottom", "free"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Something with a place. ``tops`` and ``bottoms`` are the x of its sockets, from its left."""
+    """A rectangle to place. ``tops`` and ``bottoms`` are the x of its sockets, from its left."""
 
     key: str
     width: float
@@ -30,9 +30,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Link:
-    """A line from a bottom socket to a top socket; ``edge`` is the one it draws.
+    """A line from a bottom socket to a top socket, for ``edge``.
 
-    ``is_back``: it runs up, and is drawn around the side.
+    ``is_back``: the line runs up, around the side.
     """
 
     source: int
@@ -49,7 +49,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Level:
-    """``inlets`` and ``outlets``: the sockets on the frame, as (box, place) of the producer."""
+    """The cells and links of one level.
+
+    ``inlets`` and ``outlets`` are the sockets on the frame, as (box, place) of the producer.
+    """
 
     cells: tuple[Cell, ...]
     links: tuple[Link, ...]
@@ -81,7 +84,7 @@ class LevelBuilder:
         self.cells.append(cell)
 
     def build(self) -> Level:
-        """The level, with a cell on the frame for each stream that crosses it."""
+        """Return the level, with a cell on the frame for each stream that crosses it."""
         crossing = [edge for edge in self.diagram.edges if self._crosses(edge)]
         inlets = _unique(edge for edge in crossing if not self._is_inside(edge.source))
         outlets = _unique(edge for edge in crossing if self._is_inside(edge.source))
@@ -115,7 +118,7 @@ class LevelBuilder:
     def _end(
         self, box: str, place: int, key: tuple[str, int], *, is_source: bool
     ) -> tuple[int, int]:
-        """The cell and socket that stand for a box's socket at this level."""
+        """Return the cell and the socket of a box's socket at this level."""
         own = self._places.get(box)
         if own is not None:
             return own, place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from servers.cli.drawing.diagram import Box, BoxKind, Diagram, Edge
 
-#: Brackets around the text, by kind: they choose the shape.
+#: Brackets around the text by kind of box: they select the shape.
 _SHAPES: dict[BoxKind, tuple[str, str]] = {
     "input": ("([", "])"),
     "output": ("([", "])"),
@@ -17,7 +17,7 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
 
 
 def to_mermaid(diagram: Diagram) -> str:
-    """``flowchart TD ...``. Back edges are dotted, side packets thick."""
+    """Return a ``flowchart TD``. Back edges are dotted, side packets thick."""
     ids = {box.key: f"n{place}" for place, box in enumerate(diagram.boxes)}
     lines = ["flowchart TD"]
     lines += _group_lines(diagram, (), ids, "  ")
@@ -52,5 +52,5 @@ def _edge_line(edge: Edge, ids: dict[str, str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Mermaid's entity codes, for what its quotes or its HTML would take for markup."""
+    """Replace characters that Mermaid would take for markup by its entity codes."""
     return "".join(f"#{ord(char)};" if char in '"<>&#`\\\n' else char for char in text)

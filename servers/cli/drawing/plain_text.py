@@ -8,7 +8,7 @@ from servers.cli.drawing.description import GraphDescription, Node, Port
 
 
 def to_text(graph: GraphDescription, title: str) -> str:
-    """Sections with aligned columns; empty ones are left out."""
+    """Return sections with aligned columns, without empty ones."""
     name = f"{title} (type {graph.type})" if graph.type else title
     parts = [f"{name}: {_count(graph.nodes, 'node')}, {_count(graph.streams, 'stream')}"]
     parts += [

@@ -1,4 +1,4 @@
-"""A diagram as SVG, for pages in light and in dark. No scripts, no fonts, nothing from outside."""
+"""A diagram as SVG for light and dark pages, without scripts, fonts, or anything from outside."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from servers.cli.drawing.layout import (
     lay_out,
 )
 
-#: Per part of the drawing: the CSS property, its color on light pages and on dark ones. Written out
-#: rule by rule, because viewers outside browsers know neither variables nor media queries.
+#: Selectors, CSS property, its color on light pages and on dark pages. Written out rule by rule,
+#: because viewers outside browsers know neither variables nor media queries.
 _COLORS: tuple[tuple[str, str, str, str], ...] = (
     ("text", "fill", "#1f2328", "#e6edf3"),
     (".subtitle, .tag, .name", "fill", "#59636e", "#9198a1"),
@@ -62,9 +62,9 @@ _HEAD = 6.0
 
 
 def to_svg(diagram: Diagram) -> str:
-    """The drawing as one ``<svg>`` element. Nodes and streams carry ``data-node``/``data-stream``.
+    """Return one ``<svg>`` element. Nodes and streams have ``data-node`` and ``data-stream``.
 
-    Types of streams are shown when one points at a line.
+    Types of streams are shown while the pointer is on a line.
     """
     layout = lay_out(diagram)
     width, height = _number(layout.width), _number(layout.height)
@@ -139,7 +139,7 @@ def _tags(sockets: tuple[Socket, ...], places: tuple[float, ...], y: float) -> l
 
 
 def _names(layout: Layout) -> Iterable[str]:
-    """The streams' names, each beside the line where it leaves its node."""
+    """Yield the names of streams, each beside the beginning of its line."""
     for placed in layout.boxes:
         if placed.box.kind in ("input", "output", "side_input"):
             continue
@@ -176,7 +176,7 @@ def _typed(name: str, kind: str) -> str:
 
 
 def _curved(points: tuple[Point, ...]) -> str:
-    """Vertical at every point; between points of different x a curve."""
+    """Return a path that is vertical at every point, with curves between different x."""
     (x, y), *rest = points
     parts = [f"M{_number(x)} {_number(y)}"]
     for to_x, to_y in rest:
@@ -191,7 +191,7 @@ def _curved(points: tuple[Point, ...]) -> str:
 
 
 def _angular(points: tuple[Point, ...]) -> str:
-    """Straight pieces with rounded corners."""
+    """Return a path of straight pieces with rounded corners."""
     parts = [f"M{_number(points[0][0])} {_number(points[0][1])}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _towards(corner, before), _towards(corner, after)
@@ -202,7 +202,7 @@ def _angular(points: tuple[Point, ...]) -> str:
 
 
 def _towards(corner: Point, other: Point) -> Point:
-    """The point where the rounding of a corner begins."""
+    """Return the point where the rounding of a corner begins."""
     distance = abs(other[0] - corner[0]) + abs(other[1] - corner[1])
     share = min(_CORNER, distance / 2) / distance if distance else 0.0
     return (
@@ -233,7 +233,7 @@ def _label(kind: str, x: float, y: float, text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped; characters that XML forbids are shown as a replacement."""
+    """Escape a text for XML, and replace characters that XML forbids."""
     legal = "".join(char if char in "\t\n\r" or char >= " " else "\ufffd" for char in text)
     legal = legal.replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")
     return escape(legal.encode("utf-8", "replace").decode())

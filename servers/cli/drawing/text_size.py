@@ -1,4 +1,4 @@
-"""How wide a text is, about: nobody knows the reader's font, so a little more than most need."""
+"""Estimated widths of texts, a little more than most fonts need: the reader's font is unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BROAD = frozenset("mwMWQOGDHNU@%_")
 
 
 def text_width(text: str, size: float) -> float:
-    """Pixels, at a font size in pixels, for a sans-serif font."""
+    """Return the width in pixels for a sans-serif font of ``size`` pixels."""
     return sum(_em(char) for char in text) * size
 
 

@@ -1,8 +1,8 @@
-"""The HTTP front: OpenAI's endpoints and what a server tells of itself, over aiohttp.
+"""The HTTP front, over aiohttp: endpoints of tasks, KServe's protocol, metrics, configuration.
 
-``front`` starts and stops it; ``handler`` turns a request into an answer; ``connection`` holds the
-limits of one client; ``event_stream`` is the way of a packet to the socket. It knows the graphs as
-a `servers.contract.data_plane.DataPlane` only.
+``front`` starts and stops it; ``handler`` answers requests; ``connection`` holds the limits of one
+client; ``event_stream`` writes packets to the socket. It knows the graphs only as a
+`servers.contract.data_plane.DataPlane`.
 """
 
 from servers.fronts.http.front import HttpFront, start_front

@@ -10,14 +10,14 @@ from typing import Any
 from aiohttp import StreamReader, web
 
 from calculators.child_process.fair_turns import FairTurns
-from servers.fronts.http.body_room import SLOW_SECONDS, BodyHold
+from servers.fronts.body_room import SLOW_SECONDS, BodyHold
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json
 from servers.fronts.http.settings import HttpSettings
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-# Parsing a longer body takes milliseconds, of 8 MiB some tens: one is parsed at a time, or many
-# that arrive together would hold up the loop for seconds.
+# Parsing a longer body takes milliseconds, and 8 MiB some tens. One is parsed at a time, because
+# many that arrive together would block the loop for seconds.
 _SHORT = 64 * 1024
 _large_bodies = FairTurns()
 
@@ -25,10 +25,11 @@ _large_bodies = FairTurns()
 async def read_json(
     request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
 ) -> tuple[bytes, Any]:
-    """The body as sent, and parsed.
+    """Read a JSON body; return it as sent, and parsed.
 
     Raises:
-        HttpError: 400, 408, 413, 415, 417, 503.
+        HttpError: 400, 408, 413, 415, 417.
+        RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
     _check_headers(request)
@@ -38,7 +39,7 @@ async def read_json(
     async with _large_bodies.turn(float(len(body))):
         begin = perf_counter()
         value = _parsed(body, settings)
-        # So long the loop is everybody else's.
+        # Leave the loop to others for as long as the parser has blocked it.
         await asyncio.sleep(perf_counter() - begin)
     return body, value
 
@@ -52,10 +53,11 @@ def _parsed(body: bytes, settings: HttpSettings) -> Any:
 async def read_bytes(
     request: web.BaseRequest, settings: HttpSettings, limit: int, hold: BodyHold
 ) -> bytes:
-    """The body as sent.
+    """Read a body.
 
     Raises:
-        HttpError: 400, 408, 413, 503.
+        HttpError: 400, 408, 413.
+        RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
     pieces: list[bytes] = []
@@ -70,10 +72,11 @@ async def receive(
     take: Callable[[bytes], object],
     hold: BodyHold,
 ) -> None:
-    """Give the body to ``take`` piece by piece, at most ``limit`` bytes, as there is room.
+    """Pass a body of at most ``limit`` bytes to ``take`` piece by piece, as there is room.
 
     Raises:
-        HttpError: 400, 408, 413, 503.
+        HttpError: 400, 408, 413.
+        RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
     content = request.content
@@ -114,17 +117,17 @@ async def receive(
 async def _next_piece(
     content: StreamReader, until: float, hold: BodyHold, loop: asyncio.AbstractEventLoop
 ) -> bytes:
-    """What comes next of a body.
+    """Return the next piece of a body.
 
     Raises:
-        HttpError: 408, others wait for the room of a body that comes too slowly.
-        TimeoutError: it did not come in time.
+        HttpError: 408, the body arrives too slowly and others wait for its room.
+        TimeoutError: the piece did not arrive in time.
     """
     while True:
         gives_way = hold.began + SLOW_SECONDS
         if loop.time() >= gives_way:
             if hold.is_in_the_way:
-                raise HttpError(408, "the body comes too slowly, and others wait for its room")
+                raise HttpError(408, "the body arrives too slowly, and others wait for its room")
             gives_way = loop.time() + 1
         try:
             async with asyncio.timeout_at(min(until, gives_way)):
@@ -137,7 +140,7 @@ async def _next_piece(
 def _check_headers(request: web.BaseRequest) -> None:
     headers = request.headers
     if headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise HttpError(400, "a body with a Content-Encoding is not accepted: send it as it is")
+        raise HttpError(400, "a body with a Content-Encoding is not accepted: send it without")
     content_type = headers.get("Content-Type", "")
     if content_type != "application/json":
         _check_content_type(content_type)

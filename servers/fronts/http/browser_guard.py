@@ -1,8 +1,8 @@
-"""Against web pages that reach a local server through a browser.
+"""Protection from web pages that reach a local server through a browser.
 
-A page of ``evil.example`` can have its own name resolve to 127.0.0.1 (DNS rebinding) and is then of
-the same origin as the server. So a server that listens on loopback addresses only answers names
-that are always local, and no page but its own and those that the operator lists.
+A page of ``evil.example`` can let its name resolve to 127.0.0.1 (DNS rebinding) and then has the
+same origin as the server. So a server that listens on loopback addresses only accepts host names
+that are always local, and no pages except its own and the ones that the operator lists.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal")
 _ALL = "*"
 _TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z, -]{0,1000}", re.ASCII)
-# What clients of these APIs send.
+# Headers that clients of these APIs send.
 _USUAL_HEADERS = (
     "authorization, content-type, x-request-id, x-request-timeout, x-api-key, anthropic-version,"
     " anthropic-beta, inference-header-content-length, traceparent"
@@ -29,7 +29,7 @@ _PREFLIGHT_SECONDS = "600"
 
 
 def is_loopback(host: str) -> bool:
-    """Does an address to bind reach this machine only?"""
+    """Return whether only this machine can reach an address to bind."""
     if host == "localhost":
         return True
     try:
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 class BrowserGuard:
-    """Checks ``Host`` and ``Origin``; says which CORS headers an answer gets (by default none)."""
+    """Checks ``Host`` and ``Origin``; makes the CORS headers of answers (by default none)."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._is_local = all(is_loopback(host) for host in settings.hosts)
@@ -54,8 +54,10 @@ class BrowserGuard:
         self._known_hosts: set[str] = set()
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Raises:
-        HttpError: 400 for a ``Host`` that is none, 403 for one, or an ``Origin``, not allowed.
+        """Check the headers of a request.
+
+        Raises:
+            HttpError: 400, the ``Host`` is invalid; 403, the ``Host`` or ``Origin`` is not allowed.
         """
         host = headers.get("Host")
         if host is not None and host not in self._known_hosts:
@@ -67,17 +69,17 @@ class BrowserGuard:
             self._check_origin(origin.lower(), (host or "").lower())
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """For what operators do: wherever the server listens, no page of another site may.
+        """Check a request that only operators may make, wherever the server listens.
 
         Raises:
-            HttpError: 403.
+            HttpError: 403, a page of another site makes it.
         """
         origin = headers.get("Origin")
         if origin is not None:
             self._check_origin(origin.lower(), headers.get("Host", "").lower())
 
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """For the answer to a listed page; empty for every other client."""
+        """Return the headers of an answer to a listed page; {} for every other client."""
         origin = headers.get("Origin")
         if origin is None or not (self._takes_all or origin.lower() in self._origins):
             return {}
@@ -94,7 +96,7 @@ class BrowserGuard:
     def preflight_headers(
         self, headers: Mapping[str, str], methods: tuple[str, ...]
     ) -> dict[str, str]:
-        """For a browser that asks what a listed page may do at a path of these ``methods``."""
+        """Return the headers that answer a preflight request for a path with these ``methods``."""
         if not self.cors_headers(headers):
             return {}
         allowed = methods
@@ -103,7 +105,7 @@ class BrowserGuard:
             allowed = tuple(method for method in methods if method in chosen)
         named = ", ".join(self._headers) or _USUAL_HEADERS
         if _ALL in self._headers:
-            # By name: a browser takes a star for all headers but the one that has the key.
+            # By name: for browsers a star does not include the header Authorization.
             asked = headers.get("Access-Control-Request-Headers", "")
             named = asked if _TOKENS.fullmatch(asked) else _USUAL_HEADERS
         return {

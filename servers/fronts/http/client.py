@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from servers.contract.disconnection import Disconnection
-
-if TYPE_CHECKING:
-    from servers.fronts.http.connection import HttpConnection
+from servers.fronts.http.connection import HttpConnection
 
 
 class Client(Disconnection):
@@ -25,8 +22,8 @@ class Client(Disconnection):
         return not self._connection.writing_paused or self.is_disconnected
 
     async def writable(self) -> None:
-        # Whoever sends without end gives the loop a turn: else nobody learns that the client is
-        # gone, or gets an answer.
+        # A calculator that sends without end must yield to the loop: otherwise a client that leaves
+        # is not noticed, and no other client is answered.
         await asyncio.sleep(0)
         while not self.is_writable:
             await self._connection.room.wait()

@@ -1,7 +1,7 @@
-"""One client connection: aiohttp's protocol with the limits and the manners it lacks.
+"""One client connection: aiohttp's protocol, with the limits and checks that it lacks.
 
 aiohttp 3.14 has no time-out for headers or for a client that stops reading, answers protocol errors
-as text/plain with parts of the request, and leaves a handler running when its client goes.
+as text/plain with parts of the request, and leaves a handler running when its client disconnects.
 """
 
 from __future__ import annotations
@@ -10,38 +10,58 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 from aiohttp import web
 
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.settings import HttpSettings
 
-if TYPE_CHECKING:
-    from servers.fronts.http.connections import Connections
-    from servers.fronts.http.exchange import Exchange
-
 _log = logging.getLogger(__name__)
 
-# Unsent bytes the kernel takes for one client; without it a stalled reader gets megabytes.
+# Unsent bytes that the kernel buffers for one client. By default it buffers megabytes for a client
+# that does not read.
 _UNSENT_IN_KERNEL = 128 * 1024
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
+class RequestInHand(Protocol):
+    """The request that is being answered, for its connection and for the front that closes it.
+
+    Attributes:
+        task: the task that answers it.
+        keeps_alive: the connection may serve another request afterwards.
+    """
+
+    task: asyncio.Task[Any]
+    keeps_alive: bool
+
+    def disconnect(self) -> None:
+        """Note that the client is gone."""
+
+    def cut_off(self) -> None:
+        """Answer with an error now."""
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """Send a comment in a stream that has sent nothing for ``seconds``."""
+
+
 class HttpConnection(web.RequestHandler):
-    """Knows the request in hand, whether the peer is there, and whether it reads.
+    """Knows the current request, whether the peer is connected, and whether it reads.
 
     Attributes:
         exchange: the request being answered; None between requests.
-        is_last: no other request will be taken (the server drains, or a body was left unread).
-        room: set while the peer takes what it is sent.
+        is_last: no other request will be accepted (the server drains, or a body was left unread).
+        room: set while the peer reads fast enough.
     """
 
     __slots__ = (
-        "_connections",
         "_has_bytes",
         "_header_since",
         "_moved",
+        "_on_closed",
+        "_on_open",
         "_sent",
         "_settings",
         "_still_since",
@@ -55,24 +75,26 @@ class HttpConnection(web.RequestHandler):
     def __init__(
         self,
         manager: web.Server,
-        connections: Connections,
         settings: HttpSettings,
         loop: asyncio.AbstractEventLoop,
+        on_open: Callable[[HttpConnection], None],
+        on_closed: Callable[[HttpConnection], None],
     ) -> None:
         super().__init__(
             manager,
             loop=loop,
             keepalive_timeout=settings.keep_alive_seconds,
-            access_log=cast(logging.Logger, None),  # ours is written where the request ends
+            access_log=cast(logging.Logger, None),  # the journal writes one when a request ends
             auto_decompress=False,
             lingering_time=5.0,
         )
         self.loop = loop
-        self.exchange: Exchange | None = None
+        self.exchange: RequestInHand | None = None
         self.is_last = False
         self.room = asyncio.Event()
         self.room.set()
-        self._connections = connections
+        self._on_open = on_open
+        self._on_closed = on_closed
         self._settings = settings
         self._wire: asyncio.Transport | None = None
         self._header_since: float | None = None
@@ -83,10 +105,10 @@ class HttpConnection(web.RequestHandler):
 
     @property
     def sent_bytes(self) -> int:
-        """Given to `send` so far: heads and bodies of answers, not those that aiohttp writes."""
+        """Bytes passed to `send` so far: heads and bodies, without answers that aiohttp writes."""
         return self._sent
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast(asyncio.Transport, transport)
@@ -97,7 +119,7 @@ class HttpConnection(web.RequestHandler):
                 peer.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_IN_KERNEL)
         self._wire = wire
         self._header_since = self.loop.time()
-        self._connections.add(self)
+        self._on_open(self)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -108,8 +130,8 @@ class HttpConnection(web.RequestHandler):
         super().data_received(data)
 
     def eof_received(self) -> None:
-        # A client that closes its side while it waits is gone: the transport would only close
-        # once everything is written.
+        # A client that closes its side while it waits is gone. By default the transport would close
+        # only once everything is written.
         if self.exchange is not None:
             self.abort()
 
@@ -127,36 +149,36 @@ class HttpConnection(web.RequestHandler):
         if self.exchange is not None:
             self.exchange.disconnect()
         super().connection_lost(exc)
-        self._connections.discard(self)
+        self._on_closed(self)
 
-    # What the handler tells.
+    # Called by the handler.
 
-    def begin(self, exchange: Exchange) -> None:
-        """A request's headers are complete."""
+    def begin(self, exchange: RequestInHand) -> None:
+        """Begin a request: its headers are complete."""
         self.exchange = exchange
         self._header_since = None
         self._has_bytes = False
 
     def finish(self) -> None:
-        """The answer is written, or is aiohttp's to write."""
+        """End the request: its answer is written, or aiohttp writes it."""
         self.exchange = None
 
     def send(self, data: bytes | memoryview) -> None:
-        """Write now, whatever is unsent; nothing happens when the peer is gone."""
+        """Write without waiting for unsent data. When the peer is gone, nothing happens."""
         wire = self._wire
         if wire is None:
             return
         self._sent += len(data)
         if self.writing_paused and wire.get_write_buffer_size() > self._settings.max_unsent_bytes:
-            _log.warning("a client was cut off: its graph does not wait until it is writable")
+            _log.warning("a client was disconnected: its graph does not wait until it is writable")
             self.abort()
         else:
             wire.write(data)
 
-    # What ends it.
+    # Ending the connection.
 
     def stop(self) -> None:
-        """No more requests: close now if there is none in hand, else after it."""
+        """Accept no more requests: close now if there is none in progress, else after it."""
         self.is_last = True
         if self.exchange is not None:
             self.exchange.keeps_alive = False
@@ -164,22 +186,22 @@ class HttpConnection(web.RequestHandler):
             self.force_close()
 
     def abort(self) -> None:
-        """Cut the connection; what is unsent is lost."""
+        """Close the connection now; unsent data is lost."""
         if self._wire is not None:
             if self.exchange is not None:
                 self.exchange.disconnect()
             self._wire.abort()
 
     def watch(self, now: float) -> None:
-        """Called now and then: what is late?"""
+        """Check for time-outs. ``now``: the loop's time."""
         if self._wire is None:
             return
         since = self._header_since
         if since is not None and now - since > self._settings.header_seconds:
             self._header_since = None
             self._refuse_late_headers(self._wire)
-        elif self.exchange is not None and self.exchange.stream is not None:
-            self.exchange.stream.ping_if_silent(now, self._settings.ping_seconds)
+        elif self.exchange is not None:
+            self.exchange.ping_if_silent(now, self._settings.ping_seconds)
         self._watch_reader(now, self._wire)
 
     def _refuse_late_headers(self, wire: asyncio.Transport) -> None:
@@ -193,14 +215,14 @@ class HttpConnection(web.RequestHandler):
         self.force_close()
 
     def _watch_reader(self, now: float, wire: asyncio.Transport) -> None:
-        """Cut off a peer that has taken nothing for too long."""
+        """Disconnect a peer that has read nothing for too long."""
         unsent = wire.get_write_buffer_size()
-        moved = self._sent - unsent  # grows exactly when the peer takes something
+        moved = self._sent - unsent  # grows exactly when the peer reads
         if unsent == 0 or moved != self._moved or self._still_since is None:
             self._moved = moved
             self._still_since = now if unsent else None
         elif now - self._still_since > self._settings.stall_seconds:
-            _log.info("a client was cut off: it took nothing of its answer for too long")
+            _log.info("a client was disconnected: it read nothing of its answer for too long")
             self.abort()
 
     def handle_error(
@@ -210,7 +232,7 @@ class HttpConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what aiohttp itself found wrong: a request that is not HTTP.
+        """Answer an error that aiohttp itself found: a request that is not HTTP.
 
         Overrides aiohttp's text/plain, which repeats the request and names the parser.
         """

@@ -1,4 +1,4 @@
-"""The open connections of a front, and the one timer that looks at them."""
+"""The open connections of a front, and the one timer that checks them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 
 from aiohttp import web
 
-from servers.fronts.http.connection import HttpConnection
-from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.connection import HttpConnection, RequestInHand
 from servers.fronts.http.refused_connection import RefusedConnection
 from servers.fronts.http.settings import HttpSettings
 
@@ -15,8 +14,8 @@ from servers.fronts.http.settings import HttpSettings
 class Connections:
     """Makes connections for the listening sockets and keeps them while they are open.
 
-    One timer for all: a timer per connection, re-armed by every request and every packet, would
-    cost more than looking at a thousand connections once a second.
+    All share one timer: a timer per connection, re-armed by every request and every packet, would
+    cost more than checking a thousand connections once a second.
     """
 
     def __init__(
@@ -33,23 +32,9 @@ class Connections:
 
     def make(self) -> asyncio.Protocol:
         """The protocol factory of the listening sockets."""
-        if self._settings.tls is not None:
-            self._settings.tls.renew()
         if len(self._open) >= self._settings.max_connections:
             return RefusedConnection(self._refused, self._loop)
-        return HttpConnection(self._manager, self, self._settings, self._loop)
-
-    def add(self, connection: HttpConnection) -> None:
-        self._open.add(connection)
-        self._all_closed.clear()
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
-
-    def discard(self, connection: HttpConnection) -> None:
-        self._open.discard(connection)
-        if not self._open:
-            self._all_closed.set()
-            self.stop_watching()
+        return HttpConnection(self._manager, self._settings, self._loop, self._add, self._discard)
 
     def stop_watching(self) -> None:
         if self._timer is not None:
@@ -57,19 +42,31 @@ class Connections:
             self._timer = None
 
     def abort_refused(self) -> None:
-        """Close those that there was no room for, and that have not closed yet."""
+        """Close the connections above the limit that have not closed yet."""
         for refused in list(self._refused):
             refused.abort()
 
     def all(self) -> list[HttpConnection]:
         return list(self._open)
 
-    def exchanges(self) -> list[Exchange]:
-        """The requests in hand."""
+    def exchanges(self) -> list[RequestInHand]:
+        """Return the requests in progress."""
         return [each.exchange for each in self._open if each.exchange is not None]
 
     async def wait_closed(self) -> None:
         await self._all_closed.wait()
+
+    def _add(self, connection: HttpConnection) -> None:
+        self._open.add(connection)
+        self._all_closed.clear()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
+
+    def _discard(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
+        if not self._open:
+            self._all_closed.set()
+            self.stop_watching()
 
     def _watch(self) -> None:
         self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)

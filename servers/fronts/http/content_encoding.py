@@ -10,15 +10,15 @@ from servers.fronts.http.errors import HttpError
 # "deflate" is zlib's format (RFC 9110), as KServe's clients send it.
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _INPUT_STEP = 64 * 1024
-_OUTPUT_STEP = 1024 * 1024  # takes about 4 ms, after which others get a turn
+_OUTPUT_STEP = 1024 * 1024  # takes about 4 ms, then others run
 
 
 async def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
-    """The content of a body with a ``Content-Encoding``.
+    """Return the content of a body with a ``Content-Encoding``.
 
     Raises:
-        HttpError: 413 when it is larger than ``limit`` bytes; 415 when the encoding is another
-            than gzip and deflate; 400 when the body is not encoded so.
+        HttpError: 413, the content is larger than ``limit`` bytes; 415, the encoding is neither
+            gzip nor deflate; 400, the body is not encoded as ``encoding`` says.
     """
     window_bits = _WINDOW_BITS.get(encoding)
     if window_bits is None:

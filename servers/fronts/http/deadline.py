@@ -1,4 +1,4 @@
-"""How long a request may take: what the client asks for, and what the server allows."""
+"""Time limits of requests: the client's and the server's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def limit_time(exchange: Exchange, most: float) -> None:
     """End the request in ``most`` seconds (0: never), or sooner where its header says so.
 
     Raises:
-        HttpError: 400, the header is no number of seconds.
+        HttpError: 400, the header is not a number of seconds.
     """
     if most > 0:
         exchange.end_after(most)
@@ -36,7 +36,7 @@ def limit_time_by(exchange: Exchange, body: dict[str, Any]) -> None:
     """End the request sooner where its body has a ``timeout``.
 
     Raises:
-        HttpError: 400, it is no number of seconds.
+        HttpError: 400, it is not a number of seconds.
     """
     seconds = body.get(FIELD)
     if seconds is None:

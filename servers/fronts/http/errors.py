@@ -1,4 +1,4 @@
-"""From an exception to a status and the error object that OpenAI's clients know."""
+"""Exceptions as HTTP statuses and error objects."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class HttpError(Exception):
     """An answer with an error status.
 
     Attributes:
-        message: for the client, clean already.
+        message: the text for the client.
         details: further members of the body, in KServe's form.
-        cause: what only the log may show; None when the client's text says everything.
-        headers: besides those of every answer.
-        detail: what the log may say of it: nothing that the client sent.
+        cause: the exception for the log; None when the client's text says everything.
+        headers: headers of this answer besides the usual ones.
+        detail: the text for the log, without anything that the client sent.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class HttpError(Exception):
 
     @property
     def type(self) -> str:
-        """OpenAI's class of the error."""
+        """The ``type`` of OpenAI's error object."""
         if self.status >= 500:
             return "server_error"
         return _TYPES.get(self.status, "invalid_request_error")
 
     def body(self, form: ErrorForm, request_id: str) -> bytes:
-        """JSON as the clients of a path know it."""
+        """Return the JSON body in the form of a path."""
         match form:
             case ErrorForm.OPENAI:
                 return self.openai_body()
@@ -97,7 +97,7 @@ class HttpError(Exception):
                 return self.anthropic_body(request_id)
 
     def openai_body(self) -> bytes:
-        """``{"error": {"message", "type", "param", "code"}}``."""
+        """Return ``{"error": {"message", "type", "param", "code"}}``."""
         error = {
             "message": self.message,
             "type": self.type,
@@ -107,13 +107,13 @@ class HttpError(Exception):
         return json.dumps({"error": error}).encode()
 
     def kserve_body(self) -> bytes:
-        """``{"error": text}``, as KServe's v2 protocol has it."""
+        """Return ``{"error": text}``, as in KServe's v2 protocol."""
         return json.dumps({"error": self.message, **self.details}).encode()
 
     def anthropic_body(self, request_id: str) -> bytes:
-        """``{"type": "error", "error": {"type", "message"}, "request_id"}``.
+        """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``.
 
-        A code that says more than the status stands in ``error.details.error_code``.
+        A code that says more than the status is in ``error.details.error_code``.
         """
         kind = "api_error" if self.status >= 500 else "invalid_request_error"
         error: dict[str, object] = {
@@ -126,9 +126,9 @@ class HttpError(Exception):
 
 
 def http_error(error: BaseException, request_id: str) -> HttpError:
-    """What a client is told of ``error``; total over all exceptions."""
+    """Return the answer to a request that failed with ``error``, for any exception."""
     if isinstance(error, HttpError):
-        # The front's own words; they quote what they repeat.
+        # The front's own texts quote whatever they repeat of a request.
         error.detail = error.detail or without_values(error.message)
         return error
     failure = failure_of(error)

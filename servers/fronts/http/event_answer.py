@@ -1,4 +1,4 @@
-"""An answer in server-sent events: what runs until its end, and how it fails."""
+"""Answers in server-sent events, up to their end or failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calculators.tasks import ErrorForm
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_stream import EventStream, SentResponse
 from servers.fronts.http.exchange import Exchange
-from servers.operations.request_log.reason import reason_for_log
+from servers.operations.request_log import reason_for_log
 
 _log = logging.getLogger(__name__)
 
@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 async def answer_in_events(
     exchange: Exchange, form: ErrorForm, run: Callable[[EventStream], Awaitable[None]]
 ) -> web.StreamResponse:
-    """Let ``run`` emit the events of an answer; its failure is the last of them.
+    """Let ``run`` emit the events of an answer. If it fails, the last event is the error.
 
     Raises:
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
-    stream = exchange.stream = EventStream(exchange, form)
+    stream = exchange.begin_stream(form)
     try:
         try:
             await run(stream)
@@ -47,11 +47,11 @@ async def answer_in_events(
 
 
 def reason_of(error: HttpError) -> str:
-    """Of an error, as the log may have it."""
+    """Return the reason of an error for the log, without anything that the client sent."""
     return reason_for_log(str(error.code or error.type), error.param, error.detail)
 
 
 def log_cause(error: HttpError, request_id: str) -> None:
-    """What the client was not told goes to the log."""
+    """Log the exception whose text the client does not get, if there is one."""
     if error.cause is not None:
         _log.error("request %s failed", request_id, exc_info=error.cause)

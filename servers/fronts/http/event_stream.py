@@ -1,26 +1,30 @@
-"""The answer of a streaming request: packets to the socket, with nothing in between.
+"""The answer to a streaming request: packets are written to the socket directly.
 
 aiohttp's own `StreamResponse` needs an await, hence a task or a queue, per packet. A packet here
-costs one formatting and one ``transport.write``; uvloop gathers what one turn of the loop writes.
+costs one formatting and one ``transport.write``; uvloop joins the writes of one loop iteration.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from aiohttp import web
 
 from calculators.tasks import ErrorForm
+from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head
-
-if TYPE_CHECKING:
-    from servers.fronts.http.exchange import Exchange
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
 # Anthropic's streams end with one of these instead.
 _LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
+_FIELDS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+}
+_CHUNKED = {**_FIELDS, "Transfer-Encoding": "chunked"}
 
 
 class EventStream:
@@ -42,24 +46,37 @@ class EventStream:
         "_written_at",
     )
 
-    def __init__(self, exchange: Exchange, form: ErrorForm = ErrorForm.OPENAI) -> None:
-        """``form``: of an error, and so of the event that ends the stream."""
-        request = exchange.request
+    def __init__(
+        self,
+        connection: HttpConnection,
+        request_id: str,
+        headers: Mapping[str, str],
+        form: ErrorForm,
+        *,
+        is_chunked: bool,
+        keeps_alive: bool,
+    ) -> None:
+        """
+        Args:
+            headers: headers of every answer to this request.
+            form: the form of an error, and so of the event that ends the stream.
+            is_chunked: the client understands chunks; else the connection's end is the stream's.
+            keeps_alive: the connection may serve another request afterwards.
+        """
         self._form = form
-        self._request_id = exchange.request_id
-        self._connection = exchange.connection
-        self._loop = exchange.connection.loop
-        self._is_chunked = request.version >= (1, 1)
-        if not self._is_chunked:
-            exchange.keeps_alive = False  # the connection's end is the stream's
-        self._head: bytes | None = _head(exchange, self._is_chunked)
+        self._request_id = request_id
+        self._connection = connection
+        self._loop = connection.loop
+        self._is_chunked = is_chunked
+        fields = _CHUNKED if is_chunked else _FIELDS
+        self._head: bytes | None = response_head(fields, headers, keeps_alive=keeps_alive)
         self._ended = False
         self._last = b""
         self._written_at = self._loop.time()
 
     @property
     def has_started(self) -> bool:
-        """Has the client been sent a status?"""
+        """Return whether the client has been sent a status."""
         return self._head is None
 
     def emit(self, packet: str | bytes) -> None:
@@ -75,24 +92,24 @@ class EventStream:
             self._send(data)
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
-        """A comment, when the client has had nothing for ``seconds``."""
+        """Send a comment if nothing has been sent for ``seconds``. ``now``: the loop's time."""
         if self._ended or now - self._written_at < seconds or self._connection.writing_paused:
             return
         self._written_at = now
         self._send(PING)
 
     def end(self) -> None:
-        """The graph is done; its last packet was the terminal event, where the form has one."""
+        """End the stream. The last packet was the terminal event, in forms that have one."""
         if self._ended:
             return
         self._ended = True
-        head, self._head = self._head or b"", None  # still there when there was no event at all
+        head, self._head = self._head or b"", None  # not None when there was no event at all
         last = head + b"0\r\n\r\n" if self._is_chunked else head
         if last:
             self._connection.send(last)
 
     def fail(self, error: HttpError) -> None:
-        """One error event and what ends a stream, unless the graph had ended it."""
+        """Send an error event and end the stream, unless the graph sent a terminal event before."""
         if not self._ended and not self._has_terminal_event():
             cut = self._last and not self._last.endswith(b"\n\n")
             body = error.body(self._form, self._request_id)
@@ -105,7 +122,7 @@ class EventStream:
         self.end()
 
     def drop(self) -> None:
-        """The client is gone."""
+        """Write nothing from now on: the client is gone."""
         self._ended = True
 
     def _has_terminal_event(self) -> bool:
@@ -127,14 +144,14 @@ class EventStream:
 
 
 class SentResponse(web.StreamResponse):
-    """What aiohttp is told of an answer that is written already.
+    """The response that aiohttp gets for an answer that is written already.
 
-    It knows nothing of the request: its task holds it as its result, and would be in a cycle.
+    It does not refer to the request: the task holds it as its result, which would be a cycle.
     """
 
     @property
     def keep_alive(self) -> bool:
-        return super().keep_alive is not False  # what `force_close` makes of it
+        return super().keep_alive is not False  # `force_close` sets False
 
     async def prepare(self, request: web.BaseRequest) -> None:
         return None
@@ -148,14 +165,3 @@ def _encoded(packet: str) -> bytes:
         kind = type(packet).__name__
         raise TypeError(f"an HTTP response packet must be str or bytes, not {kind}")
     return packet.encode("utf-8", "replace")
-
-
-def _head(exchange: Exchange, chunked: bool) -> bytes:
-    fields = {
-        "Content-Type": "text/event-stream",
-        "Cache-Control": "no-cache",
-        "X-Accel-Buffering": "no",
-    }
-    if chunked:
-        fields["Transfer-Encoding"] = "chunked"
-    return response_head(exchange, fields)

@@ -8,8 +8,9 @@ from typing import Any
 from aiohttp import web
 
 from calculators.requests.http_payload import RequestError
+from calculators.tasks import ErrorForm
 from graph_runtime import Code, UnavailableError
-from servers.fronts.http.body_room import BodyHold
+from servers.fronts.body_room import BodyHold
 from servers.fronts.http.client import Client
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.event_stream import EventStream
@@ -17,14 +18,14 @@ from servers.fronts.http.routes import Route
 
 
 class Exchange:
-    """What the handler, the connection and draining share about a request.
+    """The state of a request that the handler, the connection and draining share.
 
     Attributes:
-        headers: of every answer to this request.
-        hold: what its body has of the memory for bodies.
-        route: what its path names; None before that is known, and where it names nothing.
-        stream: the answer, once it is known to be a stream.
-        keeps_alive: may the connection serve another request?
+        headers: headers of every answer to this request.
+        hold: its body's share of the memory for bodies.
+        route: the route of its path; None before it is known, and if there is none.
+        stream: the answer, if it is a stream and has begun.
+        keeps_alive: the connection may serve another request afterwards.
     """
 
     __slots__ = (
@@ -67,34 +68,54 @@ class Exchange:
         self._ends_at = 0.0
         self._ending: Exception | None = None
 
+    def begin_stream(self, form: ErrorForm) -> EventStream:
+        """Make the stream of events that answers this request; nothing is sent yet."""
+        is_chunked = self.request.version >= (1, 1)
+        if not is_chunked:
+            self.keeps_alive = False  # the connection's end is the stream's
+        self.stream = EventStream(
+            self.connection,
+            self.request_id,
+            self.headers,
+            form,
+            is_chunked=is_chunked,
+            keeps_alive=self.keeps_alive,
+        )
+        return self.stream
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """Send a comment when the answer is a stream that has sent nothing for ``seconds``."""
+        if self.stream is not None:
+            self.stream.ping_if_silent(now, seconds)
+
     def disconnect(self) -> None:
-        """The client is gone. The handler's task is cancelled by aiohttp."""
+        """Note that the client is gone. aiohttp cancels the handler's task."""
         if self.stream is not None:
             self.stream.drop()
         self.client.disconnect()
 
     def cut_off(self) -> None:
-        """End the request now, with an error that the client gets."""
+        """End the request now, with an error for the client."""
         self.keeps_alive = False
         self._end(UnavailableError("the server is shutting down"))
 
     def end_after(self, seconds: float) -> None:
-        """Cut it off when so long has passed since its headers came; the shortest time counts."""
+        """End the request ``seconds`` after its headers arrived; the shortest limit counts."""
         at = self._began + seconds
         if self._deadline is None or at < self._ends_at:
             self.forget_deadline()
-            # The handle cannot be asked: uvloop's of a time that has come does not know it.
+            # Kept, because uvloop's handle does not know its time once that has passed.
             self._ends_at = at
             self._deadline = self.connection.loop.call_at(at, self._expire, seconds)
 
     def forget_deadline(self) -> None:
-        """The request is over in time."""
+        """Forget the time limit: the request was answered in time."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def reason_of(self, cancellation: asyncio.CancelledError) -> Exception:
-        """The error to answer with when it was not the client's going that cancelled."""
+        """Return the error to answer with. Raise ``cancellation`` if the client is gone."""
         if not self.task.cancelling():
             return RuntimeError("the graph of a request was cancelled, the request was not")
         ending = self._ending

@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from servers.contract.data_plane import DataPlane
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connections import Connections
 from servers.fronts.http.handler import Handler, MetricsText
 from servers.fronts.http.settings import HttpSettings
@@ -17,7 +18,8 @@ from servers.operations.request_log import RequestJournal
 
 _log = logging.getLogger(__name__)
 
-# To write the terminal events of what draining cut off, and for their graphs to be cancelled.
+# Seconds for writing the terminal events of requests that draining cut off, and for cancelling
+# their graphs.
 _CUT_OFF_SECONDS = 2.0
 _BACKLOG = 1024
 
@@ -45,11 +47,11 @@ class HttpFront:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """What was bound: host and port of every listening socket."""
+        """Host and port of every listening socket."""
         return list(self._addresses)
 
     async def stop_accepting(self) -> None:
-        """Close the listening sockets and idle connections; requests in hand go on."""
+        """Close the listening sockets and idle connections; requests in progress continue."""
         self._handler.is_draining = True
         for listener in self._listeners:
             listener.close()
@@ -57,9 +59,9 @@ class HttpFront:
             connection.stop()
 
     async def drain(self, seconds: float) -> int:
-        """Wait until every request in hand is answered, at most ``seconds``.
+        """Wait until every request in progress is answered, at most ``seconds``.
 
-        Returns how many were cut off then: each of them gets an error, 503 or one terminal event.
+        Return the number of requests that were cut off then, with 503 or one terminal event each.
         """
         await self.stop_accepting()
         with suppress(TimeoutError):
@@ -75,7 +77,7 @@ class HttpFront:
         return len(late)
 
     async def close(self) -> None:
-        """Close everything now; requests in hand are cancelled."""
+        """Close everything now; requests in progress are cancelled."""
         await self.stop_accepting()
         tasks = [exchange.task for exchange in self._connections.exchanges()]
         for connection in self._connections.all():
@@ -87,7 +89,7 @@ class HttpFront:
             if stuck:
                 _log.error("%d requests do not end although they were cancelled", len(stuck))
         await self._connections.wait_closed()
-        # aiohttp's task of each connection ends in the turn of the loop after its handler's.
+        # aiohttp's task of a connection ends one iteration of the loop after its handler.
         await asyncio.sleep(0)
 
 
@@ -97,16 +99,21 @@ async def start_front(
     journal: RequestJournal | None = None,
     document: bytes = b"",
     metrics: MetricsText | None = None,
+    room: BodyRoom | None = None,
 ) -> HttpFront:
-    """Listen on every host of ``settings`` and answer from ``data_plane``; ``journal`` is told.
+    """Listen on every host of ``settings`` and answer from ``data_plane``.
 
-    ``document`` is published at ``/openapi.json``; ``metrics`` makes what is at ``/metrics``.
+    Args:
+        journal: records every request.
+        document: the body of ``/openapi.json``.
+        metrics: makes the body of ``/metrics``.
+        room: the memory for bodies; None: a room of this front's own.
 
     Raises:
         OSError: an address cannot be bound; none is then.
     """
     loop = asyncio.get_running_loop()
-    handler = Handler(data_plane, settings, journal, document, metrics)
+    handler = Handler(data_plane, settings, journal, document, metrics, room)
     manager = web.Server(handler.handle, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     listeners: list[asyncio.Server] = []
@@ -134,7 +141,7 @@ def _tls_arguments(settings: HttpSettings) -> dict[str, Any]:
     if settings.tls is None:
         return {}
     return {
-        "ssl": settings.tls.new_context(),
+        "ssl": settings.tls.context,
         "ssl_handshake_timeout": settings.header_seconds,
         "ssl_shutdown_timeout": settings.stall_seconds,
     }

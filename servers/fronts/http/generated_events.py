@@ -11,7 +11,7 @@ from servers.fronts.kserve_rest import encode_generated
 
 
 class GeneratedEvents:
-    """Passes answers on until one cannot be; the run is of no use then, and ends."""
+    """Sends answers until one cannot be sent; then the run is ended."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
@@ -32,10 +32,10 @@ class GeneratedEvents:
                 self._patience.reschedule(0)
 
     async def follow(self, requests: InferStream, only: InferRequest) -> None:
-        """Return when the run with this one request is over.
+        """Run with one request; return when the run is over.
 
         Raises:
-            Exception: it has failed, or an answer cannot be told in JSON.
+            Exception: the run failed, or an answer cannot be expressed in JSON.
         """
         try:
             async with asyncio.timeout(None) as self._patience:

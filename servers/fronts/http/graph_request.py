@@ -1,4 +1,4 @@
-"""A POST under ``/v3/`` or ``/v1/``: from the body to a graph, from its packets to the answer."""
+"""POST requests to graphs, under ``/v3/`` and ``/v1/``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from servers.fronts.http.settings import HttpSettings
 
 _log = logging.getLogger(__name__)
 
-# Nothing is served under a longer name, and searching for near ones would be work for nothing.
+# Nothing is served under a longer name, so similar names are not searched for.
 MAX_MODEL_CHARS = 1024
 
 
 async def answer_graph_request(
     exchange: Exchange, path: str, data_plane: DataPlane, settings: HttpSettings
 ) -> web.StreamResponse:
-    """Run the graph that the body names.
+    """Run the graph that the body names, and answer with its packets.
 
     Raises:
         Exception: nothing has been sent; the answer is `http_error` of it.
@@ -52,8 +52,8 @@ async def answer_graph_request(
     if not isinstance(value, dict):
         raise HttpError(400, "the body must be a JSON object")
     if value.get("model") is None and path not in task_paths():
-        # No graph is asked, so nobody answers here.
-        raise HttpError(404, f"{nothing_at(path)}; a graph of yours is asked by its name as model")
+        # The request names no graph, so there is none to answer at this path.
+        raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
     model = _model_of(value)
     name_model(model)
     limit_time_by(exchange, value)
@@ -61,7 +61,7 @@ async def answer_graph_request(
     headers = {name.lower(): text for name, text in request.headers.items()}
     headers["x-request-id"] = exchange.request_id
     if settings.access.keys is not None:
-        for name in KEY_HEADERS:  # they are for this server, not for whoever wrote the graph
+        for name in KEY_HEADERS:  # keys are for this server, not for the graph
             headers.pop(name, None)
     payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
     weakref.finalize(payload, exchange.hold.release)
@@ -70,7 +70,7 @@ async def answer_graph_request(
         if is_stream
         else _unary(exchange, data_plane, model, payload)
     )
-    # A body in memory is several times as large as what came: only who needs it holds it.
+    # A parsed body is several times as large as the body: only the graph should hold it.
     del body, value, payload
     return await answering
 

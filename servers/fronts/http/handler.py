@@ -1,4 +1,4 @@
-"""From a request's headers to its answer: the one place where exceptions become answers."""
+"""`Handler`: answers HTTP requests. The one place where exceptions become answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from aiohttp import web
 from calculators.inference.place import quoted
 from calculators.requests.request_record import current_record, note_reason
 from calculators.tasks import ErrorForm
+from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.error_text import clean
-from servers.contract.product import NAME, version
-from servers.fronts.http.body_room import BodyRoom
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.deadline import limit_time
@@ -43,19 +43,19 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 
-# By Triton's names: what of its extensions to KServe's protocol is there.
+# The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
-#: What failed in a reload is told, and what took effect nevertheless.
+#: The status of a reload that failed for some models and took effect for others.
 _RELOADED_IN_PART = 422
 
-#: Of an Accept header: the body of ``/metrics``, and its type.
+#: Returns the body of ``/metrics`` and its media type for an Accept header.
 MetricsText = Callable[[str], Awaitable[tuple[bytes, str]]]
 
 
 class Handler:
-    """Answers every request of a front; `handle` is what aiohttp calls."""
+    """Answers every request of a front; aiohttp calls `handle`."""
 
     def __init__(
         self,
@@ -64,19 +64,20 @@ class Handler:
         journal: RequestJournal | None = None,
         document: bytes = b"",
         metrics: MetricsText | None = None,
+        room: BodyRoom | None = None,
     ) -> None:
         self._data_plane = data_plane
         self._journal = journal or RequestJournal()
         self._settings = settings
         self._guard = BrowserGuard(settings)
-        self._room = BodyRoom(settings.max_bodies_bytes)
+        self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
         self._document = PublishedDocument(document)
         self._metrics = metrics
         self.is_draining = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Never raises but for a client that is gone."""
+        """Answer a request. Raises only if the client is gone."""
         connection = request.protocol
         task = asyncio.current_task()
         assert isinstance(connection, HttpConnection)
@@ -88,9 +89,9 @@ class Handler:
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         if error_form(path) is ErrorForm.ANTHROPIC:
-            exchange.headers["Request-Id"] = request_id  # where Anthropic's clients look for it
+            exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = -connection.sent_bytes
-        status = 499  # nginx's word for a client that went before its answer
+        status = 499  # nginx's status for a client that left before its answer
         connection.begin(exchange)
         try:
             response = await self._answer(exchange, path)
@@ -106,7 +107,7 @@ class Handler:
             end = request_end(exchange, path, status, sent, is_traced=is_traced)
             self._journal.end(record, end)
         if not request.content.is_eof():
-            exchange.keeps_alive = False  # what is left of the body is not worth reading
+            exchange.keeps_alive = False  # the rest of the body is not read
         if not exchange.keeps_alive:
             connection.is_last = True
             response.force_close()
@@ -132,7 +133,7 @@ class Handler:
         self._guard.check(request.headers)
         exchange.headers.update(self._guard.cors_headers(request.headers))
         access = self._settings.access
-        # Browsers ask without a key what they may ask with one.
+        # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
             headers = request.headers
             access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
@@ -172,9 +173,11 @@ class Handler:
         return web.Response(status=204, headers=headers)
 
     async def _reload(self, exchange: Exchange) -> web.StreamResponse:
-        """201 with all states if anything has changed, else 200; as OpenVINO Model Server's API
-        documents it. What failed is an error as there, with names and reasons; whether something
-        took effect nevertheless shows in the status."""
+        """Answer 201 with all states if anything has changed, else 200, as OpenVINO Model Server.
+
+        If some models failed, the answer is an error with names and reasons: 412, or 422 if others
+        took effect.
+        """
         try:
             has_changed = await self._data_plane.reload()
         except ReloadError as error:
@@ -188,7 +191,7 @@ class Handler:
 
     async def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         match route.endpoint:
-            # The bodies are what KServe's own server says, and its client wants to hear.
+            # The bodies of KServe's own server, which its client expects.
             case Endpoint.LIVE:
                 return _json(exchange, {"live": True})
             case Endpoint.READY:
@@ -231,11 +234,11 @@ class Handler:
 
 
 def _note_client(request: web.BaseRequest, access: Access) -> None:
-    """Put who asks into the request's record."""
+    """Put the client's identity into the request's record."""
     record = current_record()
     if record is not None:
         peer = request.get_extra_info("peername")
-        # Of a Unix socket it is a text, nearly always empty.
+        # The peer of a Unix socket is a string, nearly always empty.
         address, port = peer[:2] if isinstance(peer, tuple) else ("", "")
         headers = request.headers
         authorization, key = headers.get("Authorization"), headers.get("X-Api-Key")
@@ -244,16 +247,16 @@ def _note_client(request: web.BaseRequest, access: Access) -> None:
 
 def _check_request_line(request: web.BaseRequest) -> None:
     if not (1, 0) <= request.version <= (1, 1):
-        raise HttpError(505, "only HTTP/1.0 and HTTP/1.1 are spoken here")
+        raise HttpError(505, "only HTTP/1.0 and HTTP/1.1 are supported")
     if not request.raw_path.startswith("/"):
-        raise HttpError(400, "the request's target must be a path: this is no proxy")
+        raise HttpError(400, "the request's target must be a path: this server is not a proxy")
     expect = request.headers.get("Expect")
     if expect is not None and expect.lower() != "100-continue":
-        raise HttpError(417, "the only Expect that is met is 100-continue")
+        raise HttpError(417, "the only supported Expect is 100-continue")
 
 
 def _check_names(route: Route) -> None:
-    """Refuse what no model and no version is called, before anybody searches for it."""
+    """Refuse names that no model and no version can have, before they are looked up."""
     if len(route.model) > MAX_MODEL_CHARS:
         raise HttpError(404, "no such model")
     if route.version and _VERSION.fullmatch(route.version) is None:
@@ -292,6 +295,6 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
         "owned_by": "graphrt",
     }
     if model.parent:
-        # An adapter, as vLLM tells of one; its root is a path there.
+        # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}
     return found

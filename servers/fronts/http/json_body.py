@@ -1,10 +1,10 @@
-"""The one JSON parser of client bodies: strict, bounded, the same answer as every other reader.
+"""The one JSON parser of client bodies: strict, bounded, unambiguous.
 
 python-rapidjson refuses comments, NaN, 1e999, lone surrogates and text after the document. But it
-stops reading at a NUL, which is replaced for it, and lets some numbers become infinite, which is
-looked at behind it. It does not bound depth (its C stack) and keeps the last of duplicate keys, so
-the body without its strings, the *skeleton*, is looked at first: its brackets give the depth, its
-colons the number of members.
+stops reading at a NUL, so NULs are replaced before parsing, and lets some numbers become infinite,
+which is checked after it. It does not bound depth (its C stack) and keeps the last of duplicate
+keys. So the body without its strings, the *skeleton*, is checked first: its brackets give the
+depth, its colons the number of members.
 Numbers are read in rapidjson's default mode: with NM_NATIVE, 9 % of random doubles are an ulp or
 two off, and integers past 64 bits silently become floats.
 
@@ -26,7 +26,7 @@ from calculators.requests.http_payload import without_values
 from servers.contract.error_text import clean
 from servers.fronts.http.errors import HttpError
 
-# An integer this long is nobody's; converting digits to an int is quadratic in their number.
+# No client needs a longer integer, and converting digits is quadratic in their number.
 _MAX_DIGITS = 64
 _LONG_NUMBER = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_TO_0 = bytes.maketrans(b"123456789", b"0" * 9)
@@ -38,13 +38,14 @@ _OPENING = b"[{"
 
 
 def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = "") -> Any:
-    """The value of ``body``.
+    """Parse ``body``.
 
     Args:
-        advice: what a client with more than ``max_elements`` values should do.
+        advice: advice for a client that sends more than ``max_elements`` values.
 
     Raises:
-        HttpError: 400; the text says where, and repeats nothing of the body but a doubled key.
+        HttpError: 400; the text names the place, and repeats nothing of the body except a
+            duplicate key.
     """
     if not body or body.isspace():
         raise HttpError(400, "the body is empty; it must be a JSON object")
@@ -60,7 +61,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
     if _LONG_NUMBER in zeros:
         raise HttpError(400, f"the body has a number of more than {_MAX_DIGITS} digits")
     if "\0" in text:
-        # Another control character is wrong wherever a NUL is, and rapidjson sees it.
+        # \1 is invalid wherever \0 is, and rapidjson reports it.
         text = text.replace("\0", "\1")
     members = 0
 
@@ -81,7 +82,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
 
 
 def _skeleton(body: bytes, max_elements: int, advice: str) -> bytes:
-    """``body`` without its strings: exact as far as ``body`` is JSON, and no parser reads on."""
+    """Return ``body`` without its strings: exact up to the point at which ``body`` is not JSON."""
     if b"\\" in body and b'\\"' in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     # A string is a value or a member's name: at most two per element, with two quotes each.
@@ -109,7 +110,7 @@ def _check_depth(skeleton: bytes, max_depth: int) -> None:
 
 
 def _check_finite(skeleton: bytes) -> None:
-    """Refuse numbers that became infinite: rapidjson notices most of them only."""
+    """Refuse numbers that became infinite: rapidjson reports most of them, but not all."""
     if any(math.isinf(float(number)) for number in _LARGE_NUMBER.findall(skeleton)):
         raise HttpError(400, "the body is not valid JSON: number too big to be stored in double")
 

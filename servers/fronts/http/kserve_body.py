@@ -1,8 +1,9 @@
-"""Bodies under ``/v2/``: JSON, binary data of tensors behind it, compressed if the client likes.
+"""Bodies under ``/v2/``: JSON, followed by binary data of tensors; optionally compressed.
 
-How often the binary data is copied: aiohttp's parser makes ``bytes`` of each piece that the socket
-gave, and here these are put together. The arrays of a request are views of that. It is laid out so
-that the first tensor is aligned; one that is not, behind a tensor of an odd size, is copied again.
+The binary data is copied twice: aiohttp's parser makes ``bytes`` of each piece from the socket, and
+the pieces are joined here. The arrays of a request are views of the joined body, which is laid out
+so that the first tensor is aligned. A tensor that is not aligned, because it follows one of an odd
+size, is copied again.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from aiohttp import web
 
+from servers.fronts.body_room import BodyHold
 from servers.fronts.http.body import read_bytes, receive
-from servers.fronts.http.body_room import BodyHold
 from servers.fronts.http.content_encoding import decompressed
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json
@@ -21,7 +22,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_rest import LENGTH_HEADER, split_body
 
 _TYPES = ("application/json", "application/octet-stream")
-# Smaller bodies mostly come in one piece, which needs no putting together.
+# Smaller bodies mostly arrive in one piece, which needs no joining.
 _MANY_PIECES = 64 * 1024
 _ALIGNMENT = 16
 _ADVICE = "send tensors as binary data"
@@ -34,10 +35,11 @@ async def read_kserve_json(
     *,
     may_be_empty: bool = False,
 ) -> Any:
-    """The parsed body; None when it is empty and may be.
+    """Read and parse a JSON body. Return None if it is empty and ``may_be_empty``.
 
     Raises:
-        HttpError: 400, 408, 413, 415, 503.
+        HttpError: 400, 408, 413, 415.
+        RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
     _check_type(request)
@@ -50,11 +52,12 @@ async def read_kserve_json(
 async def read_tensors(
     request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
 ) -> tuple[bytes, memoryview]:
-    """The JSON of a body, not parsed yet, and the binary data behind it.
+    """Read a body; return its JSON, not parsed yet, and the binary data behind it.
 
     Raises:
-        HttpError: 400, 408, 413, 415, 503.
-        RequestError: the header with the length of the JSON is wrong.
+        HttpError: 400, 408, 413, 415.
+        RequestError: UNAVAILABLE, there is no room for it in time; INVALID_ARGUMENT, the header
+            with the length of the JSON is wrong.
         ConnectionError: the client went.
     """
     _check_type(request)
@@ -68,7 +71,7 @@ async def read_tensors(
 
 
 def parse_kserve_json(head: bytes, settings: HttpSettings) -> Any:
-    """The value of a body's JSON.
+    """Parse the JSON of a body.
 
     Raises:
         HttpError: 400.
@@ -82,9 +85,9 @@ def parse_kserve_json(head: bytes, settings: HttpSettings) -> Any:
 
 
 def _check_type(request: web.BaseRequest) -> None:
-    """Refuse what a web page could send to a server without asking it first.
+    """Refuse requests that a web page could send without a preflight request.
 
-    No other client is refused: KServe's ones name JSON in many ways, or not at all.
+    No other client is refused: KServe's clients name JSON in many ways, or not at all.
     """
     headers = request.headers
     if "Origin" in headers:
@@ -109,7 +112,7 @@ async def _read(
 
 
 class _Whole:
-    """A large body of a known size, put together piece by piece; untouched memory costs nothing."""
+    """A buffer for a large body of known size. Memory that is not written yet takes no space."""
 
     def __init__(self, size: int, json_length: str) -> None:
         head = int(json_length) if json_length.isdecimal() and len(json_length) < 10 else 0

@@ -1,4 +1,4 @@
-"""A POST under ``/v2/``: from the body to the data plane, and from what it gives to the answer."""
+"""POST requests under ``/v2/``: inferences, and loading of models."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from servers.fronts.kserve_rest import (
 )
 
 _JSON = {"Content-Type": "application/json"}
-# Requests of one client to one model often differ in their binary data only. To read the JSON is a
-# third of what the front does for a small one, so that of the last requests is remembered.
+# Requests of one client to one model often differ in their binary data only. Reading the JSON is a
+# third of the front's work for a small request, so the layouts of recent requests are cached.
 _LONGEST_KNOWN = 2048
 _KNOWN = 256
 
 
 class KserveRequests:
-    """Answers them for one front."""
+    """Answers the requests of one front."""
 
     def __init__(self, data_plane: DataPlane, settings: HttpSettings) -> None:
         self._data_plane = data_plane

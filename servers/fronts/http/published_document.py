@@ -1,4 +1,4 @@
-"""The OpenAPI document, as it was made when the server started."""
+"""The OpenAPI document that was made when the server started."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ class PublishedDocument:
     """Answers with the document, or with 304 to a client that has it."""
 
     def __init__(self, content: bytes) -> None:
-        """``content``: JSON; empty where there is none, as in tests of other things."""
+        """``content``: JSON; empty if there is no document."""
         self._content = content
         self._tag = hashlib.sha256(content).hexdigest()[:32]
 
     def answer(self, exchange: Exchange) -> web.Response:
-        """Raises:
-        HttpError: 404, there is none.
+        """Return the document or 304.
+
+        Raises:
+            HttpError: 404, there is no document.
         """
         if not self._content:
             raise HttpError(404, "this server has no OpenAPI document")
         headers = {
             **exchange.headers,
             "ETag": f'"{self._tag}"',
-            "Cache-Control": "no-cache",  # to be kept, and asked for each time
+            "Cache-Control": "no-cache",  # may be cached, and must be validated each time
         }
         if self._is_known(exchange.request):
             return web.Response(status=304, headers=headers)

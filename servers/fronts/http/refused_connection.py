@@ -1,4 +1,4 @@
-"""A connection that there is no room for: told so, and closed."""
+"""Connections above the limit: answered with 503, and closed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import cast
 
 from servers.fronts.http.errors import HttpError
 
-# Closed before the client has sent its request, the answer could be lost with the connection.
+# If the connection closed before the client has sent its request, the answer could be lost.
 _LINGER_SECONDS = 1.0
 
 
 class RefusedConnection(asyncio.Protocol):
-    """Answers 503 before anything is asked, and closes with the first bytes that come."""
+    """Answers 503 before any request arrives, and closes when the first bytes arrive."""
 
     def __init__(self, open_ones: set[RefusedConnection], loop: asyncio.AbstractEventLoop) -> None:
-        """``open_ones``: where it stands while it is open."""
+        """``open_ones``: the set that contains this connection while it is open."""
         self._open = open_ones
         self._loop = loop
         self._wire: asyncio.Transport | None = None

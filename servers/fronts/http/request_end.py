@@ -1,4 +1,4 @@
-"""What the log and the traces are told of a request over HTTP."""
+"""The end of an HTTP request, for the log and for traces."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NAMES = {
     Endpoint.LOAD: "/v2/repository/models/{model}/load",
     Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
 }
-# A line would cost as much as a small inference.
+# A line in the log would cost as much as a small inference.
 _QUIET = "/v2/models/"
 
 
 def request_end(
     exchange: Exchange, path: str, status: int, response_bytes: int, *, is_traced: bool
 ) -> RequestEnd:
-    """How a request ended; ``path`` is without its query, where people put keys.
+    """Return how a request ended. ``path`` has no query, where people put keys.
 
-    What only a trace wants to know costs more than the rest, and is left out without one.
+    The fields for traces only are left out without a trace: they cost more than the rest.
     """
     request = exchange.request
     return RequestEnd(
@@ -46,12 +46,12 @@ def request_end(
 
 
 def is_probe(path: str) -> bool:
-    """Is it asked for all the time by those who watch the server?"""
+    """Return whether monitoring polls this path."""
     return path.startswith("/v2/health/") or path == "/metrics"
 
 
 def route_name(path: str, route: Route | None) -> str:
-    """The path without what a client chose of it: one of few names; "" where nothing is served."""
+    """Return the path with placeholders for names that clients choose; "" if nothing is served."""
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
@@ -60,6 +60,6 @@ def route_name(path: str, route: Route | None) -> str:
 
 
 def body_length(response: web.StreamResponse) -> int:
-    """Bytes of a body that aiohttp writes; what was written past it counts in its connection."""
+    """Return the bytes of a body that aiohttp writes; others count in their connection."""
     body = response.body if isinstance(response, web.Response) else None
     return len(body) if isinstance(body, bytes) else 0

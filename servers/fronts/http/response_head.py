@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from time import time
-from typing import TYPE_CHECKING
 from wsgiref.handlers import format_date_time
 
-if TYPE_CHECKING:
-    from servers.fronts.http.exchange import Exchange
 
-
-def response_head(exchange: Exchange, fields: Mapping[str, str]) -> bytes:
-    """Status 200, the headers of every answer of this exchange, and ``fields``."""
+def response_head(
+    fields: Mapping[str, str], headers: Mapping[str, str], *, keeps_alive: bool
+) -> bytes:
+    """Status 200, ``fields`` of this kind of answer, and ``headers`` of every answer."""
     lines = [
         "HTTP/1.1 200 OK",
-        f"Connection: {'keep-alive' if exchange.keeps_alive else 'close'}",
+        f"Connection: {'keep-alive' if keeps_alive else 'close'}",
         f"Date: {_date(int(time()))}",
     ]
     lines += [f"{name}: {value}" for name, value in fields.items()]
-    lines += [f"{name}: {value}" for name, value in exchange.headers.items()]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 

@@ -1,6 +1,6 @@
-"""Endpoints by path: their methods, and the form of errors there.
+"""Endpoints by path, with their methods and the form of their errors.
 
-The endpoints of graphs are those of the installed tasks; a graph may answer other paths too.
+Installed tasks define the endpoints of graphs; a graph may answer other paths too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from calculators.tasks import PREFIXES, ErrorForm, TaskEndpoint, installed_tasks
 
 
 class Endpoint(Enum):
-    """What the front answers."""
+    """The endpoints of the front."""
 
     LIVE = auto()
     READY = auto()
@@ -26,7 +26,7 @@ class Endpoint(Enum):
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
-    # KServe's
+    # KServe's protocol:
     METADATA = auto()
     MODEL_READY = auto()
     INFER = auto()
@@ -37,10 +37,10 @@ class Endpoint(Enum):
     UNLOAD = auto()
 
 
-#: What runs a model, as long as a request may.
+#: Endpoints that run a model; requests to them have a time limit.
 RUNS = frozenset({Endpoint.GRAPH, Endpoint.INFER, Endpoint.GENERATE, Endpoint.GENERATE_STREAM})
 
-#: What changes what is served: for operators.
+#: Endpoints that change what is served: for operators.
 CONTROLS = frozenset({Endpoint.RELOAD, Endpoint.LOAD, Endpoint.UNLOAD})
 
 
@@ -48,7 +48,7 @@ CONTROLS = frozenset({Endpoint.RELOAD, Endpoint.LOAD, Endpoint.UNLOAD})
 class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
-    Both are as the client wrote them: there may be no such model.
+    Name and version are as the client sent them: there may be no such model.
     """
 
     endpoint: Endpoint
@@ -59,7 +59,7 @@ class Route:
 
 _GET = ("GET", "HEAD")
 POST = ("POST",)
-#: By the whole path.
+#: Routes by whole path.
 FIXED = {
     "/v2/health/live": Route(Endpoint.LIVE, _GET),
     "/v2/health/ready": Route(Endpoint.READY, _GET),
@@ -84,7 +84,7 @@ _KSERVE_ACTIONS = {
     "generate_stream": (Endpoint.GENERATE_STREAM, POST),
     "ready": (Endpoint.MODEL_READY, _GET),
 }
-# Triton's, not served: none of them is a part of a model's name.
+# Triton's endpoints that are not served. They are not parts of a model's name.
 _KSERVE_UNSERVED = ("config", "stats")
 _REPOSITORY_PREFIX = "/v2/repository/models/"
 _REPOSITORY_ACTIONS = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
@@ -97,14 +97,16 @@ def task_endpoints() -> tuple[TaskEndpoint, ...]:
 
 @cache
 def task_paths() -> frozenset[str]:
-    """Each path of each task's endpoint in full; graphs may answer others."""
+    """The full paths of all endpoints of tasks; graphs may answer others."""
     return frozenset(prefix + endpoint.path for prefix in PREFIXES for endpoint in task_endpoints())
 
 
 @cache
 def _streaming_words() -> tuple[str, ...]:
-    """Words in a path whose answers may be streams: OpenVINO Model Server reads ``stream`` only
-    where one of its own stands, anywhere."""
+    """Return the words of paths whose answers may be streams.
+
+    OpenVINO Model Server reads ``stream`` only where a path contains one of its own, anywhere.
+    """
     return tuple(
         dict.fromkeys(
             endpoint.path.rpartition("/")[2] for endpoint in task_endpoints() if endpoint.streams
@@ -114,7 +116,7 @@ def _streaming_words() -> tuple[str, ...]:
 
 @cache
 def _ends(*, form: ErrorForm | None = None, streams: bool | None = None) -> tuple[str, ...]:
-    """The ends of paths of endpoints that are so."""
+    """Return the ends of the paths of matching endpoints; None matches all."""
     return tuple(
         endpoint.path
         for endpoint in task_endpoints()
@@ -123,7 +125,7 @@ def _ends(*, form: ErrorForm | None = None, streams: bool | None = None) -> tupl
 
 
 def find_route(path: str) -> Route | None:
-    """The route of a path as sent, without its query; None when there is none."""
+    """Return the route of a path as sent, without its query; None if there is none."""
     fixed = FIXED.get(path)
     if fixed is not None:
         return fixed
@@ -142,7 +144,7 @@ def find_route(path: str) -> Route | None:
 
 
 def nothing_at(path: str) -> str:
-    """An error's text about a path at which nothing is served, with what is served near it."""
+    """Return the error text for a path at which nothing is served, with paths that are served."""
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         return f"nothing is served at this path; there are {ends}, and the same under /v1"
@@ -151,14 +153,14 @@ def nothing_at(path: str) -> str:
 
 
 def may_stream(path: str) -> bool:
-    """Does ``"stream": true`` mean anything to this path?"""
+    """Return whether ``"stream": true`` has a meaning at this path."""
     if path.endswith(_ends(streams=False)):
         return False
     return any(word in path for word in _streaming_words())
 
 
 def error_form(path: str) -> ErrorForm:
-    """Whose clients call this path, as far as errors go."""
+    """Return the form of errors that the clients of this path expect."""
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):
@@ -167,9 +169,9 @@ def error_form(path: str) -> ErrorForm:
 
 
 def _kserve_route(rest: str) -> Route | None:
-    """``{model}[/versions/{version}][/{action}]``, read from its end: names may have slashes.
+    """Parse ``{model}[/versions/{version}][/{action}]`` from its end: names may have slashes.
 
-    A name that ends like one of these must have its slashes encoded.
+    A name that ends like a version or an action must have its slashes encoded.
     """
     segments = rest.removesuffix("/").split("/")
     if not all(segments) or (len(segments) > 1 and segments[-1] in _KSERVE_UNSERVED):

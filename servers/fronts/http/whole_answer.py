@@ -1,6 +1,6 @@
-"""A whole answer with status 200, written at once: what aiohttp's own response takes longer for.
+"""A whole answer with status 200, written without aiohttp's response.
 
-`aiohttp.web.Response` costs as much as all that an inference's front does besides.
+`aiohttp.web.Response` costs as much as all other work of the front for an inference.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from servers.fronts.http.event_stream import SentResponse
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.response_head import response_head
 
-# Up to here one write of a copy costs less than several.
+# Up to this size one write of a copy costs less than several writes.
 _IN_ONE_PIECE = 64 * 1024
 
 
 async def send_whole(
     exchange: Exchange, fields: Mapping[str, str], pieces: Sequence[bytes | memoryview]
 ) -> web.StreamResponse:
-    """Send a body in pieces, each when the client has taken most of what was before it.
+    """Send a body in pieces, each when the client has read most of the data before it.
 
-    Large pieces are not copied here: uvloop sends from them, and copies nothing either; asyncio's
-    own loop copies what the socket does not take at once. They must not change any more.
+    Large pieces must not change any more: neither this function nor uvloop copies them. asyncio's
+    own loop copies what the socket does not accept at once.
 
     Args:
-        fields: headers besides those of every answer, and besides the length.
+        fields: headers besides the usual ones and the length.
     """
     client, connection = exchange.client, exchange.connection
     if not client.is_writable:  # it has not read the answer to its last request
         await client.writable()
     size = sum(map(len, pieces))
-    head = response_head(exchange, {**fields, "Content-Length": str(size)})
+    fields = {**fields, "Content-Length": str(size)}
+    head = response_head(fields, exchange.headers, keeps_alive=exchange.keeps_alive)
     if size <= _IN_ONE_PIECE:
         connection.send(b"".join((head, *pieces)))
         return SentResponse()
@@ -44,6 +45,6 @@ async def send_whole(
                 await client.writable()
             connection.send(piece)
     except asyncio.CancelledError:
-        connection.abort()  # nothing else may stand where the rest should
+        connection.abort()  # nothing else may follow a part of the body
         raise
     return SentResponse()

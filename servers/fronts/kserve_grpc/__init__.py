@@ -1,8 +1,8 @@
 """KServe's protocol, version 2, over gRPC.
 
-``front`` starts and stops it; ``call`` is a call from its begin to its status; the services are
-``inference_service`` (with ``infer_stream``), ``health`` and ``reflection``; ``codec`` is between
-messages of ``protos/kserve`` and what they say. It knows the models as a
-`servers.contract.data_plane.DataPlane` only. Nothing is imported here: gRPC takes time to load, and
-a server that only has HTTP does without.
+``front`` starts and stops it; ``call`` handles a call from its start to its status; the services
+are ``inference_service`` (with ``infer_stream``), ``health`` and ``reflection``; ``codec`` converts
+messages of ``protos/kserve``. It knows the models only as a
+`servers.contract.data_plane.DataPlane`. Nothing is imported here: gRPC takes time to load, and a
+server without it should start faster.
 """

@@ -1,4 +1,4 @@
-"""The answers of a stream on their way to its client, bounded in bytes."""
+"""The unsent answers of a stream, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 
 
 class Answers:
-    """Messages that wait to be sent; the client's side of the stream for calculators.
+    """A queue of messages to a client, which calculators see as its connection.
 
     A `calculators.requests.http_payload.ClientConnection`. Belongs to one event loop.
 
     Attributes:
-        ended: done when everything is sent, with an exception when the stream ends with one.
+        ended: done when everything is sent; with an exception if the stream ends with one.
     """
 
     def __init__(self, call: StreamCall, settings: GrpcSettings) -> None:
@@ -42,13 +42,13 @@ class Answers:
         return self._room.is_set() or self.is_disconnected
 
     async def writable(self) -> None:
-        # Whoever sends without end gives the loop a turn: else nothing is sent.
+        # A calculator that sends without end must yield to the loop: otherwise nothing is sent.
         await asyncio.sleep(0)
         while not self.is_writable:
             await self._room.wait()
 
     def put(self, message: bytes) -> None:
-        """Send a message when the client takes it; nothing happens after the end."""
+        """Queue a message. After the end of the stream it is dropped."""
         if self._is_last or self.ended.done():
             return
         if self._unsent > self._settings.max_unsent_bytes:
@@ -62,20 +62,20 @@ class Answers:
         self._news.set()
 
     def finish(self, error: Exception | None = None) -> None:
-        """The stream ends, with this error, once everything is sent."""
+        """End the stream, with this error, once everything is sent."""
         if not self._is_last:
             self._is_last = True
             self._error = error
             self._news.set()
 
     def drop(self) -> None:
-        """Nobody takes anything any more."""
+        """Drop unsent messages: the client is gone."""
         self._is_last = True
         self._waiting.clear()
         self._room.set()
 
     async def send_all(self) -> None:
-        """Send what is put until `finish`; then `ended` is done."""
+        """Send queued messages until `finish`; then set `ended`."""
         try:
             while not self._is_last or self._waiting:
                 if not self._waiting:

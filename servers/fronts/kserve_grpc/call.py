@@ -1,4 +1,4 @@
-"""A call of a client, from its begin to its status: the one place where exceptions become one."""
+"""A gRPC call from its start to its status: the one place where exceptions become a status."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from servers.fronts.kserve_grpc.call_entry import CallEntry
 from servers.fronts.kserve_grpc.errors import status_of
 from servers.operations.request_log import RequestJournal
 
-# What was sent before the status must be taken first; a client that does not is given up.
+# The client must read the answers before the status; one that does not is abandoned.
 _STATUS_SECONDS: Final = 2.0
 
 
 class ClientGone(Exception):
-    """Nobody is there to take what was to be sent."""
+    """The client is gone, so nothing can be sent to it."""
 
 
 class Call(Disconnection):
-    """A call in hand, and its client as a `calculators.requests.http_payload.ClientConnection`.
+    """A call in progress; its client as a `calculators.requests.http_payload.ClientConnection`.
 
-    The client of a unary call gets one answer, so it is always writable. One that cancels its call
-    has gone.
+    The client of a unary call gets one answer, so it is always writable. A client that cancels its
+    call is gone.
 
     Attributes:
-        ending: why it is being ended from here; None while it is not.
-        is_idle: it only waits for something to happen, so that a server that stops need not wait
-            for it.
+        ending: the error with which the server is ending the call; None while it is not.
+        is_idle: the call only waits for events, so a server that stops does not wait for it.
     """
 
     __slots__ = ("_deadline", "ending", "is_idle", "task")
@@ -54,26 +53,26 @@ class Call(Disconnection):
         await asyncio.sleep(0)
 
     def cut_off(self, error: Exception | None = None) -> None:
-        """End it with this error; without one with UNAVAILABLE: the server stops."""
+        """End the call with this error; by default UNAVAILABLE, because the server stops."""
         if self.ending is None:
             self.ending = error or _shutting_down()
             self.task.cancel()
 
     def end_after(self, seconds: float) -> None:
-        """End it with DEADLINE_EXCEEDED unless it has ended by then; 0 is never."""
+        """End the call with DEADLINE_EXCEEDED unless it has ended by then; 0 means no limit."""
         if seconds > 0:
             text = f"the request was not answered within {seconds:g} s, the server's limit"
             error = RequestError(text, code=Code.DEADLINE_EXCEEDED)
             self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut_off, error)
 
     def finish(self) -> None:
-        """It has ended."""
+        """Note that the call has ended."""
         if self._deadline is not None:
             self._deadline.cancel()
 
 
 class StreamCall(Call):
-    """A call that takes and gives any number of messages."""
+    """A call with any number of requests and answers."""
 
     __slots__ = ("_active_at", "_context", "_loop", "_writing_since")
 
@@ -85,9 +84,9 @@ class StreamCall(Call):
         self._writing_since: float | None = None
 
     async def begin(self) -> None:
-        """Send the headers: gRPC would send them twice if the call were ended in its first `write`.
+        """Send the headers: gRPC would send them twice if the call ended during its first `write`.
 
-        For the same reason nothing may end the call while this runs.
+        For the same reason the call must not be ended while this runs.
 
         Raises:
             ClientGone: the call is over.
@@ -98,7 +97,7 @@ class StreamCall(Call):
             raise ClientGone from error
 
     def watch(self, stall_seconds: float, idle_seconds: float) -> None:
-        """End it when its client takes nothing for so long, or nobody sends; 0 is never."""
+        """End the call when its client reads nothing for so long, or no side sends; 0: never."""
         now = self._loop.time()
         since = self._writing_since
         if since is not None:
@@ -108,15 +107,15 @@ class StreamCall(Call):
         elif now - self._active_at > idle_seconds > 0 and not self.is_idle:
             text = f"nothing was sent in this stream for {idle_seconds:g} s"
             self.cut_off(RequestError(text, code=Code.DEADLINE_EXCEEDED))
-        # Looked at now and then: a timer set and cancelled for every message would cost more.
+        # Checked periodically: a timer set and cancelled for every message would cost more.
         pause = min(stall_seconds or idle_seconds, idle_seconds or stall_seconds) / 4
         if pause > 0:
             self._deadline = self._loop.call_later(pause, self.watch, stall_seconds, idle_seconds)
 
     async def read(self) -> bytes | None:
-        """The next message; None when the client sends no more, or is gone.
+        """Return the next message; None when the client sends no more, or is gone.
 
-        Not to be cancelled: gRPC would keep what arrives for it for ever.
+        Must not be cancelled: gRPC would keep the message that arrives for ever.
         """
         try:
             message = await self._context.read()
@@ -126,7 +125,7 @@ class StreamCall(Call):
         return None if message is grpc.aio.EOF else message
 
     async def write(self, message: bytes) -> None:
-        """Send a message; returns when the next may come: the client has taken enough.
+        """Send a message. Return when the client has read enough to send the next.
 
         Raises:
             ClientGone: the call is over.
@@ -145,14 +144,14 @@ Stream = Callable[[StreamCall], Awaitable[None]]
 
 
 class Service(Protocol):
-    """Methods by their names; exceptions that they raise become the status."""
+    """Methods by name. Exceptions that they raise become the status."""
 
     unary: Mapping[str, Unary]
     streams: Mapping[str, Stream]
 
 
 class Calls:
-    """Makes gRPC's handlers of functions, and knows the calls in hand."""
+    """Turns functions into gRPC's handlers, and knows the calls in progress."""
 
     def __init__(
         self,
@@ -161,9 +160,9 @@ class Calls:
         journal: RequestJournal | None = None,
         access: Access | None = None,
     ) -> None:
-        """``stall_seconds``, ``idle_seconds``: of every stream, as in `GrpcSettings`.
+        """``stall_seconds``, ``idle_seconds``: time limits of every stream, as in `GrpcSettings`.
 
-        ``access``: tells clients apart by their keys.
+        ``access``: distinguishes clients by their keys.
         """
         self._journal = journal or RequestJournal()
         self._access = access or Access()
@@ -176,14 +175,14 @@ class Calls:
         return list(self._in_hand)
 
     def cut_off(self) -> int:
-        """End all with UNAVAILABLE, and those too that gRPC still brings; how many there were."""
+        """End all calls, and all that start later, with UNAVAILABLE. Return their number now."""
         self._is_over = True
         for call in self._in_hand:
             call.cut_off()
         return len(self._in_hand)
 
     def unary(self, name: str, function: Unary) -> grpc.RpcMethodHandler:
-        """One request, one answer; ``name`` has its service.
+        """Return a handler with one request and one answer. ``name`` contains the service.
 
         Exceptions of ``function`` become the status.
         """
@@ -209,7 +208,7 @@ class Calls:
         return grpc.unary_unary_rpc_method_handler(answer)
 
     def stream(self, name: str, function: Stream) -> grpc.RpcMethodHandler:
-        """Requests and answers. Exceptions of ``function`` become the status."""
+        """Return a handler of a stream. Exceptions of ``function`` become the status."""
 
         async def answer(requests: object, context: Any) -> None:
             call = StreamCall(_current_task(), context)
@@ -233,7 +232,7 @@ class Calls:
         return grpc.stream_stream_rpc_method_handler(answer)
 
     def refused(self, name: str, error: Exception) -> grpc.RpcMethodHandler:
-        """A call of any kind that ends with ``error``, whatever it would send."""
+        """Return a handler that ends calls of any kind with ``error``."""
 
         async def answer(requests: object, context: Any) -> None:
             with CallEntry(self._journal, name, context, self._access) as entry:
@@ -258,7 +257,7 @@ def _current_task() -> asyncio.Task[Any]:
 
 
 def _reason_of(raised: BaseException, call: Call) -> Exception:
-    """What ended the call. Raises ``raised`` when there is no client to be told."""
+    """Return the error that ended the call. Raise ``raised`` if the client is gone."""
     if isinstance(raised, asyncio.CancelledError):
         if call.ending is not None:
             call.task.uncancel()
@@ -266,7 +265,7 @@ def _reason_of(raised: BaseException, call: Call) -> Exception:
         if call.task.cancelling():
             call.disconnect()
             raise raised
-        return RuntimeError("something inside was cancelled, but not by the client")
+        return RuntimeError("the call was cancelled, but not by the client")
     if not isinstance(raised, Exception):
         raise raised
     return raised
@@ -282,6 +281,6 @@ async def _refuse(context: Any, entry: CallEntry, error: Exception) -> NoReturn:
         raise
     except TimeoutError as error:
         raise asyncio.CancelledError from error
-    except grpc.aio.BaseError as error:  # nobody is there to be told
+    except grpc.aio.BaseError as error:  # the client is gone
         raise asyncio.CancelledError from error
     raise AssertionError("abort raises")

@@ -1,4 +1,4 @@
-"""What the log and the traces are told of a call: its begin, and how it ended."""
+"""The start and the end of a call, for the log and for traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from servers.operations.request_log import RequestEnd, RequestJournal, request_i
 
 REQUEST_ID: Final = "x-request-id"
 
-#: By OpenTelemetry's conventions: what the server is to blame for.
+#: Statuses that are the server's fault, by OpenTelemetry's conventions.
 _FAILURES: Final = frozenset(
     {
         grpc.StatusCode.UNKNOWN,
@@ -26,7 +26,7 @@ _FAILURES: Final = frozenset(
     }
 )
 
-#: Asked for all the time by those who watch the server.
+#: Methods that monitoring polls.
 _PROBES: Final = frozenset(
     {
         "grpc.health.v1.Health/Check",
@@ -42,15 +42,15 @@ class CallEntry:
     """One call: ``with CallEntry(...) as entry:`` around it.
 
     Attributes:
-        status: CANCELLED until somebody knows better: its client went.
-        request_bytes, response_bytes: of messages; None where they are not known.
+        status: CANCELLED until the call sets another: its client has left.
+        request_bytes, response_bytes: sizes of messages; None if they are not known.
     """
 
     __slots__ = ("_access", "_context", "_journal", "_method", "_record", "request_bytes",
                  "response_bytes", "status")  # fmt: skip
 
     def __init__(self, journal: RequestJournal, method: str, context: Any, access: Access) -> None:
-        """``method``: with its service, ``inference.GRPCInferenceService/ModelInfer``."""
+        """``method``: service and method, ``inference.GRPCInferenceService/ModelInfer``."""
         self._journal = journal
         self._method = method
         self._context = context

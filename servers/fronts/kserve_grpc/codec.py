@@ -1,7 +1,7 @@
 """``ModelInferRequest`` -> `InferRequest`, and `InferResponse` -> ``ModelInferResponse``, as bytes.
 
-How often a tensor is copied: on its way in not at all, the array is a view of the message that
-came (but once if that is not aligned); on its way out once, into the message that goes.
+A tensor of a request is not copied: its array is a view of the message, unless that is not aligned.
+A tensor of a response is copied once, into the message.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from servers.fronts.kserve_grpc.typed_contents import from_contents, is_empty
 from servers.fronts.kserve_grpc.wire import head, split
 
 MAX_PARSED_BYTES: Final = 8 * 1024 * 1024
-"""Of a request without its raw tensors. Parsed, some bytes need 40 times their space."""
+"""Limit of a request without its raw tensors. Parsed, some bytes take 40 times their size."""
 
-# Numbers of fields.
+# Field numbers.
 _RAW_INPUTS: Final = 7
 _RAW_OUTPUTS: Final = 6
 _INFER_RESPONSE: Final = 2
 
 
 def decode_request(data: bytes, max_parsed_bytes: int = MAX_PARSED_BYTES) -> InferRequest:
-    """The request in a ``ModelInferRequest`` message.
+    """Decode a ``ModelInferRequest`` message.
 
     Raises:
-        RequestError: it cannot be one; the text names the tensor and the reason.
+        RequestError: the message is invalid; the text names the tensor and the reason.
     """
     parsed, raws = split(data, _RAW_INPUTS)
     if len(parsed) > max_parsed_bytes:
@@ -74,10 +74,10 @@ def decode_request(data: bytes, max_parsed_bytes: int = MAX_PARSED_BYTES) -> Inf
 
 
 def request_id(data: bytes) -> str:
-    """The id of a request that `decode_request` refuses; "" where it cannot be found."""
+    """Return the id of a request that `decode_request` refused; "" if it cannot be found."""
     try:
         parsed, _ = split(data, _RAW_INPUTS)
-        # So much of it as can be parsed at once.
+        # Larger messages are not parsed.
         if len(parsed) > MAX_PARSED_BYTES:
             return ""
         return str(_message_class("ModelInferRequest").FromString(parsed).id)
@@ -86,7 +86,7 @@ def request_id(data: bytes) -> str:
 
 
 def encode_response(response: InferResponse) -> bytes:
-    """The ``ModelInferResponse`` message of a response; its tensors are raw.
+    """Encode a ``ModelInferResponse`` message with raw tensors.
 
     Raises:
         ValueError: a parameter needs more than 64 bits.
@@ -95,7 +95,7 @@ def encode_response(response: InferResponse) -> bytes:
 
 
 def encode_stream_response(response: InferResponse) -> bytes:
-    """The ``ModelStreamInferResponse`` message of a response.
+    """Encode a ``ModelStreamInferResponse`` message with a response.
 
     Raises:
         ValueError: as `encode_response`.
@@ -107,9 +107,9 @@ def encode_stream_response(response: InferResponse) -> bytes:
 
 
 def encode_stream_error(text: str, request_id: str = "") -> bytes:
-    """The ``ModelStreamInferResponse`` message of an error after which the stream goes on.
+    """Encode a ``ModelStreamInferResponse`` message with an error that does not end the stream.
 
-    ``request_id`` tells the client which of its requests failed.
+    ``request_id``: the request that failed.
     """
     message: Any = _message_class("ModelStreamInferResponse")(error_message=text)
     if request_id:
@@ -157,7 +157,7 @@ def _decode_output(output: Any, place: str) -> RequestedOutput:
 
 
 def _pieces(response: InferResponse) -> list[bytes | memoryview]:
-    """The message in pieces: first all but the raw tensors, which need not be copied for it."""
+    """Return the message in pieces, which saves a copy of the raw tensors."""
     message: Any = _message_class("ModelInferResponse")(
         model_name=response.model, model_version=response.version, id=response.id
     )

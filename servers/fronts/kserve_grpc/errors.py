@@ -1,4 +1,4 @@
-"""From an exception to a gRPC status."""
+"""Exceptions as gRPC statuses."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import grpc
 from calculators.requests.request_record import current_record, note_reason
 from graph_runtime import Code
 from servers.contract.failure import failure_of
-from servers.operations.request_log.reason import reason_for_log
+from servers.operations.request_log import reason_for_log
 
 _log: Final = logging.getLogger(__name__)
 
 STATUS: Mapping[Code, grpc.StatusCode] = MappingProxyType(
     {
         **{code: grpc.StatusCode[code.name] for code in Code},
-        # Of gRPC's own CANCELLED clients think that they cancelled the call themselves.
+        # Clients take CANCELLED for their own cancellation.
         Code.CANCELLED: grpc.StatusCode.UNAVAILABLE,
     }
 )
 
 
 def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
-    """The status that a client gets for ``error``, and its text; total over all exceptions.
+    """Return status and text for a call that failed with ``error``, for any exception.
 
-    What the client is not told goes to the log, under the request's id, which the text has.
+    The cause of an internal error is logged with the request's id, which the text contains.
     """
     failure = failure_of(error)
     code = failure.reason or failure.code.name

@@ -15,6 +15,7 @@ from calculators.requests.http_payload import RequestError
 from servers.access import Access
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.kserve_grpc import health, inference_service, reflection
 from servers.fronts.kserve_grpc.call import Calls, Service
 from servers.fronts.kserve_grpc.credentials import server_credentials
@@ -23,16 +24,16 @@ from servers.operations.request_log import RequestJournal
 
 _log: Final = logging.getLogger(__name__)
 
-# For the status of what was cut off to be sent, and for runs to be cancelled.
+# Seconds for sending the statuses of calls that were cut off, and for cancelling runs.
 _CUT_OFF_SECONDS: Final = 2.0
-# What a method is called in the log that there is none of.
+# The name of unknown methods in the log.
 _UNKNOWN: Final = "unknown"
 _MAX_SENT_BYTES: Final = 2**30
-# Calls that came and were not looked at yet. From 1000 on gRPC's library would drop some of them,
-# as CANCELLED, which clients take for their own doing.
+# Calls that wait for a handler. By default gRPC's library drops some above 1000 with CANCELLED,
+# which clients take for their own cancellation.
 _MAX_PENDING: Final = 2**14
-# How often clients may ask whether the connection lives while nothing is sent. By gRPC's own limit,
-# five minutes, a slow inference would be cut off for the questions of its client.
+# The shortest interval of clients' keep-alive pings while nothing is sent. With gRPC's default of
+# five minutes, a client that pings during a slow inference would be disconnected.
 _MIN_PING_MS: Final = 500
 # Longer than any drain: `GrpcFront.drain` says when calls are cut off.
 _GRACE_SECONDS: Final = 1e7
@@ -54,13 +55,13 @@ class GrpcFront:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """What was bound: host and port of every listening socket."""
+        """Host and port of every listening socket."""
         return list(self._addresses)
 
     async def stop_accepting(self) -> None:
-        """Close the listening sockets and take no more calls; those in hand go on.
+        """Close the listening sockets and accept no more calls; calls in progress continue.
 
-        Calls that only watch end now.
+        Idle calls, which only watch, end now.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._server.stop(_GRACE_SECONDS))
@@ -70,9 +71,9 @@ class GrpcFront:
                 call.cut_off()
 
     async def drain(self, seconds: float) -> int:
-        """Wait until every call in hand is answered, at most ``seconds``.
+        """Wait until every call in progress is answered, at most ``seconds``.
 
-        Returns how many were cut off then: each of them gets the status UNAVAILABLE.
+        Return the number of calls that were cut off then, with the status UNAVAILABLE.
         """
         await self.stop_accepting()
         assert self._stopping is not None
@@ -82,7 +83,7 @@ class GrpcFront:
         return cut_off
 
     async def close(self) -> None:
-        """Close everything now; calls in hand are cancelled."""
+        """Close everything now; calls in progress are cancelled."""
         await self.stop_accepting()
         assert self._stopping is not None
         tasks = [call.task for call in self._calls.in_hand()]
@@ -98,9 +99,16 @@ class GrpcFront:
 
 
 async def start_front(
-    data_plane: DataPlane, settings: GrpcSettings, journal: RequestJournal | None = None
+    data_plane: DataPlane,
+    settings: GrpcSettings,
+    journal: RequestJournal | None = None,
+    room: BodyRoom | None = None,
 ) -> GrpcFront:
-    """Listen on every host of ``settings`` and answer from ``data_plane``; ``journal`` is told.
+    """Listen on every host of ``settings`` and answer from ``data_plane``.
+
+    Args:
+        journal: records every call.
+        room: the memory for messages; None: a room of this front's own.
 
     Raises:
         OSError: an address cannot be bound; none is then.
@@ -108,13 +116,13 @@ async def start_front(
     loop = asyncio.get_running_loop()
     port = settings.port
     for host in settings.hosts:
-        # gRPC does not tell why it cannot bind an address, and shares one that others have.
+        # gRPC does not report why it cannot bind an address, and shares one that is in use.
         probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
         probe.close()
         await probe.wait_closed()
     calls = Calls(settings.stall_seconds, settings.idle_seconds, journal, settings.access)
     server = grpc.aio.server(
-        handlers=[_handler(data_plane, settings, calls)],
+        handlers=[_handler(data_plane, settings, calls, room or BodyRoom())],
         options=list(_channel_arguments(settings).items()),
         maximum_concurrent_rpcs=settings.max_calls,
     )
@@ -132,7 +140,7 @@ async def start_front(
 
 
 def _listen(server: grpc.aio.Server, address: str, settings: GrpcSettings) -> int:
-    """The port that was bound."""
+    """Bind an address; return the port."""
     if settings.tls is None:
         return int(server.add_insecure_port(address))
     return int(server.add_secure_port(address, server_credentials(settings.tls)))
@@ -147,7 +155,7 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
         "grpc.keepalive_time_ms": keep_alive,
         "grpc.keepalive_timeout_ms": keep_alive // 3,
         "grpc.server_handshake_timeout_ms": handshake,
-        "grpc.http2.settings_timeout": handshake,  # for the answer to the server's own settings
+        "grpc.http2.settings_timeout": handshake,  # for the answer to the server's settings
         "grpc.http2.min_ping_interval_without_data_ms": _MIN_PING_MS,
         "grpc.server.max_pending_requests": _MAX_PENDING,
         "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
@@ -158,7 +166,7 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
 
 
 class _Handler:
-    """What gRPC calls a ``GenericRpcHandler``: finds the handler of a method."""
+    """A ``GenericRpcHandler`` of gRPC: finds the handler of a method."""
 
     def __init__(
         self, methods: Mapping[str, grpc.RpcMethodHandler], access: Access, calls: Calls
@@ -179,14 +187,16 @@ class _Handler:
         return self._methods.get(method)
 
 
-def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls) -> _Handler:
+def _handler(
+    data_plane: DataPlane, settings: GrpcSettings, calls: Calls, room: BodyRoom
+) -> _Handler:
     names = [
         inference_service.NAME_OF_SERVICE,
         health.NAME_OF_SERVICE,
         *reflection.NAMES_OF_SERVICES,
     ]
     services: list[Service] = [
-        inference_service.InferenceService(data_plane, settings),
+        inference_service.InferenceService(data_plane, settings, room),
         health.HealthService(data_plane, settings.watch_seconds),
         *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
     ]

@@ -1,4 +1,4 @@
-"""``grpc.health.v1.Health``: gRPC's own way to ask whether a server, or a model, is ready."""
+"""``grpc.health.v1.Health``: gRPC's standard service for readiness."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _UNKNOWN: Final = "SERVICE_UNKNOWN"
 
 
 class HealthService:
-    """The methods by their names: `unary` and `streams`.
+    """The methods by name: `unary` and `streams`.
 
-    A service is "", the server as a whole, the inference service, which is the same, or a model.
+    A request names a service: "" or the inference service for the whole server, or a model.
     """
 
     def __init__(self, data_plane: DataPlane, watch_seconds: float) -> None:
@@ -41,7 +41,7 @@ class HealthService:
         return serialized(_RESPONSE, status=status)
 
     async def _watch(self, call: StreamCall) -> None:
-        """The status now, and at every change."""
+        """Send the status now, and at every change."""
         request = await call.read()
         if request is None:
             raise RequestError("the stream ended before its request")

@@ -1,8 +1,8 @@
 """``ModelStreamInfer``: requests to one run of a model, and its answers as they come.
 
-Three tasks: one takes requests, until the client sends no more; one waits for the run; one sends
-answers. The stream ends when the run is over and its last answer is sent, so a run that fails ends
-it whatever the client does.
+There are three tasks: one reads requests until the client sends no more, one waits for the run, one
+sends answers. The stream ends when the run is over and its last answer is sent, so a run that fails
+ends it whatever the client does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from servers.contract.data_plane import (
     InferStream,
     Method,
 )
+from servers.fronts.body_room import SMALL, BodyHold, BodyRoom
 from servers.fronts.kserve_grpc.answers import Answers
 from servers.fronts.kserve_grpc.call import StreamCall
 from servers.fronts.kserve_grpc.codec import (
@@ -36,23 +37,27 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 class StreamSession:
     """One call of ``ModelStreamInfer``."""
 
-    def __init__(self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings) -> None:
+    def __init__(
+        self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings, room: BodyRoom
+    ) -> None:
         self._call = call
         self._data_plane = data_plane
         self._settings = settings
         self._answers = Answers(call, settings)
+        self._room = room
+        self._hold: BodyHold | None = None
         self._is_reading = False
 
     async def run(self) -> None:
-        """Until the status.
+        """Handle the call up to its status.
 
         Raises:
-            Exception: what the status says.
+            Exception: the error for the status.
         """
-        first = await self._read_first()
-        name_model(first.model)
         answers = self._answers
         try:
+            first = await self._read_first()
+            name_model(first.model)
             servable = await self._data_plane.resolve(
                 first.model, Method.INFER_STREAM, first.version
             )
@@ -77,22 +82,39 @@ class StreamSession:
                     await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             answers.ended.cancel()
+            self._release()
 
     # Requests -------------------------------------------------------------------------------------
 
     async def _read_first(self) -> InferRequest:
-        """The first request that can be read: its model is the stream's."""
+        """Return the first valid request, which chooses the model of the stream."""
         while True:
             data = await self._call.read()
             if data is None:
                 raise RequestError("the stream ended before its first request")
             try:
-                return decode_request(data, self._settings.max_parsed_bytes)
+                return await self._decoded(data)
             except RequestError as error:
                 await self._call.write(encode_stream_error(status_of(error)[1], request_id(data)))
 
+    async def _decoded(self, data: bytes) -> InferRequest:
+        """Wait for room for a message and decode it; it keeps the room until `_release`.
+
+        Raises:
+            RequestError: it is no request, or there is no room for it in time.
+        """
+        self._release()
+        if len(data) > SMALL:
+            self._hold = await self._room.admit(len(data))
+        return decode_request(data, self._settings.max_parsed_bytes)
+
+    def _release(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
     async def _take(self, stream: InferStream, first: InferRequest) -> None:
-        """Give the run every request, until the client sends no more."""
+        """Pass requests to the run until the client sends no more."""
         request: InferRequest | None = first
         try:
             while request is not None:
@@ -100,16 +122,17 @@ class StreamSession:
                     await stream.send(request)
                 except RequestError as error:
                     self._answers.put(encode_stream_error(status_of(error)[1], request.id))
+                self._release()
                 request = await self._next(first)
             if not self._answers.ended.done():
                 stream.close_inputs()
         except RunError:
-            return  # which `wait` tells
+            return  # `InferStream.wait` raises it too
         except Exception as error:
             self._answers.finish(error)
 
     async def _next(self, first: InferRequest) -> InferRequest | None:
-        """The next request for this stream; None when none comes."""
+        """Return the next valid request; None when the client sends no more."""
         while True:
             await self._answers.writable()
             self._is_reading = True
@@ -118,7 +141,7 @@ class StreamSession:
             if data is None or self._answers.ended.done():
                 return None
             try:
-                request = decode_request(data, self._settings.max_parsed_bytes)
+                request = await self._decoded(data)
                 _check_model(request, first)
             except RequestError as error:
                 self._answers.put(encode_stream_error(status_of(error)[1], request_id(data)))
@@ -141,12 +164,12 @@ class StreamSession:
             return
         try:
             self._answers.put(encode_stream_response(answer))
-        except ValueError as error:  # no message can say it
+        except ValueError as error:  # no message can express it
             self._answers.finish(error)
 
 
 def _check_model(request: InferRequest, first: InferRequest) -> None:
-    """OpenVINO Model Server's texts, and then the names."""
+    """Refuse a request for another model; the texts begin as OpenVINO Model Server's."""
     if request.model not in ("", first.model):
         raise RequestError(
             f"Subsequent request with incorrect servable name {quoted(request.model)}: this stream"

@@ -9,8 +9,9 @@ from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import name_model
 from graph_runtime import Code
+from servers import NAME, version
 from servers.contract.data_plane import DataPlane, Method, TensorMetadata
-from servers.contract.product import NAME, version
+from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary
 from servers.fronts.kserve_grpc.codec import decode_request, encode_response
 from servers.fronts.kserve_grpc.infer_stream import StreamSession
@@ -20,16 +21,17 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 NAME_OF_SERVICE: Final = "inference.GRPCInferenceService"
 
 _EXTENSIONS: Final = ("model_repository", "parameters")
-# Triton's clients always send it; nothing here depends on a model.
+# Triton's clients always send it. Models here have no dependents.
 _UNLOAD_PARAMETER: Final = "unload_dependents"
 
 
 class InferenceService:
-    """The methods by their names: `unary` and `streams`."""
+    """The methods by name: `unary` and `streams`."""
 
-    def __init__(self, data_plane: DataPlane, settings: GrpcSettings) -> None:
+    def __init__(self, data_plane: DataPlane, settings: GrpcSettings, room: BodyRoom) -> None:
         self._data_plane = data_plane
         self._settings = settings
+        self._room = room
         self.unary: Mapping[str, Unary] = {
             "ServerLive": self._server_live,
             "ServerReady": self._server_ready,
@@ -44,14 +46,19 @@ class InferenceService:
         self.streams: Mapping[str, Stream] = {"ModelStreamInfer": self._model_stream_infer}
 
     async def _model_infer(self, request: bytes, call: Call) -> bytes:
-        decoded = decode_request(request, self._settings.max_parsed_bytes)
-        name_model(decoded.model)
         call.end_after(self._settings.request_seconds)
-        servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
-        return encode_response(await servable.infer(decoded, call))
+        hold = await self._room.admit(len(request)) if len(request) > SMALL else None
+        try:
+            decoded = decode_request(request, self._settings.max_parsed_bytes)
+            name_model(decoded.model)
+            servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
+            return encode_response(await servable.infer(decoded, call))
+        finally:
+            if hold is not None:
+                hold.release()
 
     async def _model_stream_infer(self, call: StreamCall) -> None:
-        await StreamSession(call, self._data_plane, self._settings).run()
+        await StreamSession(call, self._data_plane, self._settings, self._room).run()
 
     async def _server_live(self, request: bytes, call: Call) -> bytes:
         parsed("inference.ServerLiveRequest", request)
@@ -133,7 +140,7 @@ def _tensors(known: Iterable[TensorMetadata]) -> list[dict[str, object]]:
 
 
 def _model_of(asked: Any) -> str:
-    """The model of a request of Triton's clients, or of KServe's, which only have field 1."""
+    """Return the model that a request names: Triton's clients and KServe's use different fields."""
     if asked.model_name:
         _check_repository(asked.repository_name)
         return str(asked.model_name)

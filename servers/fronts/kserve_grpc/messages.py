@@ -1,4 +1,4 @@
-"""The small messages of the services: those without tensors."""
+"""Small messages of the services, without tensors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MAX_BYTES: Final = 64 * 1024
 
 
 def parsed(full_name: str, data: bytes) -> Any:
-    """The message of the type ``full_name``.
+    """Parse a message of the type ``full_name``.
 
     Raises:
-        RequestError: it is none, or longer than any needs to be.
+        RequestError: ``data`` is not such a message, or is longer than 64 KiB.
     """
     kind = _class(full_name)
     name = kind.DESCRIPTOR.name
@@ -30,7 +30,7 @@ def parsed(full_name: str, data: bytes) -> Any:
 
 
 def serialized(full_name: str, **fields: object) -> bytes:
-    """The bytes of a message of the type ``full_name``."""
+    """Return a message of the type ``full_name`` as bytes."""
     return bytes(_class(full_name)(**fields).SerializeToString())
 
 

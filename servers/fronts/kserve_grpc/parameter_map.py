@@ -1,4 +1,4 @@
-"""``map<string, InferParameter>`` and the parameters that it holds."""
+"""Conversion between ``map<string, InferParameter>`` and parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _MAX_INT64 = 2**63 - 1
 
 
 def decode_parameters(fields: Mapping[str, Any], place: str) -> dict[str, Parameter]:
-    """The parameters in a map of ``InferParameter`` messages.
+    """Return the parameters in a map of ``InferParameter`` messages.
 
     Raises:
-        RequestError: one has no value, or there are too many; the text begins with ``place``.
+        RequestError: one has no value, or there are more than `MAX_PARAMETERS`; the text begins
+            with ``place``.
     """
     parameters: dict[str, Parameter] = {}
     if not fields:

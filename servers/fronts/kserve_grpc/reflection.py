@@ -1,7 +1,7 @@
-"""gRPC's server reflection: what services there are, and the files that describe them.
+"""gRPC's server reflection: the served services, and the files that describe them.
 
-Its two versions have the same messages. Only the files of our services can be had, not all that is
-in the pool: that has the options of authors too.
+Its two versions have the same messages. Only the files of our services are published, not the whole
+pool, which also contains the options of authors.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ NAMES_OF_SERVICES: Final = tuple(f"{version}.ServerReflection" for version in VE
 
 
 class ReflectionService:
-    """The methods of one version by their names: `unary` and `streams`."""
+    """The methods of one version by name: `unary` and `streams`."""
 
     def __init__(self, version: str, services: Sequence[str]) -> None:
-        """``services``: the full names of all that are served."""
+        """``services``: the full names of all served services."""
         self._version = version
         self._services = services
         self._files = Files(services)
@@ -54,11 +54,11 @@ class ReflectionService:
             case "file_containing_extension":
                 return _not_found()  # our messages have none
             case _:
-                return _error(grpc.StatusCode.INVALID_ARGUMENT, "the request asks nothing")
+                return _error(grpc.StatusCode.INVALID_ARGUMENT, "the request is empty")
 
 
 class Files:
-    """The files of some services and of what these import."""
+    """The files of some services, with the files that these import."""
 
     def __init__(self, services: Sequence[str]) -> None:
         """``services``: full names."""
@@ -69,7 +69,7 @@ class Files:
             self._add(pool().FindServiceByName(service).file)
 
     def by_name(self, name: str) -> list[bytes]:
-        """A file and all that it imports, serialized; nothing if there is none."""
+        """Return a file and its imports, serialized; [] if there is no such file."""
         found: dict[str, bytes] = {}
         waiting = [self._files[name]] if name in self._files else []
         while waiting:
@@ -79,7 +79,7 @@ class Files:
         return list(found.values())
 
     def by_symbol(self, symbol: str) -> list[bytes]:
-        """As `by_name`, for the full name of a service, a method or a type."""
+        """Return the file that declares a service, method or type, as `by_name`."""
         return self.by_name(self._of_symbol.get(symbol, ""))
 
     def _add(self, file: Any) -> None:

@@ -1,4 +1,4 @@
-"""What an operator may set of the gRPC front. Imports no gRPC, which takes time."""
+"""Settings of the gRPC front. Imports no gRPC, which takes time to load."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from servers.options.front_options import GrpcOptions
 
 @dataclass(frozen=True, slots=True)
 class GrpcSettings(GrpcOptions):
-    """Where to listen, and the limits. Sizes are bytes, times are seconds.
+    """The addresses to listen on, and the limits. Sizes are bytes, times are seconds.
 
-    What an operator sets has its words in `GrpcOptions`.
+    `GrpcOptions` documents the fields that have flags.
 
     Attributes:
         port: 0 takes a free one (the same for every host).
         max_message_bytes: RESOURCE_EXHAUSTED above. Raw tensors are not parsed, so this may be
-            more than what HTTP takes.
-        max_parsed_bytes: of a request without its raw tensors; INVALID_ARGUMENT above.
-        max_calls: in hand at the same time, over all connections; RESOURCE_EXHAUSTED above.
+            more than the limit of HTTP.
+        max_parsed_bytes: size of a request without its raw tensors; INVALID_ARGUMENT above.
+        max_calls: concurrent calls over all connections; RESOURCE_EXHAUSTED above.
         write_buffer_bytes: unsent answers of a stream above which its client is not ``writable``,
-            and none of its requests is taken.
-        max_unsent_bytes: a stream is cut off above this; only a run that does not wait for
-            ``writable`` gets there.
-        keep_alive_seconds: a connection silent for so long is pinged, and closed if nothing comes
-            back: the runs of clients that are gone without a word end.
-        handshake_seconds: from a connection's start to the end of its handshakes, those of TLS and
-            of HTTP/2; who says nothing is closed then. One that has spoken may be silent.
-        watch_seconds: how often ``Health.Watch`` looks whether something has changed.
-        stall_seconds: a stream is ended when its client takes nothing of its answers for so long.
-            gRPC tells that it takes some only when it has read half of a window, up to megabytes.
-        access: keys, and what is open without one.
-        tls: None: no TLS.
+            and its requests are not read.
+        max_unsent_bytes: a stream is ended above this; only a run that does not wait for
+            ``writable`` reaches it.
+        keep_alive_seconds: a connection that is silent for so long is pinged, and closed if no
+            answer comes: so the runs of clients that vanished end.
+        handshake_seconds: time for the handshakes of TLS and HTTP/2. A connection that sends
+            nothing is closed then; it may be silent afterwards.
+        watch_seconds: interval at which ``Health.Watch`` looks for changes.
+        stall_seconds: a stream is ended when its client reads nothing of its answers for so long.
+            gRPC reports progress only when a client has read half of a window, up to megabytes.
+        access: API keys, and the methods that need none.
+        tls: certificate and key; None: no TLS.
     """
 
     port: int = 0

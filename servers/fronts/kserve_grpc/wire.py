@@ -12,7 +12,7 @@ from typing import Final
 from calculators.requests.http_payload import RequestError
 
 MAX_FIELDS: Final = 4096
-"""Of a request, each value of a repeated field counted: they cost time before a check can."""
+"""Limit of the fields of a request, with each value of a repeated field: parsing takes time."""
 
 _BYTES: Final = 2
 _FIXED: Final = {1: 8, 5: 4}
@@ -21,10 +21,10 @@ _LONGEST_VARINT: Final = 10
 
 
 def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
-    """A message without all values of a field of bytes, and these, as views of the message.
+    """Split off the values of a field of bytes; return the rest, and views of the values.
 
     Raises:
-        RequestError: it is no message, or has more than `MAX_FIELDS` fields.
+        RequestError: ``message`` is not a message, or has more than `MAX_FIELDS` fields.
     """
     wanted = field << 3 | _BYTES
     view = memoryview(message)
@@ -62,12 +62,12 @@ def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
 
 
 def head(field: int, size: int) -> bytes:
-    """What stands in front of a value of ``size`` bytes."""
+    """Return the tag and length before a value of ``size`` bytes."""
     return _encoded(field << 3 | _BYTES) + _encoded(size)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at``, and where it ends."""
+    """Return the number at ``at``, and its end."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1

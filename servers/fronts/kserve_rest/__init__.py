@@ -1,8 +1,9 @@
-"""KServe's protocol, version 2, as JSON with binary data behind it: bodies and what they say.
+"""KServe's protocol, version 2, over REST: bodies of JSON, followed by binary data.
 
-A front takes a body apart with `split_body`, parses its head with the parser of all bodies, reads
-it with `read_layout`, fills in the rest, and sends what `encode_response` makes. Beside inferences
-there are Triton's extensions ``generate`` and ``model_repository``, and the metadata of models.
+A front splits a body with `split_body`, parses its head with the parser of all bodies, reads the
+value with `read_layout`, fills in the binary data, and sends the body of `encode_response`. Besides
+inferences there are Triton's extensions ``generate`` and ``model_repository``, and the metadata of
+models.
 """
 
 from servers.fronts.kserve_rest.binary_outputs import BinaryOutputs

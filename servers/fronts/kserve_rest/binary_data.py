@@ -1,4 +1,4 @@
-"""The binary data behind the JSON of a request, taken piece by piece."""
+"""The binary data behind the JSON of a request, consumed piece by piece."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from calculators.requests.http_payload import RequestError
 
 
 class BinaryData:
-    """What is left of it.
+    """The rest of the binary data.
 
     Args:
         tail: all of it.
-        inputs: so many inputs the request has.
+        inputs: the number of inputs of the request.
     """
 
     __slots__ = ("_at", "_inputs", "_tail")
@@ -23,24 +23,24 @@ class BinaryData:
 
     @property
     def is_empty(self) -> bool:
-        """Has the body JSON only?"""
+        """Return whether the body has JSON only."""
         return not self._tail
 
     def only(self, place: str) -> int:
-        """The size of the data when it is all of one input, whose shape does not tell it.
+        """Return the size of the data of the only input, if its shape does not give the size.
 
         Raises:
-            RequestError: there is none, or there are more inputs.
+            RequestError: there is no data, or there are more inputs.
         """
         if self.is_empty or self._inputs != 1:
             raise self.missing(place)
         return len(self._tail)
 
     def take(self, size: Parameter, place: str) -> memoryview:
-        """The next ``size`` bytes.
+        """Return the next ``size`` bytes.
 
         Raises:
-            RequestError: ``size`` is no number of bytes, or there are fewer.
+            RequestError: ``size`` is not a number of bytes, or fewer are left.
         """
         if type(size) is not int or size < 0:
             raise RequestError(f"{place}: binary_data_size must be a number of bytes")
@@ -54,17 +54,17 @@ class BinaryData:
         return piece
 
     def check_end(self) -> None:
-        """Refuse a body that goes on.
+        """Check that no data is left.
 
         Raises:
-            RequestError: it has bytes behind the last input's.
+            RequestError: there are bytes after the data of the last input.
         """
         left = len(self._tail) - self._at
         if left:
             raise RequestError(f"{left} bytes are left over behind the binary data of the inputs")
 
     def missing(self, place: str) -> RequestError:
-        """The error of an input without data."""
+        """Return the error for an input without data."""
         return RequestError(
             f"{place}: there is no data: give it as data, or as binary data behind the JSON with"
             " the parameter binary_data_size"

@@ -1,7 +1,7 @@
 """The member ``data``: a tensor as JSON, its elements in one array or in nested ones.
 
-Numbers are checked for what they are before numpy sees them: it would take "1.5" for a float, true
-for 1, and make 44 of 300 where it has 8 bits. All checks look at a whole array at once.
+Elements are checked before numpy gets them: it would accept "1.5" as a float and true as 1, and
+would turn 300 into 44 in 8 bits. Each check handles a whole array at once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from calculators.inference.tensor import CustomTensor, Tensor
 from calculators.requests.http_payload import RequestError
 from servers.fronts.kserve_rest.json_member import kind_of
 
-_SHOWN = 64  # of a datatype's name
-# By the kind of numpy's type: what the elements are in JSON, and how an error calls them.
+_SHOWN = 64  # characters of a datatype's name
+# By kind of numpy type: the types of elements in JSON, and their name in errors.
 _ELEMENTS: Mapping[str, tuple[frozenset[type], str]] = MappingProxyType(
     {
         "b": (frozenset({bool}), "true and false"),
@@ -36,7 +36,7 @@ _ELEMENTS: Mapping[str, tuple[frozenset[type], str]] = MappingProxyType(
 
 
 def from_json(datatype: Datatype, shape: tuple[int, ...], data: object, place: str) -> NDArray[Any]:
-    """The array of a ``data`` member, read-only.
+    """Return the array of a ``data`` member, read-only.
 
     ``data`` is nested as ``shape`` says, or one array of all elements, row by row.
 
@@ -63,11 +63,11 @@ def from_json(datatype: Datatype, shape: tuple[int, ...], data: object, place: s
 
 
 def to_json(tensor: Tensor | CustomTensor) -> list[Any]:
-    """The ``data`` member of a tensor: one array of all elements, row by row.
+    """Return the ``data`` member of a tensor: one array of all elements, row by row.
 
     Raises:
-        RequestError: JSON cannot say it: BF16 and datatypes that KServe does not know, infinite
-            numbers and NaN, texts that are not UTF-8. The client must ask for binary data then.
+        RequestError: JSON cannot express it: BF16 and datatypes that KServe does not know,
+            infinite numbers and NaN, texts that are not UTF-8. The client must request binary data.
     """
     if isinstance(tensor, CustomTensor) or tensor.datatype == Datatype.BF16:
         raise _needs_binary(tensor, f"{tensor.datatype[:_SHOWN]} has no form in JSON")
@@ -90,7 +90,7 @@ def _needs_binary(tensor: Tensor | CustomTensor, reason: str) -> RequestError:
 
 
 def _flattened(data: list[Any], shape: tuple[int, ...], place: str) -> list[Any]:
-    """The elements of nested arrays, none of which may be longer or shorter than ``shape`` says."""
+    """Return the elements of nested arrays, whose lengths must be ``shape``."""
     _check_lengths([data], shape, 0, place)
     for depth in range(1, len(shape)):
         _check_lengths(data, shape, depth, place)
@@ -116,7 +116,7 @@ def _check_lengths(arrays: list[Any], shape: tuple[int, ...], depth: int, place:
 
 
 def _path(index: int, shape: tuple[int, ...]) -> str:
-    """The way to an array or an element: ``data[1][0]``."""
+    """Return the path of an array or an element: ``data[1][0]``."""
     steps = np.unravel_index(index, shape) if shape else ()
     return "data" + "".join(f"[{int(step)}]" for step in steps)
 

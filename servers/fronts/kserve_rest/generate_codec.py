@@ -1,7 +1,7 @@
 """Triton's generate extension: inputs and parameters as members of one JSON object.
 
-How long a tensor is and of what type is said by the model's metadata. Where that says nothing, the
-JSON does: true and false are BOOL, integers INT64, numbers FP32, strings BYTES.
+The model's metadata gives the shape and datatype of a tensor. If it has none, the JSON does: true
+and false are BOOL, integers INT64, other numbers FP32, strings BYTES.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _BY_KINDS = {
 def decode_generate(
     value: object, inputs: Sequence[TensorMetadata], *, model: str, version: str = ""
 ) -> InferRequest:
-    """The request that a body says.
+    """Return the inference request of a body.
 
     A member with the name of one of ``inputs`` is that tensor: a single value, or arrays; ``id``
-    and ``parameters`` are what they are in an inference; all other members are parameters too. A
-    member that is null counts as missing.
+    and ``parameters`` have the same meaning as in an inference; all other members are parameters
+    too. A member that is null counts as missing.
 
     Raises:
         RequestError: it is no such request; the text names the member and the reason.
@@ -67,11 +67,13 @@ def decode_generate(
 
 
 def encode_generated(response: InferResponse) -> bytes:
-    """The JSON of an answer: an output of one element is a value, another one an array of all its
-    elements, row by row; parameters stand beside them.
+    """Return the JSON of an answer.
+
+    An output of one element is a value, another one an array of all its elements, row by row.
+    Parameters are members too.
 
     Raises:
-        RequestError: JSON cannot say an output.
+        RequestError: JSON cannot express an output.
     """
     body: dict[str, Any] = {"model_name": response.model}
     if response.version:
@@ -110,13 +112,13 @@ def _tensor(metadata: TensorMetadata, value: object) -> Tensor:
     elements = _elements(value, len(own_shape))
     datatype = _datatype(metadata, elements, place)
     shape = checked_shape(_fitted(own_shape, metadata.shape, place), place)
-    # Nested as the shape says, its arrays are looked at one by one; else there is only one array.
+    # Nested arrays must match the shape level by level; a flat array has all elements.
     data = value if own_shape == shape else elements
     return Tensor(metadata.name, datatype, from_json(datatype, shape, data, place))
 
 
 def _shape_of(value: object) -> tuple[int, ...]:
-    """The lengths of nested arrays, as far as their first elements tell; empty for one value."""
+    """Return the lengths of nested arrays, by their first elements; [] for one value."""
     shape: list[int] = []
     while isinstance(value, list):
         shape.append(len(value))
@@ -146,8 +148,10 @@ def _datatype(metadata: TensorMetadata, elements: list[Any], place: str) -> Data
 
 
 def _fitted(own: tuple[int, ...], known: tuple[int, ...], place: str) -> tuple[int, ...]:
-    """The shape of a tensor whose JSON may leave out dimensions, as Triton reads it: the elements
-    stand in the last dimension that can have any length, the others that can have are 1."""
+    """Return the shape of a tensor whose JSON may leave out dimensions, as in Triton.
+
+    The elements are in the last dimension of variable length; other such dimensions are 1.
+    """
     if not known:
         return own or (1,)
     if len(own) == len(known) or len(own) > 1:

@@ -1,4 +1,4 @@
-"""Members of a JSON object of a request, each of the type that the protocol says."""
+"""Members of a JSON object of a request, checked for the types of the protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.requests.http_payload import RequestError
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, for an error's text."""
+    """Return the kind of a JSON value, for an error's text."""
     match value:
         case None:
             return "null"
@@ -30,7 +30,7 @@ def kind_of(value: object) -> str:
 
 
 def text_member(value: dict[str, Any], key: str, place: str) -> str:
-    """A string; empty when it is missing or null.
+    """Return a string; "" if it is missing or null.
 
     Raises:
         RequestError: it is something else.
@@ -44,10 +44,10 @@ def text_member(value: dict[str, Any], key: str, place: str) -> str:
 
 
 def objects_member(value: dict[str, Any], key: str, *, required: bool) -> list[dict[str, Any]]:
-    """An array of objects; empty when it is missing or null and not ``required``.
+    """Return an array of objects; [] if it is missing or null and not ``required``.
 
     Raises:
-        RequestError: it is something else, or has something else.
+        RequestError: it is something else, or contains something else.
     """
     found = value.get(key)
     if found is None and not required:
@@ -65,10 +65,10 @@ def objects_member(value: dict[str, Any], key: str, *, required: bool) -> list[d
 
 
 def shape_member(value: dict[str, Any], place: str) -> list[int]:
-    """The shape of a tensor; its numbers are not checked yet.
+    """Return the shape of a tensor. The numbers are not checked yet.
 
     Raises:
-        RequestError: it is no array of integers.
+        RequestError: it is not an array of integers.
     """
     found = value.get("shape")
     if not isinstance(found, list):
@@ -84,10 +84,11 @@ def shape_member(value: dict[str, Any], place: str) -> list[int]:
 
 
 def parameters_member(value: dict[str, Any], place: str) -> dict[str, Parameter]:
-    """The parameters; none when the member is missing or null. The dictionary is the caller's own.
+    """Return the parameters in a new dictionary; {} if the member is missing or null.
 
     Raises:
-        RequestError: it is no object, or one value is no string, number or boolean of 64 bits.
+        RequestError: it is not an object, or a value is not a string, a boolean or a number of at
+            most 64 bits.
     """
     found = value.get("parameters")
     if found is None:
@@ -108,7 +109,7 @@ def parameters_member(value: dict[str, Any], place: str) -> dict[str, Parameter]
 
 
 def take_flag(parameters: dict[str, Parameter], name: str, place: str) -> bool | None:
-    """Take a boolean out of ``parameters``; None when it is not there.
+    """Remove a boolean from ``parameters`` and return it; None if it is not there.
 
     Raises:
         RequestError: it is something else.

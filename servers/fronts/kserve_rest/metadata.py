@@ -1,4 +1,4 @@
-"""What is known of a model -> JSON."""
+"""`ModelMetadata` -> JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from servers.contract.data_plane import ModelMetadata, TensorMetadata
 
 
 def describe_model(metadata: ModelMetadata) -> dict[str, Any]:
-    """The answer to a question for a model's metadata.
+    """Return the body of a model's metadata.
 
-    KServe's protocol has no word for an input that may be left out; ``optional`` is ours.
-    ``rt_info`` is OpenVINO Model Server's; it is there when the model's file says something.
+    ``optional`` marks inputs that may be left out, which KServe's protocol cannot express.
+    ``rt_info`` is OpenVINO Model Server's; it is present if the model's file has any.
     """
     described: dict[str, Any] = {
         "name": metadata.name,

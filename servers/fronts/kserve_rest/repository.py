@@ -14,16 +14,16 @@ from servers.fronts.kserve_rest.json_member import kind_of, parameters_member, t
 
 
 def decode_index(value: object) -> bool:
-    """Does the client want the models that are ready only? ``value``: None without a body.
+    """Return whether the client wants only models that are ready. ``value``: None without a body.
 
     Raises:
-        RequestError: it is no such request.
+        RequestError: the body is invalid.
     """
     return bool(take_flag(_object(value), "ready", "the request"))
 
 
 def encode_index(entries: Sequence[IndexEntry], *, ready_only: bool) -> bytes:
-    """The lines of the index."""
+    """Return the body of the index."""
     lines: list[dict[str, Any]] = [
         {"name": entry.name, "version": entry.version, "state": entry.state, "reason": entry.reason}
         for entry in entries
@@ -33,10 +33,10 @@ def encode_index(entries: Sequence[IndexEntry], *, ready_only: bool) -> bytes:
 
 
 def check_load(value: object) -> None:
-    """Refuse to load anything else than what the server's configuration says.
+    """Check a request to load a model, which must not change its configuration.
 
     Raises:
-        RequestError: there is a configuration or a file in the request, or it is none.
+        RequestError: the body contains a configuration or a file, or is invalid.
     """
     for name in parameters_member(_object(value), "the request"):
         raise RequestError(
@@ -46,10 +46,10 @@ def check_load(value: object) -> None:
 
 
 def check_unload(value: object) -> None:
-    """Refuse what cannot be meant: only ``unload_dependents``, which changes nothing here.
+    """Check a request to unload a model. ``unload_dependents`` is accepted and changes nothing.
 
     Raises:
-        RequestError: it is no such request.
+        RequestError: the body has another parameter, or is invalid.
     """
     parameters = parameters_member(_object(value), "the request")
     take_flag(parameters, "unload_dependents", "the request")

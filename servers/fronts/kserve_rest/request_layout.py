@@ -1,7 +1,7 @@
-"""The JSON of an inference request -> all of the request but its binary data.
+"""The JSON of an inference request -> the request without its binary data.
 
-A client that sends one tensor after another sends the same JSON with each; so this part of the work
-stands alone, and a front may do it once for all of them.
+A client that sends one tensor after another sends the same JSON with each, so a front can cache the
+result of this step.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class InputLayout:
     """An input without its binary data.
 
     Attributes:
-        datatype: a `Datatype`, or a word that is none.
-        size: of the binary data as the client says it; unchecked, None when it says nothing.
+        datatype: a `Datatype`, or an unknown name.
+        size: the client's size of the binary data, unchecked; None if it gives none.
         data: in JSON; None: it is binary.
     """
 
@@ -47,15 +47,15 @@ class InputLayout:
     data: object
 
     def fill(self, binary: BinaryData) -> Tensor | CustomTensor:
-        """The input; its binary data is the next of ``binary``.
+        """Return the input with the next binary data of ``binary``.
 
         Raises:
-            RequestError: it cannot be this input's; the text names the input and the reason.
+            RequestError: the data does not fit the input; the text names both.
         """
         datatype = self.datatype
         if not isinstance(datatype, Datatype):
             if self.size is None and binary.is_empty:
-                Datatype.named(datatype, self.place)  # a misspelled one, more likely
+                Datatype.named(datatype, self.place)  # more likely a misspelling
             size = binary.only(self.place) if self.size is None else self.size
             raw = binary.take(size, self.place)
             return CustomTensor(self.name, datatype, self.shape, raw, self.parameters)
@@ -67,7 +67,10 @@ class InputLayout:
         return tensor_from_raw(self.name, datatype, self.shape, raw, self.parameters, self.place)
 
     def _untold_size(self, datatype: Datatype, binary: BinaryData) -> int:
-        """As OpenVINO Model Server allows it: the shape tells it, or there is no other input."""
+        """Return the size of the data if the client gives none, as in OpenVINO Model Server.
+
+        The shape determines it, or there is no other input.
+        """
         if datatype == Datatype.BYTES:
             return binary.only(self.place)
         size = size_of(datatype, self.shape)
@@ -78,9 +81,9 @@ class InputLayout:
 
 @dataclass(frozen=True, slots=True)
 class RequestLayout:
-    """A request without its binary data, and in which form the client wants the outputs.
+    """A request without its binary data, and the form in which the client wants the outputs.
 
-    Whatever is made of it shares its parameters.
+    All requests made from it share its parameters.
     """
 
     id: str
@@ -90,10 +93,10 @@ class RequestLayout:
     binary: BinaryOutputs
 
     def fill(self, tail: memoryview, *, model: str, version: str = "") -> InferRequest:
-        """The request with its binary data.
+        """Return the request with its binary data.
 
         Args:
-            tail: what is behind the JSON; arrays may be views of it.
+            tail: the data behind the JSON; arrays may be views of it.
             model: the name in the path.
             version: the version in the path.
 
@@ -107,10 +110,10 @@ class RequestLayout:
 
 
 def read_layout(value: object) -> RequestLayout:
-    """What the JSON of a body says.
+    """Read the JSON of a body.
 
-    The parameters of the binary extension are taken out: they are about the wire, not about the
-    inference. Members that the protocol does not know are passed over.
+    The parameters of the binary extension are removed: they concern the encoding, not the
+    inference. Members that the protocol does not know are ignored.
 
     Args:
         value: the parsed JSON.

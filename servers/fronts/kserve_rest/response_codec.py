@@ -29,7 +29,7 @@ class RestResponse:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers that say what the body is."""
+        """The headers that describe the body."""
         if self.tensors is None:
             return {"Content-Type": "application/json"}
         return {
@@ -39,7 +39,7 @@ class RestResponse:
 
     @property
     def size(self) -> int:
-        """The bytes of the body."""
+        """The size of the body in bytes."""
         return len(self.head) + sum(map(len, self.tensors or ()))
 
     def joined(self) -> bytes:
@@ -48,10 +48,10 @@ class RestResponse:
 
 
 def encode_response(response: InferResponse, binary: BinaryOutputs) -> RestResponse:
-    """The body of a response, each output in the form that the client wants.
+    """Encode a response, each output in the form that the client wants.
 
     Raises:
-        RequestError: JSON cannot say an output that is wanted as JSON.
+        RequestError: JSON cannot express an output that is wanted as JSON.
     """
     tensors: list[bytes | memoryview] = []
     outputs: list[dict[str, Any]] = []

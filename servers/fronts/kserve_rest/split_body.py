@@ -1,4 +1,4 @@
-"""A body with binary data: the JSON first, its length in a header, then the data of the tensors."""
+"""Bodies with binary data: JSON, whose length is in a header, then the data of the tensors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 def split_body(body: bytes | memoryview, length_header: str | None) -> tuple[bytes, memoryview]:
-    """The JSON and the binary data of a body; without the header all of it is JSON.
+    """Split a body into JSON and binary data. Without the header all of it is JSON.
 
     Raises:
-        RequestError: the header is no length of a part of the body.
+        RequestError: the header is not a number of bytes, or is not between 1 and the body's size.
     """
     if length_header is None:
         return bytes(body), memoryview(b"")

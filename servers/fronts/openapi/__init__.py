@@ -1,7 +1,7 @@
-"""The server's own OpenAPI document: every route, what it takes, and everything it may answer.
+"""The server's OpenAPI document: every route, its requests, and all its answers.
 
-`document` puts it together once, when a server starts; there is a file for each API, which says its
-operations and schemas. Limits and lists of words are read from where they are checked.
+`document` assembles it once, when a server starts. Each API has a file with its operations and
+schemas. Limits and lists of words come from the code that checks them.
 """
 
 from servers.fronts.openapi.document import openapi_document

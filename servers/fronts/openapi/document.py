@@ -1,4 +1,4 @@
-"""The whole document."""
+"""Assembly of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 from calculators.requests.schema import Schema
 from calculators.tasks import installed_tasks
 from calculators.tasks.operation import Operation, TaskDescription
-from servers.contract.product import NAME, version
+from servers import NAME, version
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers
 from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operations
 from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
-from servers.fronts.openapi.model_operations import model_operations
 from servers.fronts.openapi.operation import all_errors, operation_object
 from servers.fronts.openapi.parameters import HEADERS, PARAMETERS
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
@@ -25,12 +24,12 @@ from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_oper
 _log = logging.getLogger(__name__)
 
 _ABOUT = """\
-A server of graphs and models. GET answers HEAD too, and OPTIONS tells the methods of a path; \
-another method gets 405 with `Allow`. Objects may get more members in later versions."""
+A server of graphs and models. Paths with GET also have HEAD, and OPTIONS lists the methods of a \
+path; other methods get 405 with `Allow`. Objects may get more members in later versions."""
 
 
 def openapi_document(settings: HttpSettings, model: str = "demo") -> bytes:
-    """The document of a front with these settings, as JSON.
+    """Return the document of a front with these settings, as JSON.
 
     ``model``: a language model for its examples.
     """
@@ -38,12 +37,11 @@ def openapi_document(settings: HttpSettings, model: str = "demo") -> bytes:
 
 
 def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
-    """The document."""
+    """Return the document as an object."""
     keys = Keys(settings.access)
     tasks = list(_descriptions(model))
     operations = [
         *(each for task in tasks for each in task.operations),
-        *model_operations(),
         *graph_operations(),
         *kserve_operations(model),
         *server_operations(),
@@ -77,7 +75,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
 
 
 def _descriptions(model: str) -> Iterator[TaskDescription]:
-    """Of all tasks that can describe themselves: a broken one must not take the server with it."""
+    """Return the descriptions of all tasks except broken ones, which must not stop the server."""
     for task in installed_tasks():
         try:
             yield task.describe(model)
@@ -97,7 +95,7 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
 
 
 def _merged(*groups: Mapping[str, Schema]) -> dict[str, Schema]:
-    """All of them; two cannot have one name."""
+    """Join groups of schemas; no two may have the same name."""
     merged: dict[str, Schema] = {}
     for group in groups:
         twice = merged.keys() & group.keys()

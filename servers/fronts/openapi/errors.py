@@ -1,4 +1,4 @@
-"""What errors look like, in each of the three forms that clients know."""
+"""Errors in each of the three forms that clients expect."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "error": record(
                 {
-                    "message": string("What is wrong, and what would be right."),
+                    "message": string("The error, and what would be right."),
                     "type": string("The class of the error, such as `invalid_request_error`."),
                     "param": nullable(string("The member at fault, as a path.")),
-                    "code": nullable(string("A word for programs, such as `model_not_found`.")),
+                    "code": nullable(string("A code for programs, such as `model_not_found`.")),
                 },
                 required=("message", "type", "param", "code"),
             )
@@ -43,9 +43,9 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "KServeError": record(
         {
-            "error": string("What is wrong, and what would be right."),
-            "reloaded": array(string(), "Of a reload: what was taken all the same."),
-            "failed": anything("Of a reload: what could not be loaded by name, and why."),
+            "error": string("The error, and what would be right."),
+            "reloaded": array(string(), "For a reload: the names that took effect."),
+            "failed": anything("For a reload: the reasons of failures by name."),
         },
         required=("error",),
     ),
@@ -55,37 +55,37 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             "error": record(
                 {
                     "type": string("The class of the error, such as `invalid_request_error`."),
-                    "message": string("What is wrong, and what would be right."),
-                    "details": anything("`error_code` says more than the type, where that can be."),
+                    "message": string("The error, and what would be right."),
+                    "details": anything("`error_code`, if it says more than the type."),
                 },
                 required=("type", "message"),
             ),
-            "request_id": string("The same as in the header."),
+            "request_id": string("The id in the header."),
         },
         required=("type", "error", "request_id"),
     ),
 }
 
 _ABOUT: Final = {
-    400: "The request is wrong; the text names the place and what would be right.",
-    401: "The request has no valid key, or the graph wants another one.",
-    403: "The Host or the web page is not allowed here, or the graph refuses.",
+    400: "The request is invalid; the text names the place and what would be right.",
+    401: "The request has no valid key, or the graph requires another one.",
+    403: "The Host or the web page is not allowed, or the graph refuses.",
     404: "There is no such model, version or path.",
-    405: "The path has other methods.",
+    405: "The path does not have this method.",
     408: "The request did not arrive in time.",
-    409: "The graph says that it exists already.",
-    412: "Nothing of what the configuration says now could be taken; what was served goes on.",
-    415: "The body is of another type.",
-    417: "The only Expect that is met is 100-continue.",
-    422: "The configuration was taken in part: `reloaded` and `failed` say what.",
+    409: "The graph reports that something exists already.",
+    412: "No change of the configuration could be loaded; nothing that is served changes.",
+    415: "The type of the body is not supported.",
+    417: "The only supported Expect is 100-continue.",
+    422: "The configuration was loaded in part; see `reloaded` and `failed`.",
     429: "Too many requests are waiting; try again later.",
     500: "A fault of the server or of the graph.",
     501: "The graph cannot do this.",
-    503: "Not now: loading, draining, restarting, or not loaded.",
-    504: "It took too long.",
-    505: "Only HTTP/1.0 and HTTP/1.1 are spoken.",
+    503: "Not available now: loading, draining, restarting, overloaded, or not loaded.",
+    504: "The time limit of the request was exceeded.",
+    505: "Only HTTP/1.0 and HTTP/1.1 are supported.",
 }
-#: What is told before there is a path: no HTTP, headers that come too late, too many connections.
+#: Errors before there is a path: invalid HTTP, headers that arrive too late, too many connections.
 _OF_A_CONNECTION: Final = frozenset({400, 408, 503})
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": header_ref("Authenticate")},
@@ -96,14 +96,14 @@ _HEADERS: Final[dict[int, dict[str, Any]]] = {
 
 
 def error_ref(form: ErrorForm, status: int) -> dict[str, Any]:
-    """An error of a status, by its name in the document."""
+    """Refer to the answer with an error status by its name in the document."""
     return {"$ref": f"#/components/responses/{_NAMES[form]}{status}"}
 
 
 def error_answers(
     settings: HttpSettings, told: Collection[tuple[ErrorForm, int]]
 ) -> dict[str, Any]:
-    """The errors that are told, by their names in the document."""
+    """Return the answers for errors that operations can give, by their names in the document."""
     about = {
         **_ABOUT,
         413: f"The body is larger than {settings.max_body_bytes} bytes; with tensors, than"

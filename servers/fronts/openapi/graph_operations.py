@@ -1,4 +1,4 @@
-"""Any other path under the prefixes: what answers there is up to the graph."""
+"""Operations of graphs at paths of their own."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
             "model": string("The name of the graph.", minLength=1),
             "timeout": nullable(TIMEOUT),
         },
-        "What else is in it is up to the graph.",
+        "The graph defines the other members.",
         required=("model",),
     ),
-    "GraphAnswer": {"description": "What the graph gives; mostly JSON."},
+    "GraphAnswer": {"description": "The answer of the graph; mostly JSON."},
 }
 
 
 def graph_operations() -> list[Operation]:
-    """The rest of the paths."""
+    """Return the operation for all other paths under the prefixes."""
     anything: dict[str, Any] = media(ref("GraphAnswer"))
     return [
         Operation(
@@ -31,7 +31,7 @@ def graph_operations() -> list[Operation]:
             id="callGraph",
             tag="Graphs",
             summary="Call a graph of your own",
-            about="Graphs get every request under `/v3/` and `/v1/` that names them as its model.",
+            about="A graph gets every request under `/v3/` and `/v1/` whose model is its name.",
             form=ErrorForm.OPENAI,
             runs_graph=True,
             errors=frozenset({405}),
@@ -39,8 +39,8 @@ def graph_operations() -> list[Operation]:
             body={JSON: media(ref("GraphRequest"))},
             answers={
                 200: answer(
-                    "What the graph answers.",
-                    {JSON: anything, EVENTS: events("What the graph sends.")},
+                    "The answer of the graph.",
+                    {JSON: anything, EVENTS: events("An event of the graph.")},
                 )
             },
         )

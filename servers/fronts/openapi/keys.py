@@ -1,4 +1,4 @@
-"""What the document says of API keys, where the server has some."""
+"""API keys in the document, if the server has any."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from servers.access import Access
 from servers.fronts.openapi.errors import error_ref
 
 SECURITY_SCHEMES: Final[dict[str, dict[str, str]]] = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "OpenAI's clients send it so."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The form of OpenAI's clients."},
     "apiKey": {
         "type": "apiKey",
         "in": "header",
         "name": "X-Api-Key",
-        "description": "Anthropic's clients send it so.",
+        "description": "The form of Anthropic's clients.",
     },
 }
 
 
 class Keys:
-    """Who needs one, by `servers.access`."""
+    """Adds keys to operations that need one, by `servers.access`."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self.are_needed = access.keys is not None
 
     def added_to(self, operation: dict[str, Any], path: str, form: ErrorForm) -> dict[str, Any]:
-        """The operation, with either of the keys and 401 where one is needed."""
+        """Return the operation, with both forms of keys and 401 if it needs a key."""
         if not self.are_needed or self._access.is_open(path):
             return operation
         responses = {**operation["responses"], "401": error_ref(form, 401)}

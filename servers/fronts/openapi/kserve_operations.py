@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from calculators.requests.schema import nullable, one_of, ref, string
@@ -18,11 +19,18 @@ from calculators.tasks.operation import (
 )
 from servers.fronts.http.errors import STATUS
 
-_TAG: Final = "KServe v2"
-_REPOSITORY: Final = "Model repository"
 _OF_A_MODEL: Final = frozenset(STATUS.values())
 _BINARY: Final = media(string(format="binary"))
 _NOT_READY: Final = frozenset({404, 503})
+
+_operation: Final = partial(Operation, tag="KServe v2", form=ErrorForm.KSERVE)
+_repository_operation: Final = partial(
+    Operation,
+    method="post",
+    tag="Model repository",
+    form=ErrorForm.KSERVE,
+    body_is_required=False,
+)
 
 
 def _models(action: str) -> dict[str, str]:
@@ -33,31 +41,27 @@ def _models(action: str) -> dict[str, str]:
 
 
 def kserve_operations(model: str) -> list[Operation]:
-    """``model``: a name for the examples; it answers texts with texts."""
+    """Return the operations. ``model``: a model for the examples, from text to text."""
     text: dict[str, Any] = {"text_input": "Hello", "max_tokens": 20}
     tensor = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["Hello"]}
     parameters = {"max_tokens": 20}
     return [
         *_health(),
-        Operation(
+        _operation(
             method="get",
             paths=_models(""),
             id="getModelMetadata",
-            tag=_TAG,
             summary="Names, datatypes and shapes of inputs and outputs",
-            form=ErrorForm.KSERVE,
             errors=_OF_A_MODEL,
-            answers={200: answer("What is known.", {JSON: media(ref("ModelMetadata"))})},
+            answers={200: answer("The metadata.", {JSON: media(ref("ModelMetadata"))})},
         ),
-        Operation(
+        _operation(
             method="post",
             paths=_models("/infer"),
             id="infer",
-            tag=_TAG,
             summary="Tensors in, tensors out",
-            about="JSON; or JSON, of as many bytes as the header says, and behind it the binary"
-            " data of the tensors. Bodies may be compressed (gzip, deflate).",
-            form=ErrorForm.KSERVE,
+            about="The body is JSON, or JSON followed by the binary data of the tensors; the header"
+            " then has the length of the JSON. Bodies may be compressed (gzip, deflate).",
             errors=_OF_A_MODEL,
             parameters=("JsonLength", "Timeout"),
             body={
@@ -74,25 +78,21 @@ def kserve_operations(model: str) -> list[Operation]:
                 )
             },
         ),
-        Operation(
+        _operation(
             method="post",
             paths=_models("/generate"),
             id="generate",
-            tag=_TAG,
             summary="Values in, values out",
-            form=ErrorForm.KSERVE,
             errors=_OF_A_MODEL,
             parameters=("Timeout",),
             body={JSON: media(ref("GenerateRequest"), a_text=text)},
             answers={200: answer("The outputs.", {JSON: media(ref("GenerateResponse"))})},
         ),
-        Operation(
+        _operation(
             method="post",
             paths=_models("/generate_stream"),
             id="generateStream",
-            tag=_TAG,
             summary="Values in, an event for each answer out",
-            form=ErrorForm.KSERVE,
             errors=_OF_A_MODEL,
             parameters=("Timeout",),
             body={JSON: media(ref("GenerateRequest"), a_text=text)},
@@ -114,43 +114,35 @@ def kserve_operations(model: str) -> list[Operation]:
 
 def _health() -> list[Operation]:
     return [
-        Operation(
+        _operation(
             method="get",
             paths={"": "/v2/health/live"},
             id="isServerLive",
-            tag=_TAG,
-            summary="Does the server answer at all?",
-            form=ErrorForm.KSERVE,
-            answers={200: answer("It does.", {JSON: media(ref("Live"))})},
+            summary="Whether the server answers",
+            answers={200: answer("The server answers.", {JSON: media(ref("Live"))})},
         ),
-        Operation(
+        _operation(
             method="get",
             paths={"": "/v2/health/ready"},
             id="isServerReady",
-            tag=_TAG,
-            summary="Is everything loaded, and able to work?",
-            form=ErrorForm.KSERVE,
+            summary="Whether everything is loaded and works",
             errors=frozenset({503}),
-            answers={200: answer("It is.", {JSON: media(ref("Ready"))})},
+            answers={200: answer("The server is ready.", {JSON: media(ref("Ready"))})},
         ),
-        Operation(
+        _operation(
             method="get",
             paths={"": "/v2"},
             id="getServerMetadata",
-            tag=_TAG,
             summary="The server's name, version and extensions",
-            form=ErrorForm.KSERVE,
-            answers={200: answer("What it is.", {JSON: media(ref("ServerMetadata"))})},
+            answers={200: answer("The metadata.", {JSON: media(ref("ServerMetadata"))})},
         ),
-        Operation(
+        _operation(
             method="get",
             paths=_models("/ready"),
             id="isModelReady",
-            tag=_TAG,
-            summary="Would this model answer now?",
-            form=ErrorForm.KSERVE,
+            summary="Whether the model is ready",
             errors=_NOT_READY,
-            answers={200: answer("It would.")},
+            answers={200: answer("The model is ready.")},
         ),
     ]
 
@@ -158,39 +150,29 @@ def _health() -> list[Operation]:
 def _repository() -> list[Operation]:
     model = "/v2/repository/models/{model}"
     return [
-        Operation(
-            method="post",
+        _repository_operation(
             paths={"": "/v2/repository/index"},
             id="indexRepository",
-            tag=_REPOSITORY,
             summary="Every version of every model of the configuration, loaded or not",
-            form=ErrorForm.KSERVE,
             body={JSON: media(nullable(ref("IndexRequest")))},
-            body_is_required=False,
             answers={200: answer("The versions.", {JSON: media(ref("Index"))})},
         ),
-        Operation(
-            method="post",
+        _repository_operation(
             paths={"": f"{model}/load"},
             id="loadModel",
-            tag=_REPOSITORY,
             summary="Load a model from its files",
-            form=ErrorForm.KSERVE,
             errors=_OF_A_MODEL,
             body={JSON: media(nullable(ref("LoadRequest")))},
-            body_is_required=False,
-            answers={200: answer("It is loaded.")},
+            answers={200: answer("The model is loaded.")},
         ),
-        Operation(
-            method="post",
+        _repository_operation(
             paths={"": f"{model}/unload"},
             id="unloadModel",
-            tag=_REPOSITORY,
-            summary="Take no more requests for a model",
-            form=ErrorForm.KSERVE,
+            summary="Unload a model",
             errors=_OF_A_MODEL,
             body={JSON: media(nullable(ref("UnloadRequest")))},
-            body_is_required=False,
-            answers={200: answer("It takes no more; those in flight may still go on.")},
+            answers={
+                200: answer("The model accepts no more requests; requests in flight may continue.")
+            },
         ),
     ]

@@ -28,9 +28,9 @@ _DATA: Final = array({}, "The elements in one array, row by row, or in nested on
 _ID: Final[Members] = {
     "model_name": string(),
     "model_version": string(),
-    "id": string("That of the request, if it has one."),
+    "id": string("The id of the request, if it has one."),
 }
-#: What ``generate`` makes inputs of: values, and arrays of them.
+#: Inputs of ``generate``: values, and arrays of them.
 _VALUE: Final = one_of(
     string(), {"type": "number"}, flag(), {"type": "null"}, array({}), about="A value, or arrays."
 )
@@ -44,12 +44,12 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     "InferInput": record(
         {
             "name": string(),
-            "datatype": string(f"{_WORDS}; or a word that the graph knows, with binary data."),
+            "datatype": string(f"{_WORDS}; or a name that the graph knows, with binary data."),
             "shape": array(integer(minimum=0, maximum=MAX_ELEMENTS), maxItems=MAX_DIMENSIONS),
             "parameters": nullable(ref("Parameters")),
             "data": nullable(_DATA),
         },
-        "With `data`, or with the parameter `binary_data_size` and data behind the JSON.",
+        "Has `data`, or the parameter `binary_data_size` and data behind the JSON.",
         required=("name", "datatype", "shape"),
     ),
     "InferRequest": request(
@@ -59,7 +59,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
             "inputs": array(ref("InferInput")),
             "outputs": array(
                 request({"name": string(), "parameters": ref("Parameters")}, required=("name",)),
-                "Which outputs are wanted; all when it is missing.",
+                "The requested outputs; all if it is missing.",
             ),
         },
         required=("inputs",),
@@ -85,7 +85,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "GenerateRequest": request(
         {"parameters": ref("Parameters"), "text_input": _VALUE},
-        "A member that is named like an input of the model is that tensor: a value, or arrays;"
+        "A member with the name of an input of the model is that tensor: a value, or arrays;"
         " the others are parameters.",
         additionalProperties=_VALUE,
     ),
@@ -98,7 +98,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     "TensorMetadata": record(
         {
             "name": string(),
-            "datatype": word([*Datatype, "INVALID"], "INVALID where it is not known."),
+            "datatype": word([*Datatype, "INVALID"], "INVALID if it is not known."),
             "shape": array(integer(minimum=-1), "-1 is any length."),
             "optional": flag("A request may leave it out."),
         },
@@ -111,7 +111,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
             "platform": string(),
             "inputs": array(ref("TensorMetadata")),
             "outputs": array(ref("TensorMetadata")),
-            "rt_info": anything("What the model's file says of itself."),
+            "rt_info": anything("Metadata in the model's file."),
         },
         required=("name", "versions", "platform", "inputs", "outputs"),
     ),
@@ -121,7 +121,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "Live": record({"live": flag()}, required=("live",)),
     "Ready": record({"ready": flag()}, required=("ready",)),
-    "IndexRequest": request({"ready": flag("Only what is ready.")}),
+    "IndexRequest": request({"ready": flag("List only what is ready.")}),
     "Index": array(
         record(
             {
@@ -133,11 +133,13 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
             required=("name", "version", "state", "reason"),
         )
     ),
-    "LoadRequest": request({"parameters": anything("None can be given.", maxProperties=0)}),
+    "LoadRequest": request(
+        {"parameters": anything("No parameters are supported.", maxProperties=0)}
+    ),
     "UnloadRequest": request(
         {
             "parameters": record(
-                {"unload_dependents": flag("Changes nothing.")}, additionalProperties=False
+                {"unload_dependents": flag("Has no effect.")}, additionalProperties=False
             )
         }
     ),

@@ -1,4 +1,4 @@
-"""Operations as OpenAPI has them: with the parameters of their paths and all their errors."""
+"""OpenAPI's operation objects, with the parameters of their paths and all their errors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from servers.fronts.http.errors import STATUS
 from servers.fronts.openapi.errors import error_ref
 from servers.fronts.openapi.parameters import parameter_refs
 
-#: Any request may get these: what is no HTTP, a Host that is not allowed, headers that come too
-#: late, an Expect that cannot be met, a fault of the server, too many connections, another version
-#: of HTTP.
+#: Statuses that any request may get: invalid HTTP, a Host that is not allowed, headers that arrive
+#: too late, an unsupported Expect, an internal error, too many connections, another HTTP version.
 ALWAYS: Final = frozenset({400, 403, 408, 417, 500, 503, 505})
-#: A body may also be too large, or of another type.
+#: Statuses for a body that is too large or of another type.
 OF_A_BODY: Final = frozenset({413, 415})
-#: What a graph may answer with; the authors of graphs choose freely among these.
+#: Statuses that the author of a graph can choose.
 OF_A_GRAPH: Final = frozenset(STATUS.values())
 
 
 def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, Any]:
-    """The operation at one of its paths; ``suffix``: of its id there."""
+    """Return the operation at one of its paths; ``suffix``: the end of its id there."""
     made: dict[str, Any] = {
         "operationId": operation.id + suffix,
         "tags": [operation.tag],
@@ -40,7 +39,7 @@ def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, 
 
 
 def all_errors(operation: Operation) -> list[int]:
-    """Statuses of errors, with those of every request."""
+    """Return the statuses of all errors of an operation, in order."""
     body = OF_A_BODY if operation.body is not None else frozenset()
     graph = OF_A_GRAPH if operation.runs_graph else frozenset()
     return sorted(ALWAYS | body | graph | operation.errors)

@@ -1,4 +1,4 @@
-"""Parameters of paths, headers of requests and of answers."""
+"""Parameters of paths; headers of requests and answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _header(name: str, about: str, schema: Schema) -> dict[str, Any]:
     return {"name": name, "in": "header", "description": about, "schema": schema}
 
 
-#: By their names in the document. Those of paths have the name that stands in the path.
+#: Parameters by name in the document. Parameters of paths have the name in the path.
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "model": _path(
         "model",
@@ -29,11 +29,11 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         string(minLength=1),
     ),
     "version": _path("version", "A version of the model.", string(pattern="^[0-9]{1,18}$")),
-    "path": _path("path", "Anything, also with slashes.", string(minLength=1)),
+    "path": _path("path", "Any path; it may contain slashes.", string(minLength=1)),
     "RequestId": _header(
         "X-Request-Id",
-        "A name for the request: letters, digits, dots, dashes and underscores. The answer and the"
-        " log have it; other names are replaced.",
+        "An id for the request: letters, digits, dots, dashes and underscores. It is in the answer"
+        " and in the log; other ids are replaced.",
         string(),
     ),
     "Timeout": _header(
@@ -43,34 +43,34 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "JsonLength": _header(
         "Inference-Header-Content-Length",
-        "How many bytes of the body are JSON; binary data of tensors comes behind them.",
+        "The bytes of the body that are JSON; binary data of tensors follows them.",
         string(pattern="^[0-9]{1,18}$"),
     ),
     "IfNoneMatch": _header(
-        "If-None-Match", "An ETag: the answer is 304 while it is the same.", string()
+        "If-None-Match", "An ETag: the answer is 304 if it has not changed.", string()
     ),
 }
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "XRequestId": {
-        "description": "The name of the request in the log: the client's own, or a new one.",
+        "description": "The id of the request in the log: the client's own, or a new one.",
         "schema": string(pattern=_ID_PATTERN),
     },
     "RetryAfter": {
-        "description": "After so many seconds trying again makes sense.",
+        "description": "Seconds after which to try again.",
         "schema": integer(minimum=0),
     },
-    "Authenticate": {"description": "How to show a key.", "schema": string()},
+    "Authenticate": {"description": "How to send a key.", "schema": string()},
     "Allow": {"description": "The methods of this path.", "schema": string()},
     "JsonLength": {
-        "description": "How many bytes of the body are JSON; binary data comes behind them.",
+        "description": "The bytes of the body that are JSON; binary data follows them.",
         "schema": integer(minimum=1),
     },
-    "ETag": {"description": "Changes when the content does.", "schema": string()},
+    "ETag": {"description": "Changes with the content.", "schema": string()},
 }
 
 
 def parameter_refs(path: str, headers: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The parameters of an operation: those in its path, and headers."""
+    """Return the parameters of an operation: the ones in its path, and headers."""
     names = [*_IN_PATH.findall(path), *headers, "RequestId"]
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]

@@ -1,4 +1,4 @@
-"""What the server tells of itself."""
+"""Operations about the server itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from calculators.requests.schema import (
     string,
 )
 from calculators.tasks import ErrorForm
-from calculators.tasks.operation import JSON, REQUEST_ID, Operation, answer, header_ref, media
+from calculators.tasks.operation import (
+    JSON,
+    REQUEST_ID,
+    Operation,
+    answer,
+    header_ref,
+    media,
+    prefixed,
+)
 from servers.contract.servable_states import SHOWN
 
 _TAG: Final = "Server"
@@ -26,10 +34,10 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "id": string(),
             "object": const("model"),
-            "created": integer("When it was loaded: Unix time in seconds."),
+            "created": integer("The time of loading: Unix time in seconds."),
             "owned_by": string(),
-            "root": string("Of an adapter: as `parent`."),
-            "parent": string("Of an adapter: the model that it belongs to."),
+            "root": string("For an adapter: the same as `parent`."),
+            "parent": string("For an adapter: its model."),
         },
         required=("id", "object", "created", "owned_by"),
     ),
@@ -37,7 +45,7 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         {"object": const("list"), "data": array(ref("Model"))}, required=("object", "data")
     ),
     "Statuses": anything(
-        "By the names of models and graphs.",
+        "The states by the names of models and graphs.",
         additionalProperties=record(
             {
                 "model_version_status": array(
@@ -64,7 +72,7 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
 
 
 def server_operations() -> list[Operation]:
-    """Its configuration, and this document."""
+    """Return the operations for configuration, metrics, this document and the list of models."""
     return [
         Operation(
             method="get",
@@ -80,12 +88,12 @@ def server_operations() -> list[Operation]:
             paths={"": "/v1/config/reload"},
             id="reloadConfig",
             tag=_TAG,
-            summary="Read the configuration again, and serve what it says now",
+            summary="Reload the configuration",
             form=ErrorForm.KSERVE,
             errors=frozenset({412, 422}),
             answers={
                 200: answer("Nothing has changed.", {JSON: media(ref("Statuses"))}),
-                201: answer("It serves what is new.", {JSON: media(ref("Statuses"))}),
+                201: answer("The changes are loaded.", {JSON: media(ref("Statuses"))}),
             },
         ),
         Operation(
@@ -93,7 +101,7 @@ def server_operations() -> list[Operation]:
             paths={"": "/metrics"},
             id="getMetrics",
             tag=_TAG,
-            summary="Metrics, in Prometheus's form or in that of OpenMetrics",
+            summary="Metrics, in the format of Prometheus or OpenMetrics",
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
             answers={
@@ -119,9 +127,28 @@ def server_operations() -> list[Operation]:
                     "The document.", {JSON: media(anything())}, {"ETag": header_ref("ETag")}
                 ),
                 304: {
-                    "description": "It is the one that the client has.",
+                    "description": "The client has the current document.",
                     "headers": {**REQUEST_ID, "ETag": header_ref("ETag")},
                 },
             },
+        ),
+        Operation(
+            method="get",
+            paths=prefixed("/models"),
+            id="listModels",
+            tag="OpenAI",
+            summary="List the models",
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The models.", {JSON: media(ref("ModelList"))})},
+        ),
+        Operation(
+            method="get",
+            paths=prefixed("/models/{model}"),
+            id="retrieveModel",
+            tag="OpenAI",
+            summary="Describe a model",
+            form=ErrorForm.OPENAI,
+            errors=frozenset({404}),
+            answers={200: answer("The model.", {JSON: media(ref("Model"))})},
         ),
     ]

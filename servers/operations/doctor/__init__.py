@@ -1,4 +1,4 @@
-"""What a report of a bug needs to say of the machine, the software and a config.
+"""``graphrt doctor``: facts for bug reports about the machine, the software and a config.
 
 Nothing here reads a request, a key or the value of a variable that may hold one.
 """

@@ -1,18 +1,19 @@
-"""What Linux's control groups allow this process: a container's limits."""
+"""Limits of Linux's control groups, such as a container's."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-#: Version 1 says "no limit" by a number near the largest one.
+#: Version 1 expresses "no limit" by a number near the largest one.
 _NO_LIMIT: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroups:
-    """The narrowest limit on the way up from the process's own group; None without one."""
+    """The lowest limits of the process's group and the groups above it; None: no limit."""
 
     memory_bytes: int | None = None
     cores: float | None = None
@@ -21,10 +22,10 @@ class ControlGroups:
     def of_this_process(
         cls, proc: Path = Path("/proc"), mounted: Path = Path("/sys/fs/cgroup")
     ) -> Self:
-        """Read them; both versions of control groups may be there. Empty elsewhere than on Linux.
+        """Read the limits, of both versions of control groups. Other systems than Linux have none.
 
         Args:
-            proc, mounted: where a test has its own.
+            proc, mounted: folders that tests replace.
         """
         try:
             lines = (proc / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -49,14 +50,21 @@ class ControlGroups:
         return cls(min(memory, default=None), min(cores, default=None))
 
 
+def usable_memory() -> int:
+    """Return the bytes that this process may use, of the machine or of its container."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = ControlGroups.of_this_process().memory_bytes
+    return machine if limit is None else min(machine, limit)
+
+
 def _upwards(mounted: Path, path: str) -> list[Path]:
-    """The group's folder and those above it, as far as this container can see them."""
+    """Return the group's folder and the folders above it, as far as this container sees them."""
     folder = mounted / path.strip("/")
     return [folder, *(each for each in folder.parents if each.is_relative_to(mounted))]
 
 
 def _numbers(path: Path) -> list[int]:
-    """The numbers of a file; none where it is missing or begins with ``max``."""
+    """Return the numbers of a file; [] if it is missing or begins with ``max``."""
     try:
         words = path.read_text(encoding="utf-8").split()
         return [] if words[:1] == ["max"] else [int(word) for word in words]
@@ -65,7 +73,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _quota(numbers: list[int]) -> list[float]:
-    """Of a quota and its period, the number of cores."""
+    """Return the number of cores of a quota and its period, as a list; [] without a limit."""
     if len(numbers) != 2 or numbers[0] <= 0 or numbers[1] <= 0:
         return []
     return [round(numbers[0] / numbers[1], 2)]

@@ -1,4 +1,4 @@
-"""OpenVINO's devices, asked for in a process of its own."""
+"""OpenVINO's devices, listed by a separate process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HINT: Final = "a driver or OpenVINO itself is broken: try without the device, o
 
 
 def devices(module: str = MODULE, seconds: float = SECONDS) -> Section:
-    """Start OpenVINO and ask; a crash there, or silence, is a finding.
+    """Start OpenVINO in a process and list its devices. A crash or a time-out is reported.
 
     Args:
-        module, seconds: where a test has its own.
+        module, seconds: values that tests replace.
     """
     section = Section("devices")
     told, end = asyncio.run(_ask(module, seconds))
@@ -42,7 +42,7 @@ def devices(module: str = MODULE, seconds: float = SECONDS) -> Section:
 
 
 async def _ask(module: str, seconds: float) -> tuple[Devices | None, str]:
-    """What it told, and how its process ended."""
+    """Return the process's message, None if there is none, and how it ended."""
     frames: list[Frame] = []
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     child = ChildProcess(frames.append, ended.set_result)

@@ -1,4 +1,4 @@
-"""Which variables of the environment are set that change what a server does."""
+"""Variables of the environment that affect a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES: Final = (
     *("PYTHONMALLOC", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE", "TMPDIR", "NO_PROXY"),
     *("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-#: No value of these can be a secret; of all others only the name is told.
+#: Variables whose values cannot be secret. Only the names of others are shown.
 _HARMLESS: Final = frozenset(
     {
         "GRPC_ENABLE_FORK_SUPPORT",
@@ -29,7 +29,7 @@ _HARMLESS: Final = frozenset(
 
 
 def environment(variables: Mapping[str, str]) -> Section:
-    """The names of those that are set, and the few values that cannot be secret."""
+    """List the variables that are set, with the few values that cannot be secret."""
     section = Section("environment")
     for name in sorted(variables):
         if name in _NAMES or name.startswith(_PREFIXES):

@@ -1,4 +1,4 @@
-"""Processor, memory, and what this process may use of them."""
+"""Processor and memory, and this process's limits."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 from servers.operations.doctor.control_groups import ControlGroups
 from servers.operations.doctor.section import Section
 
-#: What OpenVINO's kernels look for.
+#: Instruction sets for which OpenVINO has kernels.
 _FLAGS: Final = (
     *("sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni"),
     *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "asimd", "sve"),
 )
 _MIB: Final = 1024 * 1024
-#: A client has a descriptor, and every graph some.
+#: Each client takes a descriptor, and each graph some.
 _FEW_DESCRIPTORS: Final = 4096
 #: The demo model and its processes take about half of it.
 _LITTLE_MEMORY: Final = 2048
 
 
 def machine(proc: Path = Path("/proc"), groups: ControlGroups | None = None) -> Section:
-    """What there is, and what of it this process may use.
+    """Describe the machine, and the share of it that this process may use.
 
     Args:
-        proc, groups: where a test has its own.
+        proc, groups: values that tests replace.
     """
     section = Section("machine")
     facts = section.facts
@@ -52,7 +52,7 @@ def machine(proc: Path = Path("/proc"), groups: ControlGroups | None = None) -> 
 
 
 def _processor(proc: Path) -> tuple[str, frozenset[str]]:
-    """Its name and its flags."""
+    """Return the processor's name and flags."""
     name, flags = platform.machine(), frozenset[str]()
     for key, value in _pairs(proc / "cpuinfo"):
         if key == "model name":
@@ -112,7 +112,7 @@ def _shown(value: int, unlimited: int) -> str:
 
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
-    """``name : value`` of each line."""
+    """Return name and value of each line ``name : value``."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:

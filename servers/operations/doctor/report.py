@@ -16,13 +16,13 @@ from servers.operations.doctor.software import software
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report of a bug needs."""
+    """The facts for a bug report."""
 
     sections: Sequence[Section]
 
     @property
     def remarks(self) -> list[DoctorNote]:
-        """All that is wrong, or may be: errors first."""
+        """All errors and warnings, errors first."""
         found = [remark for section in self.sections for remark in section.remarks]
         return sorted(found, key=lambda remark: remark.severity)
 
@@ -41,7 +41,7 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """A block per section, the names of facts in a column."""
+        """Return the report as text: a block per section, names of facts in a column."""
         blocks = [_block(section) for section in self.sections if section.facts]
         lines = [f"{each.severity}: {each.message}" + _hint(each) for each in self.remarks]
         blocks.append("\n".join(lines) if lines else "nothing wrong was found")
@@ -49,7 +49,7 @@ class Report:
 
 
 def make_report(*more: Section) -> Report:
-    """Look at everything, and add ``more`` at the end. Takes seconds: OpenVINO is started."""
+    """Make all sections, with ``more`` at the end. Takes seconds: OpenVINO is started."""
     return Report((software(), machine(), devices(), environment(os.environ), *more))
 
 

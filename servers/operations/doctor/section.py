@@ -1,17 +1,17 @@
-"""`Section`: one part of the report, and what is wrong in it."""
+"""`Section`: one part of the report, with its errors and warnings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-#: What JSON can carry.
+#: A value that JSON can express.
 Fact: TypeAlias = str | int | float | bool | list[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorNote:
-    """Something that is wrong, or may be. ``hint``: what would help; "" where nothing is known."""
+    """An error or a warning. ``hint``: a remedy; "" if none is known."""
 
     severity: Literal["error", "warning"]
     message: str
@@ -20,7 +20,7 @@ class DoctorNote:
 
 @dataclass(slots=True)
 class Section:
-    """Facts by name, in the order in which they are shown."""
+    """Facts by name, in display order."""
 
     title: str
     facts: dict[str, Fact] = field(default_factory=dict)

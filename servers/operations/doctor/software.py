@@ -1,4 +1,4 @@
-"""Which versions of what are installed."""
+"""Versions of installed software."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from servers.operations.doctor.section import Section
 from servers.operations.package_names import clashes
 
-#: Without one of these `graphrt serve` does not start, or serves less.
+#: Packages without which `graphrt serve` does not start, or serves less.
 NEEDED: Final = (
     "aiohttp",
     "grpcio",
@@ -34,7 +34,7 @@ _OF_DEVELOPERS: Final = frozenset({"clients", "dev", "train"})
 
 
 def software() -> Section:
-    """graphrt, the interpreter, the libraries."""
+    """List the versions of graphrt, the interpreter and the libraries."""
     section = Section("software")
     facts = section.facts
     facts["graphrt"] = _version("graphrt") or "not installed: run from its sources"

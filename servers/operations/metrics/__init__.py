@@ -1,1 +1,1 @@
-"""What a server counts, and the text of ``GET /metrics``."""
+"""Metrics of a server, and the text of ``GET /metrics``."""

@@ -1,8 +1,8 @@
 """The text of ``GET /metrics``: Prometheus's, or OpenMetrics if the client asks for it.
 
-Our own families are written here, from heads that are made once, so that thousands of lines hold
-the event loop for a few milliseconds at most. prometheus_client chooses the format, and knows what
-there is to say about the process.
+Our own families are written here, from heads that are made once, so that thousands of lines block
+the event loop for a few milliseconds at most. prometheus_client chooses the format and writes the
+metrics of the process.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from servers.operations.metrics.families import AnyFamily, Families, Kind
 
 _log: Final = logging.getLogger(__name__)
 
-#: Series of which one turn of the event loop takes the text.
+#: Series that are written in one iteration of the event loop.
 _AT_ONCE: Final = 200
 _OPENMETRICS: Final = "application/openmetrics-text"
 
 
 class MetricsText(NamedTuple):
-    """``content_type`` with its parameters, as the header has it."""
+    """The body, and the value of the header Content-Type."""
 
     body: bytes
     content_type: str
 
 
 class _Writing:
-    """One text while it is written."""
+    """A text that is being written."""
 
     def __init__(self, accept: str) -> None:
         self._encode, self._content_type = choose_encoder(accept)
@@ -40,20 +40,20 @@ class _Writing:
         self.lines: list[str] = []
 
     def text(self, process: CollectorRegistry) -> MetricsText:
-        """Behind ours comes what there is to say of the process: of OpenMetrics it has the end."""
+        """Return the text. The metrics of the process are last, and end an OpenMetrics text."""
         return MetricsText("".join(self.lines).encode() + self._encode(process), self._content_type)
 
 
 class Exposition:
-    """Writes what the families have."""
+    """Writes the text of all families."""
 
     def __init__(
         self, families: Families, before: Callable[[], Iterable[None]] = lambda: ()
     ) -> None:
-        """``before`` takes up what is not told by itself, in steps, before each text."""
+        """``before``: updates polled metrics before each text, in steps."""
         self._families = families
         self._before = before
-        #: Families that could not be read, which the log says once.
+        #: Families that could not be read; each is logged once.
         self._broken: set[str] = set()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
@@ -61,15 +61,14 @@ class Exposition:
         GCCollector(registry=self._process)
 
     def text(self, accept: str = "") -> MetricsText:
-        """``accept``: the header."""
+        """Return the text for an Accept header."""
         writing = _Writing(accept)
         for _ in self._write(writing):
             pass
         return writing.text(self._process)
 
     async def text_in_turns(self, accept: str = "") -> MetricsText:
-        """The same; the event loop turns meanwhile, as thousands of graphs have millions of
-        lines."""
+        """Return the text without blocking the event loop, even if it has millions of lines."""
         writing = _Writing(accept)
         for number, _ in enumerate(self._write(writing), 1):
             if number % _AT_ONCE == 0:
@@ -77,7 +76,7 @@ class Exposition:
         return writing.text(self._process)
 
     def _write(self, writing: _Writing) -> Iterator[None]:
-        """In steps."""
+        """Write the text, in steps."""
         yield from self._before()
         for family in self._families:
             if family.is_shown:
@@ -89,7 +88,7 @@ class Exposition:
             yield
             try:
                 series.write(lines)
-            except Exception:  # of what an author's metric follows; the others are still told
+            except Exception:  # raised by a function of an author's metric; write the others
                 if family.name not in self._broken:
                     self._broken.add(family.name)
                     _log.exception("the metric %r cannot be read", family.name)
@@ -99,7 +98,7 @@ def _write_head(family: AnyFamily, lines: list[str], is_openmetrics: bool) -> No
     name, kind = family.name, family.kind.value
     if is_openmetrics and family.kind is Kind.COUNTER:
         if family.is_bare:
-            kind = "unknown"  # there a counter's lines must end in _total
+            kind = "unknown"  # in OpenMetrics a counter's lines must end in _total
         else:
             name = name.removesuffix("_total")
     text = family.help.replace("\\", r"\\").replace("\n", r"\n")

@@ -1,4 +1,4 @@
-"""`Family`: a metric with all its series; `Families`: all of a server."""
+"""`Family`: a metric with all its series; `Families`: all metrics of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
 class Kind(Enum):
-    """What a family is; its value is the type in the text."""
+    """The kind of a family; its value is the type in the text."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -27,10 +27,10 @@ class Family(Generic[S]):
     """One metric. Any thread may ask for series.
 
     Attributes:
-        name: of its lines; of a histogram without ``_bucket`` and the like.
-        is_bare: a counter whose name does not end in ``_total``, as OpenVINO Model Server's.
-        is_full: was somebody told that it has as many series as it may have?
-        is_shown: is it in the text? What is not is counted all the same, so nobody need ask.
+        name: the name of its lines; for a histogram without ``_bucket`` and other endings.
+        is_bare: it is a counter whose name does not end in ``_total``, as OpenVINO Model Server's.
+        is_full: it has reached its limit of series, and that was logged.
+        is_shown: it is in the text. Families that are not shown are counted all the same.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Family(Generic[S]):
         return iter(tuple(self._series.values()))
 
     def of(self, labels: Mapping[str, str]) -> S:
-        """The series with these labels, made when it is first asked for."""
+        """Return the series with these labels, which the first call makes."""
         key = tuple(sorted(labels.items()))
         with self._lock:
             found = self._series.get(key)
@@ -73,7 +73,7 @@ class Family(Generic[S]):
         return tuple(sorted(labels.items())) in self._series
 
     def forget(self, labels: Mapping[str, str]) -> None:
-        """Drop the series that have all these labels, whatever others they have."""
+        """Drop the series that have all these labels, and possibly more."""
         wanted = labels.items()
         with self._lock:
             for key in [key for key in self._series if wanted <= dict(key).items()]:
@@ -96,7 +96,7 @@ AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 
 
 class Families:
-    """The families by name. Asking twice for the same gives the same."""
+    """The families by name. A second request for a family returns the same one."""
 
     def __init__(self) -> None:
         self._families: dict[str, AnyFamily] = {}
@@ -108,10 +108,10 @@ class Families:
         return name in self._families
 
     def counter(self, name: str, help: str, *, is_bare: bool = False) -> Family[Counter]:
-        """``is_bare``: without ``_total`` behind the name.
+        """Return a counter family. ``is_bare``: do not append ``_total`` to its name.
 
         Raises:
-            ValueError: no name, or that of another kind, as of the others.
+            ValueError: the name is invalid, or is the name of a family of another kind.
         """
         shown = name if is_bare else name.removesuffix("_total") + "_total"
         family = Family(Kind.COUNTER, shown, help, Counter, is_bare=is_bare)
@@ -137,7 +137,9 @@ class Families:
 
     def _known(self, family: Family[S]) -> Family[S]:
         if _NAME.fullmatch(family.name) is None:
-            raise ValueError(f'"{family.name}" is no name of a metric: letters, digits and "_"')
+            raise ValueError(
+                f'"{family.name}" is not a name of a metric: use letters, digits and "_"'
+            )
         known = self._families.setdefault(family.name, family)  # type: ignore[arg-type]
         if (known.kind, known.bounds) != (family.kind, family.bounds):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What is counted of the generations of language models, when their requests are over."""
+"""Metrics of the generations of language models, counted when requests end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _NodeCounts(NamedTuple):
 
 
 class Generations:
-    """The families ``graphrt_llm_...`` that a request tells of at its end."""
+    """The families ``graphrt_llm_...`` that are counted at the end of a request."""
 
     def __init__(self, families: Families) -> None:
         self._histograms = (
@@ -86,7 +86,7 @@ class Generations:
         self._nodes: dict[tuple[str, str], _NodeCounts] = {}
 
     def begin(self, graph: str, node: str) -> None:
-        """Make the series of a node, at 0."""
+        """Make the series of a node with the value 0."""
         labels = {"graph": graph, "node": node}
         preparation, engine_wait, first_token, per_token, whole = self._histograms
         prompt_tokens, generated_tokens = self._counters
@@ -107,7 +107,7 @@ class Generations:
             del self._nodes[key]
 
     def end(self, graph: str, record: GenerationRecord, outcome: str, ended: int) -> None:
-        """A generation of a graph that is served is over, at ``ended`` if it does not say."""
+        """Count a generation of a served graph. ``ended``: its end, if the record has none."""
         counts = self._nodes.get((graph, record.node))
         if counts is None:
             self.begin(graph, record.node)
@@ -127,7 +127,7 @@ class Generations:
         if outcome != FINISHED:
             return
         counts.whole.observe((ended - record.began) / 1e9)
-        # Those of a choice after its first; choices come side by side.
+        # Tokens of a choice after its first; choices are generated in parallel.
         later = record.completion_tokens / max(1, len(record.finish_reasons)) - 1
         if later > 0 and record.first_token:
             counts.per_token.observe((ended - record.first_token) / 1e9 / later)

@@ -1,4 +1,4 @@
-"""What is counted of the requests to one graph."""
+"""Metrics of the requests to one graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from servers.operations.metrics.families import Family
 from servers.operations.metrics.ovms_families import OvmsFamilies
 from servers.operations.metrics.series import Counter, Gauge, Histogram
 
-#: OpenVINO Model Server's words for the fronts.
+#: Labels of OpenVINO Model Server for fronts and APIs.
 GRPC = "gRPC"
 REST = "REST"
 KSERVE = "KServe"
@@ -29,15 +29,17 @@ _CALLS = (
 
 
 class CallCounts(NamedTuple):
-    """Of one method over one front.
+    """The counts of one method over one front.
 
     Attributes:
         accepted: requests that reached the graph.
-        rejected: that did not: an input does not fit, too many are in flight, it is not loaded.
+        rejected: requests that did not: an input does not fit, too many are in flight, the graph is
+            not loaded.
         responses: packets of answers.
         errors: runs that failed.
-        cancelled: whose client went, whose time was over, or that the server's end cut off.
-        time_us: of each run.
+        cancelled: requests whose client left, whose time limit was exceeded, or that the server's
+            stop ended.
+        time_us: the duration of each run.
     """
 
     accepted: Counter
@@ -49,14 +51,14 @@ class CallCounts(NamedTuple):
 
 
 class LookupCounts(NamedTuple):
-    """Of questions about a model, not to it."""
+    """The counts of requests about a model, such as for its metadata."""
 
     success: Counter
     fail: Counter
 
 
 class GraphRequests:
-    """All series of a graph, at 0 from its begin."""
+    """All series of a graph, with the value 0 from its start."""
 
     def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
         self.current: Gauge = ovms.current_graphs.of({"name": name})
@@ -79,7 +81,7 @@ class GraphRequests:
         }
 
     def call(self, method: Method, interface: str) -> CallCounts:
-        """The counts of one method over one front."""
+        """Return the counts of one method over one front."""
         return self._calls[method, interface]
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts:

@@ -1,4 +1,4 @@
-"""What is counted of the runs of one loaded graph, node by node."""
+"""Metrics of the runs of one loaded graph, by node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_COUNTERS = 1000
 
 
 class NodeFamilies:
-    """Calls, time, queues and drops of nodes."""
+    """The families for calls, time, queues and drops of nodes."""
 
     def __init__(self, families: Families) -> None:
         self.calls = families.counter(
@@ -36,11 +36,11 @@ class NodeFamilies:
 
 
 class GraphRuns:
-    """Of one loaded graph, until `close`; a reload makes another, and both count.
+    """The metrics of one loaded graph, until `close`. During a reload two graphs count together.
 
     Attributes:
-        service: `graph_runtime.METRICS` of its runs, and of its resources.
-        totals: for its runs; see `CalculatorGraph.count_into`.
+        service: `graph_runtime.METRICS` for its runs and resources.
+        totals: the totals of its runs; see `CalculatorGraph.count_into`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GraphRuns:
         self.totals = RunTotals(plan)
         self.name = name
         self._families = families
-        #: As of the last `look`, so that all lines of one text are of one moment.
+        #: Values at the last `look`, so that all lines of one text are of the same time.
         self._nodes, self._counters = self.totals.now()
         self._queued = [0] * len(self._nodes)
         self._known: set[str] = set()
@@ -66,7 +66,7 @@ class GraphRuns:
             )
 
     def look(self) -> None:
-        """Take up what is not told by itself; before somebody reads the metrics."""
+        """Update polled metrics, before the metrics are read."""
         if self._is_forgotten:
             return
         self._nodes, self._counters = self.totals.now()
@@ -90,11 +90,11 @@ class GraphRuns:
         return self._counters[name]
 
     def forget(self) -> None:
-        """Its series are dropped, though the last of its runs may go on: make no others."""
+        """Make no more series: they are dropped, although the last runs may continue."""
         self._is_forgotten = True
 
     def close(self) -> None:
-        """What was counted stays."""
+        """Stop polling. Counts remain."""
         self.look()
         for end in self._ends:
             end()

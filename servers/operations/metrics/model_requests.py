@@ -1,4 +1,4 @@
-"""What is counted of the requests to one plain model, by version."""
+"""Metrics of the requests to one plain model, by version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from servers.operations.metrics.series import Counter, Gauge, Histogram
 
 
 class InferCounts(NamedTuple):
-    """Of inferences over one front."""
+    """The counts of inferences over one front."""
 
     version: str
     current: Gauge
@@ -31,7 +31,7 @@ class InferCounts(NamedTuple):
 
 
 class ModelRequests:
-    """All series of a model, at 0 from the begin of each version."""
+    """All series of a model, with the value 0 from the start of each version."""
 
     def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
         self._name = name
@@ -39,17 +39,17 @@ class ModelRequests:
         self._cancelled = cancelled
         self._infer: dict[tuple[str, str, str], InferCounts] = {}
         self._metadata: dict[tuple[str, str], LookupCounts] = {}
-        # Of any version, so they have no such label.
+        # Counted for all versions together, so without a label for the version.
         self._ready = {
             interface: self._lookup_counts(self._labels(READY, interface))
             for interface in (GRPC, REST)
         }
-        #: The version that answers who names none; "" while there is none.
+        #: The version for requests that name none; "" while there is none.
         self._default = ""
         self.versions: frozenset[str] = frozenset()
 
     def set_versions(self, versions: Iterable[str]) -> None:
-        """These are there now; series of others are dropped by whoever calls this."""
+        """Set the loaded versions. The caller drops the series of others."""
         self.versions = frozenset(version for version in versions if version)
         self._default = max(self.versions, key=int, default="")
         for key in [key for key in self._infer if key[0] not in self.versions]:
@@ -66,7 +66,7 @@ class ModelRequests:
                     self._metadata[version, interface] = self._lookup_counts(labels)
 
     def infer(self, version: str, method: str, interface: str) -> InferCounts | None:
-        """None: there is no version that could answer, or a plain model has no such method."""
+        """Return the counts; None if plain models have no such version or method."""
         return self._infer.get((self._asked(version), method, interface))
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts | None:

@@ -1,4 +1,4 @@
-"""What calculators count: `graph_runtime.METRICS` in a server."""
+"""Metrics of calculators: `graph_runtime.METRICS` in a server."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _log: Final = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Series)
 
-#: Series of one name, over all nodes. More come of labels that clients choose, which is a mistake.
+#: Series of one name, over all nodes. More result from labels that clients choose, a mistake.
 SERIES_LIMIT: Final = 1000
 
-#: Of what others publish on the same page.
+#: Prefixes of other metrics on the same page.
 _KEPT: Final = ("ovms_", "process_", "python_")
-#: Labels that are set here, and those of histograms.
+#: Labels that are set here, and the label of histograms.
 _KEPT_LABELS: Final = frozenset({"graph", "node", "le"})
 
 
 class GraphNodeMetrics:
-    """`graph_runtime.GraphMetrics` of one graph: the service."""
+    """The metrics of one graph: a `graph_runtime.GraphMetrics`, the service of `METRICS`."""
 
     def __init__(self, families: Families, graph: str, kept: frozenset[str]) -> None:
-        """``kept``: families that are the server's own."""
+        """``kept``: names of the server's own families, which nodes cannot use."""
         self._families = families
         self._graph = graph
         self._kept = kept
@@ -42,7 +42,7 @@ class GraphNodeMetrics:
 
 
 class _OneNode:
-    """`graph_runtime.NodeMetrics`."""
+    """The metrics of one node: a `graph_runtime.NodeMetrics`."""
 
     def __init__(self, families: Families, graph: str, node: str, kept: frozenset[str]) -> None:
         self._families = families

@@ -22,18 +22,18 @@ from servers.operations.metrics.server_metrics import ServerMetrics
 
 
 class ObservedDataPlane:
-    """Implements `servers.contract.data_plane.DataPlane` with another one."""
+    """A `servers.contract.data_plane.DataPlane` that counts the requests to another one."""
 
     def __init__(self, plane: DataPlane, metrics: ServerMetrics, interface: str) -> None:
-        """``interface``: of the front, `REST` or `GRPC`."""
+        """``interface``: the label of the front, `REST` or `GRPC`."""
         self._plane = plane
         self._metrics = metrics
         self._interface = interface
 
-    # What is counted ------------------------------------------------------------------------------
+    # Counted --------------------------------------------------------------------------------------
 
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
-        """What answers and is counted; of a model that is not served there is nothing to count."""
+        """See `DataPlane.resolve`. Requests to models that are not served are not counted."""
         resolving = self._plane.resolve(model, method, version)
         observed: ObservedGraph | ObservedModel | None
         graph = self._metrics.graph(model)
@@ -76,7 +76,7 @@ class ObservedDataPlane:
         if counts is not None:
             counts.success.counted += 1
 
-    # What is not ----------------------------------------------------------------------------------
+    # Not counted ----------------------------------------------------------------------------------
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         return await self._plane.inputs_of(model, version)

@@ -24,19 +24,19 @@ _NS_PER_US: Final = 1000
 
 
 class ObservedGraph:
-    """A `servers.contract.data_plane.LoadedServable` for one call, timed from its making."""
+    """A `servers.contract.data_plane.LoadedServable` for one call, timed from its creation."""
 
     __slots__ = ("_counts", "_current", "_servable", "_started")
 
     def __init__(self, current: Gauge, counts: CallCounts) -> None:
-        """``current``: calls that are being answered; ``counts``: of this method."""
+        """``current``: calls in progress; ``counts``: the counts of this method."""
         self._current = current
         self._counts = counts
         self._started = perf_counter_ns()
         self._servable: LoadedServable
 
     async def resolve(self, resolving: Awaitable[LoadedServable]) -> None:
-        """Wait for the graph that will be called, and count a failure of that."""
+        """Wait for the graph, and count a failure to get it."""
         self._current.level += 1
         try:
             self._servable = await resolving
@@ -59,7 +59,7 @@ class ObservedGraph:
         self._current.level += 1
         try:
             answering = self._servable.answer(payload, emit_and_count)
-            del payload  # whoever answers keeps it no longer than it is needed
+            del payload  # the graph keeps it no longer than it needs it
             await answering
         except BaseException as error:
             self._count_failure(error, has_begun=packets > 0)
@@ -122,7 +122,7 @@ class ObservedGraph:
         self._counts.time_us.note((perf_counter_ns() - self._started) / _NS_PER_US)
 
     def _count_failure(self, error: BaseException, *, has_begun: bool = False) -> None:
-        """``has_begun``: the graph has answered something already."""
+        """``has_begun``: the graph has sent a packet already."""
         counts = self._counts
         if isinstance(error, asyncio.CancelledError):
             counts.cancelled.counted += 1
@@ -165,7 +165,7 @@ class _ObservedStream:
             raise
 
     def count_error(self) -> None:
-        """The run has failed, which several calls may tell."""
+        """Count the failure of the run, once: several calls may raise it."""
         if not self._has_failed:
             self._has_failed = True
             self._counts.errors.counted += 1

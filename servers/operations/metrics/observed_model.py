@@ -23,12 +23,12 @@ _NS_PER_US: Final = 1000
 
 
 class ObservedModel:
-    """A `servers.contract.data_plane.LoadedServable` for one call, timed from its making."""
+    """A `servers.contract.data_plane.LoadedServable` for one call, timed from its creation."""
 
     __slots__ = ("_counts", "_interface", "_requests", "_servable", "_started")
 
     def __init__(self, requests: ModelRequests, counts: InferCounts, interface: str) -> None:
-        """``counts``: of the version that is thought to answer; ``interface``: of the front."""
+        """``counts``: of the version expected to answer; ``interface``: the label of the front."""
         self._requests = requests
         self._counts = counts
         self._interface = interface
@@ -36,7 +36,7 @@ class ObservedModel:
         self._servable: LoadedServable
 
     async def resolve(self, resolving: Awaitable[LoadedServable]) -> None:
-        """Wait for the version that will be called, and count a failure of that."""
+        """Wait for the version, and count a failure to get it."""
         counts = self._counts
         counts.current.level += 1
         try:
@@ -48,7 +48,7 @@ class ObservedModel:
             counts.current.level -= 1
 
     async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
-        """Refuse it, which counts as no inference."""
+        """See `LoadedServable.answer`: refused, and not counted as an inference."""
         await self._servable.answer(payload, emit)
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
@@ -63,7 +63,7 @@ class ObservedModel:
         finally:
             counts.current.level -= 1
         if response.version != counts.version:
-            # Who names no version may have got another one than was thought.
+            # A request without a version may get another one than expected.
             found = self._requests.infer(response.version, Method.INFER, self._interface)
             counts = found or counts
         counts.success.counted += 1

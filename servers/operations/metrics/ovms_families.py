@@ -1,4 +1,4 @@
-"""OpenVINO Model Server's families: names, labels, buckets and texts as there."""
+"""OpenVINO Model Server's families, with its names, labels, buckets and texts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BUCKETS_US: Final = tuple(float(math.floor(10 * 1.8**power)) for power in range(
 
 
 class OvmsFamilies:
-    """All of them; those that the settings do not name are counted, but not shown."""
+    """The families. Those that the settings do not name are counted but not shown."""
 
     def __init__(self, families: Families, settings: MetricsConfig) -> None:
         self._families = families
         self._settings = settings
-        # Of plain models, and lookups of graphs too.
+        # For plain models, and for lookups of graphs.
         self.success = self._counter(
             "ovms_requests_success", "Number of successful requests to a model or a DAG."
         )
@@ -48,7 +48,7 @@ class OvmsFamilies:
             "ovms_infer_req_active",
             "Number of currently consumed inference request from the processing queue.",
         )
-        # Of graphs.
+        # For graphs.
         self.current_graphs = self._gauge(
             "ovms_current_graphs", "Number of MediaPipe graphs in process."
         )

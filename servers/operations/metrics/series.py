@@ -1,7 +1,7 @@
-"""The numbers that are counted: counters, gauges, histograms, each with its labels.
+"""Counters, gauges and histograms, each with its labels.
 
-Our own rather than prometheus_client's: those take 0.5 to 2 µs per observation of a histogram with
-OpenVINO Model Server's 33 buckets, of which a small inference needs three.
+prometheus_client's are slower: they take 0.5 to 2 µs per observation of a histogram with OpenVINO
+Model Server's 33 buckets, and a small inference makes three observations.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Protocol
 
 
 class Series(Protocol):
-    """One line, or of a histogram several, of the text."""
+    """One line of the text; several for a histogram."""
 
     labels: Mapping[str, str]
 
     def write(self, lines: list[str]) -> None:
-        """Add its lines, each with its end."""
+        """Append the lines, each with its line break."""
 
 
 class Counter:
     """See `graph_runtime.MetricCounter`.
 
     Attributes:
-        counted: besides what is followed. Who only counts on the event loop adds to it directly,
-            which takes a quarter of the time of `add`.
+        counted: the value without followed functions. Code that counts only on the event loop adds
+            to it directly, which takes a quarter of the time of `add`.
     """
 
     __slots__ = ("_head", "_lock", "_reads", "counted", "labels")
@@ -68,7 +68,7 @@ class Gauge:
     """See `graph_runtime.MetricGauge`.
 
     Attributes:
-        level: where it stands, unless it follows something; see `Counter.counted`.
+        level: the value, unless the gauge follows a function; see `Counter.counted`.
     """
 
     __slots__ = ("_head", "_lock", "_read", "labels", "level")
@@ -106,7 +106,7 @@ class Gauge:
 
 
 class Histogram:
-    """See `graph_runtime.MetricHistogram`. A value counts in the first bucket that has room."""
+    """See `graph_runtime.MetricHistogram`. A value is in the first bucket that can hold it."""
 
     __slots__ = ("_bounds", "_counts", "_heads", "_lock", "_sum", "_text", "_written", "labels")
 
@@ -115,7 +115,7 @@ class Histogram:
         self._bounds = tuple(bounds)
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
-        #: The last text, and the counts that it tells.
+        #: The last text, and its counts.
         self._text = ""
         self._written: list[int] = []
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class Histogram:
             self.note(value)
 
     def note(self, value: float) -> None:
-        """`observe` for one who only does so on the event loop."""
+        """`observe`, for code that observes only on the event loop."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
@@ -139,7 +139,7 @@ class Histogram:
     def write(self, lines: list[str]) -> None:
         with self._lock:
             counts, total = self._counts.copy(), self._sum
-        # Most are as they were: of a server with many models few are asked at a time.
+        # Most have not changed: few models of a server are in use at a time.
         if counts != self._written:
             seen = 0
             written: list[str] = []
@@ -153,7 +153,7 @@ class Histogram:
 
 
 def label_text(labels: Mapping[str, str]) -> str:
-    """``{name="demo",version="1"}``; "" without labels."""
+    """Return ``{name="demo",version="1"}``; "" without labels."""
     if not labels:
         return ""
     pairs = (f'{name}="{_escaped(value)}"' for name, value in labels.items())
@@ -161,7 +161,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def number_text(value: float) -> str:
-    """As both text formats have it: floats, so that 10 is ``10.0``."""
+    """Format a number for both text formats, as a float: 10 is ``10.0``."""
     if math.isfinite(value):
         return repr(float(value))
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

@@ -1,4 +1,4 @@
-"""`ServerMetrics`: everything that one server counts."""
+"""`ServerMetrics`: all metrics of one server."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from calculators.openvino.model import Model
 from calculators.requests.request_record import GenerationRecord, RequestRecord
 from calculators.tasks import task_of_node
 from graph_runtime import ValidatedGraph
+from servers import version
 from servers.config.metrics_config import MetricsConfig
-from servers.contract.product import version
 from servers.operations.metrics.exposition import Exposition, MetricsText
 from servers.operations.metrics.families import Families
 from servers.operations.metrics.generations import CANCELLED, FAILED, FINISHED, REFUSED, Generations
 from servers.operations.metrics.graph_requests import GraphRequests
 from servers.operations.metrics.graph_runs import GraphRuns, NodeFamilies
 from servers.operations.metrics.model_requests import ModelRequests
-from servers.operations.metrics.model_runs import watch_model
 from servers.operations.metrics.node_metrics import GraphNodeMetrics
 from servers.operations.metrics.ovms_families import OvmsFamilies
 from servers.operations.metrics.transports import TransportCounts
 from servers.operations.request_log import RequestEnd
 
 _GOOD = frozenset({200, "OK"})
-#: What a request ends with whose client went, or whose time was over.
+#: Statuses of requests whose client left, or whose time limit was exceeded.
 _CANCELLED = frozenset({499, 504, "CANCELLED", "DEADLINE_EXCEEDED"})
 
 
@@ -33,8 +32,8 @@ class Served(NamedTuple):
     """A name that clients may call.
 
     Attributes:
-        versions: of a plain model; None of a graph.
-        adapters: further names of it, which count as this one.
+        versions: the versions of a plain model; None for a graph.
+        adapters: further names, which count as this one.
     """
 
     name: str
@@ -44,14 +43,14 @@ class Served(NamedTuple):
 
 
 class ServerMetrics:
-    """Belongs to one event loop, but for what nodes count.
+    """The metrics of one server. Belongs to one event loop, except the metrics of nodes.
 
-    Names that clients send become labels only if something of that name is served.
+    Names that clients send become labels only if a graph or model of that name is served.
     """
 
     def __init__(self, settings: MetricsConfig | None = None) -> None:
         self.families = Families()
-        #: What is served now; set by the one who knows.
+        #: Returns what is served now; set by the server.
         self.served: Callable[[], Iterable[Served]] = lambda: ()
         self._ovms = OvmsFamilies(self.families, settings or MetricsConfig())
         self._transports = TransportCounts(self.families)
@@ -72,23 +71,23 @@ class ServerMetrics:
         #: The graph of each adapter.
         self._adapted: dict[str, str] = {}
         self._services: dict[str, GraphNodeMetrics] = {}
-        #: Of which there are series.
+        #: Names that have series.
         self._names: set[str] = set()
         self._runs: set[GraphRuns] = set()
         self._exposition = Exposition(self.families, self._look)
 
     def text(self, accept: str = "") -> MetricsText:
-        """The body of ``GET /metrics``; ``accept`` is the header."""
+        """Return the body of ``GET /metrics``; ``accept``: the header."""
         return self._exposition.text(accept)
 
     async def text_in_turns(self, accept: str = "") -> MetricsText:
-        """`text`; the event loop turns meanwhile."""
+        """Return `text` without blocking the event loop."""
         return await self._exposition.text_in_turns(accept)
 
-    # What is loaded -------------------------------------------------------------------------------
+    # Loaded graphs and models ---------------------------------------------------------------------
 
     def service_of(self, graph: str) -> GraphNodeMetrics:
-        """`graph_runtime.METRICS` of a graph."""
+        """Return the service `graph_runtime.METRICS` of a graph."""
         self._names.add(graph)
         found = self._services.get(graph)
         if found is None:
@@ -97,7 +96,7 @@ class ServerMetrics:
         return found
 
     def begin_graph(self, name: str, plan: ValidatedGraph) -> GraphRuns:
-        """A graph has been loaded; to be ended by `end_graph`."""
+        """Begin to count a loaded graph, until `end_graph`."""
         runs = GraphRuns(name, plan, self._nodes, self.service_of(name))
         self._runs.add(runs)
         for node in plan.nodes:
@@ -107,19 +106,33 @@ class ServerMetrics:
         return runs
 
     def end_graph(self, runs: GraphRuns) -> None:
-        """It is closed: another may be loaded under its name."""
+        """End a graph that is closed. Another may be loaded under its name."""
         runs.close()
         self._runs.discard(runs)
 
     def watch_model(self, model: Model) -> Callable[[], None]:
-        """A version of a plain model has been loaded; what this returns is called at its end."""
+        """Begin to count a version of a plain model. The returned function ends it."""
         self._names.add(model.name)
-        return watch_model(model, self._ovms)
+        labels = {"name": model.name, "version": str(model.version)}
+        model.observe_times(
+            self._ovms.wait_time.of(labels).note, self._ovms.inference_time.of(labels).note
+        )
+        ends = (
+            self._ovms.streams.of(labels).follow(lambda: model.streams),
+            self._ovms.queue_size.of(labels).follow(lambda: model.nireq),
+            self._ovms.active.of(labels).follow(lambda: model.active),
+        )
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
 
     # Requests -------------------------------------------------------------------------------------
 
     def graph(self, name: str) -> GraphRequests | None:
-        """None: no graph of that name is served, nor one with an adapter of that name."""
+        """Return the counts of the graph with this name or adapter; None if there is none."""
         found = self._graphs.get(self._adapted.get(name, name))
         if found is None and name not in self._models:
             self._take_served(name)
@@ -127,11 +140,11 @@ class ServerMetrics:
         return found
 
     def graph_name(self, name: str) -> str:
-        """The name of the graph that answers under ``name``, which may be an adapter's."""
+        """Return the name of the graph that answers to ``name``, which may be an adapter's."""
         return self._adapted.get(name, name)
 
     def model(self, name: str) -> ModelRequests | None:
-        """None: no plain model of that name is served."""
+        """Return the counts of a plain model; None if no such model is served."""
         found = self._models.get(name)
         if found is None and name not in self._graphs:
             self._take_served(name)
@@ -139,26 +152,26 @@ class ServerMetrics:
         return found
 
     def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
-        """A front has answered a request, or its client is gone."""
+        """Count a request that is answered, or whose client is gone."""
         self._transports.count(end, (ended - record.began) / 1e9)
         if not record.generations or self.graph(record.model) is None:
             return
         is_stream = len(record.generations) > 1
         for generation in record.generations:
             outcome = _outcome_of(end)
-            # Of a stream of requests the status only says how the call ended.
+            # For a stream of requests the status only tells how the call ended.
             if generation.finish_reasons and (is_stream or end.status in _GOOD):
                 outcome = FINISHED
             self._generations.end(self.graph_name(record.model), generation, outcome, ended)
 
     def forget_generation(self, record: RequestRecord, generation: GenerationRecord) -> None:
-        """One of a long stream, which its record will not tell of at its end."""
+        """Count a generation that the record of a long stream drops before its end."""
         if self.graph(record.model) is not None:
             outcome = FINISHED if generation.finish_reasons else CANCELLED
             graph = self.graph_name(record.model)
             self._generations.end(graph, generation, outcome, perf_counter_ns())
 
-    # What is not told by itself -------------------------------------------------------------------
+    # Polled metrics -------------------------------------------------------------------------------
 
     def _look(self) -> Iterator[None]:
         served = list(self.served())
@@ -180,7 +193,7 @@ class ServerMetrics:
             self._take_up(each)
 
     def _forget_others(self, served: Iterable[Served]) -> None:
-        """Drop the series of what is served no more, and learn the names of adapters."""
+        """Drop the series of names that are not served any more; update the names of adapters."""
         graphs = {each.name for each in served if each.versions is None}
         models = {each.name: each.versions for each in served if each.versions is not None}
         served_as = {**dict.fromkeys(graphs, True), **dict.fromkeys(models, False)}
@@ -189,12 +202,12 @@ class ServerMetrics:
             *(name for name in self._models if served_as.get(name, True)),
         }
         self._forget(changed | (self._names - served_as.keys()))
-        # A model's own name is before an adapter's.
+        # A model's name takes precedence over an adapter's.
         adapted = {name: each.name for each in served for name in each.adapters}
         self._adapted = {name: adapted[name] for name in adapted.keys() - served_as.keys()}
 
     def _take_up(self, served: Served) -> None:
-        """Make its series, unless there are some."""
+        """Make the series of a name, unless it has some."""
         name = served.name
         self._names.add(name)
         if served.versions is None:
@@ -226,7 +239,7 @@ class ServerMetrics:
 
 
 def _outcome_of(end: RequestEnd) -> str:
-    """Of a generation that did not finish."""
+    """Return the outcome of a generation that did not finish."""
     if end.status in _CANCELLED:
         return CANCELLED
     # An error after the first event of a stream leaves the status good.

@@ -1,4 +1,4 @@
-"""What is counted of requests whatever they ask for: routes, statuses, times."""
+"""Metrics of all requests: routes, statuses, times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELE
 
 
 class TransportCounts:
-    """Of both fronts. Labels have few values: nothing in them is the client's choice."""
+    """The counts of both fronts. Clients cannot choose values of labels, so there are few."""
 
     def __init__(self, families: Families) -> None:
         self._http = families.counter(
@@ -45,7 +45,7 @@ class TransportCounts:
         known[1].note(seconds)
 
     def _safe(self, end: RequestEnd) -> tuple[str, str, int | str]:
-        """What may be kept: a method of HTTP is any word that a client sends."""
+        """Return the key of the series. An HTTP method may be any word that a client sends."""
         return (end.route, self._method(end), end.status)
 
     def _series(self, end: RequestEnd) -> tuple[Counter, Histogram]:

@@ -1,8 +1,10 @@
-"""`RequestJournal`: begins the record of each request, and writes it down at its end."""
+"""`RequestJournal`: begins the record of each request, and logs it at its end."""
 
 from __future__ import annotations
 
 import logging
+import re
+import secrets
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
@@ -13,41 +15,46 @@ from servers.operations.request_log.request_texts import log_texts
 
 _log: Final = logging.getLogger("graphrt.request")
 
-# Of what a client chose and the log repeats.
+# Characters of a client's text that the log repeats.
 _LONGEST_NAME: Final = 256
+_LONGEST_REASON: Final = 200
+#: A member of a path that is a word; other names are the client's own.
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}(?:\[\d{1,6}\])*", re.ASCII)
+#: Request ids of clients that are harmless to repeat.
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 class Traces(Protocol):
     """Makes spans of requests. Both methods are called on the event loop."""
 
     def begin(self, record: RequestRecord, header: Callable[[str], str | None]) -> None:
-        """Decide whether it is traced, and note that in the record.
+        """Decide whether a request is traced, and note that in its record.
 
-        ``header``: the value of a header or of metadata by its name in lower case.
+        ``header``: returns the value of a header, or of metadata, by its name in lower case.
         """
 
     def end(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
-        """One that is traced is over, at ``ended`` (``time.perf_counter_ns``)."""
+        """End a traced request. ``ended``: the time, by ``time.perf_counter_ns``."""
 
 
 class RequestJournal:
-    """What both fronts tell of their requests: `begin`, then `end`, in the request's own task."""
+    """The requests of all fronts: `begin`, then `end`, in the request's own task."""
 
     def __init__(self, traces: Traces | None = None, *, keeps_texts: bool = False) -> None:
-        """``keeps_texts``: prompts and answers of language models go to the log."""
+        """``keeps_texts``: log prompts and answers of language models."""
         self._traces = traces
-        #: Told of each end as `Traces.end` is, for metrics.
+        #: Called at each end like `Traces.end`, for metrics.
         self.counts: Callable[[RequestRecord, RequestEnd, int], None] | None = None
-        #: As `RequestRecord.forgets`.
+        #: See `RequestRecord.forgets`.
         self.forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
         self._keeps_texts = keeps_texts
 
     def begin(
         self, request_id: str, header: Callable[[str], str | None], *, is_probe: bool = False
     ) -> RequestRecord:
-        """A request's headers are complete; its record is the task's current one from now on.
+        """Begin a request, whose headers are complete. Its record becomes the task's current one.
 
-        ``is_probe``: it only watches the server, and nobody wants a trace of it.
+        ``is_probe``: the request comes from monitoring and is not traced.
         """
         record = RequestRecord(request_id, keeps_texts=self._keeps_texts, forgets=self.forgets)
         if self._traces is not None and not is_probe:
@@ -56,10 +63,10 @@ class RequestJournal:
         return record
 
     def end(self, record: RequestRecord, end: RequestEnd) -> None:
-        """It is answered, or its client is gone."""
+        """End a request: it is answered, or its client is gone."""
         set_current_record(None)
         ended = perf_counter_ns()
-        # Beside a generation a line costs nothing, and its tokens are worth one.
+        # A line costs nothing compared with a generation, and its token counts are worth one.
         is_quiet = end.is_quiet and not record.generations
         level = logging.DEBUG if is_quiet else logging.INFO
         if _log.isEnabledFor(level):
@@ -74,7 +81,7 @@ class RequestJournal:
 
 
 def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict[str, object]:
-    """What a line tells, by the names that JSON lines have; only what is known."""
+    """Return the known facts of a line by the names of JSON lines."""
     fields: dict[str, object] = {"request_id": record.request_id, "method": end.method}
     if end.path:
         fields["path"] = end.path[:_LONGEST_NAME]
@@ -99,7 +106,7 @@ def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict
 
 
 def _shown(fields: dict[str, object]) -> str:
-    """``POST /v3/chat/completions 200 12.3 ms model=demo ... id``, in ASCII."""
+    """Return ``POST /v3/chat/completions 200 12.3 ms model=demo ... id``, in ASCII."""
     words = [str(fields["method"])]
     if "path" in fields:
         words.append(ascii(fields["path"])[1:-1])
@@ -118,3 +125,27 @@ def _shown(fields: dict[str, object]) -> str:
         words.append(f"trace_id={fields['trace_id']}")
     words.append(f"request_id={fields['request_id']}")
     return " ".join(words)
+
+
+def request_id_of(sent: str | None) -> str:
+    """Return the client's ``x-request-id`` if it is harmless to repeat, else a new id."""
+    if sent is not None and _REQUEST_ID.fullmatch(sent):
+        return sent
+    return secrets.token_hex(16)
+
+
+def reason_for_log(code: str, param: str | None, detail: str) -> str:
+    """Return the reason of a refusal for the log: ``temperature: 3 is above the maximum 2``.
+
+    Args:
+        code: the reason if there is no ``detail``.
+        param: the path of the field at fault; members that are not words are left out.
+        detail: a text that repeats nothing of the request except numbers.
+    """
+    said = detail or code
+    if param is None:
+        return said[:_LONGEST_REASON]
+    words = (
+        each if _WORD.fullmatch(each) else "..." for each in param[:_LONGEST_REASON].split(".")
+    )
+    return f"{'.'.join(words)}: {said}"[:_LONGEST_REASON]

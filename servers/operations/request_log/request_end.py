@@ -1,4 +1,4 @@
-"""How a request came and how it ended, in the nouns of its transport."""
+"""The end of a request, in the terms of its transport."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RequestEnd:
-    """What a front says of a request when it is over.
+    """A front's account of a request that is over.
 
     Attributes:
         protocol: "http" or "grpc".
-        method: GET, POST; of gRPC the whole name, ``inference.GRPCInferenceService/ModelInfer``.
-        path: without its query, where people put keys; "" of gRPC.
-        route: one of few: the path without what the client chose of it; "" where there is none,
-            or nobody wants to know.
-        status: 200, 499 for a client that went before its answer; OK, NOT_FOUND.
-        is_failure: was it the server's fault?
-        is_quiet: is it asked for all the time: health, metrics, a small inference that went well?
-        scheme: of HTTP: http or https; "" as above.
-        request_bytes, response_bytes: None where they are not known.
+        method: GET, POST; for gRPC the full name, ``inference.GRPCInferenceService/ModelInfer``.
+        path: the path without its query, where people put keys; "" for gRPC.
+        route: the path with placeholders for names that clients choose; "" if nothing is served
+            there.
+        status: 200, 499 for a client that left before its answer; OK, NOT_FOUND.
+        is_failure: the server failed.
+        is_quiet: the request is frequent: health, metrics, a small inference that succeeded.
+        scheme: http or https; "" for gRPC, and without a trace.
+        request_bytes, response_bytes: sizes of bodies; None if they are not known.
     """
 
     protocol: str

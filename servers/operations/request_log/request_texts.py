@@ -14,7 +14,7 @@ MAX_CHARS: Final = 100_000
 
 
 def log_texts(record: RequestRecord) -> None:
-    """A line per prompt and one per answer, with the request's id."""
+    """Log a line per prompt and a line per answer, with the request's id."""
     for generation in record.generations:
         for kind, texts in (("prompt", generation.prompts), ("answer", generation.answers)):
             for number, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""What sends spans to a collector over OTLP, as OpenTelemetry's variables say."""
+"""The exporter that sends spans to a collector over OTLP, by OpenTelemetry's variables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PATH: Final = "/v1/traces"
 
 
 def new_exporter(settings: TracingSettings) -> SpanExporter:
-    """An exporter for the endpoint of the settings, else for that of the environment.
+    """Make an exporter for the endpoint of the settings, else of the environment.
 
     Raises:
-        ValueError: the environment asks for another protocol than ``http/protobuf`` and ``grpc``.
+        ValueError: the environment names a protocol other than ``http/protobuf`` and ``grpc``.
     """
     protocol = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), _HTTP)
     endpoint = settings.endpoint.rstrip("/")

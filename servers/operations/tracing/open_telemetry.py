@@ -18,41 +18,41 @@ from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, get_current_s
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from calculators.requests.request_record import RequestRecord
-from servers.contract.product import NAME, version
+from servers import NAME, version
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.exporter import new_exporter
 from servers.operations.tracing.request_spans import RequestTrace, end_spans, new_span_id
 from servers.operations.tracing.settings import TracingSettings
 from servers.operations.tracing.span_sink import SpanSink
 
-#: A collector that does not answer does not hold up the end of the server for longer.
+#: Seconds for which a collector that does not answer may delay the end of the server.
 CLOSE_SECONDS: Final = 3.0
 _TRACEPARENT_LENGTH: Final = 55
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 
 class OpenTelemetryTraces:
-    """See `request_log.Traces`. A request that is not sampled costs the decision only.
+    """A `request_log.Traces`. For a request that is not sampled, only the decision costs time.
 
-    The decision is the sampler's that OpenTelemetry's variables name (``OTEL_TRACES_SAMPLER``), or
-    the caller's, by ``traceparent``. `begin` and `end` belong to one event loop.
+    The sampler that OpenTelemetry's variables name (``OTEL_TRACES_SAMPLER``) decides, or the
+    caller, by ``traceparent``. `begin` and `end` belong to one event loop.
     """
 
     def __init__(self, settings: TracingSettings) -> None:
-        """Raises: ValueError: OpenTelemetry does not take its variables."""
+        """Raises: ValueError: OpenTelemetry rejects its variables."""
         self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
         processor = BatchSpanProcessor(new_exporter(settings))
         self._provider.add_span_processor(processor)
         self._sink = SpanSink(processor, self._provider.resource)
         self._sampler = self._provider.sampler
         self._propagator = TraceContextTextMapPropagator()
-        # Then a caller who samples nothing, as most do most of the time, costs nothing either.
+        # Then a caller that does not sample, which is the usual case, costs nothing either.
         sampler = os.environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
         self._follows_callers = sampler.startswith("parentbased_")
         self._is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
     def begin(self, record: RequestRecord, header: Callable[[str], str | None]) -> None:
-        """Decide whether it is traced, and tell its record."""
+        """See `request_log.Traces.begin`."""
         context: Context | None = None
         parent: SpanContext | None = None
         sent = header("traceparent")
@@ -72,13 +72,13 @@ class OpenTelemetryTraces:
         record.trace_id = f"{trace_id:032x}"
 
     def end(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
-        """Make the spans of what is known now, and end them all."""
+        """See `request_log.Traces.end`. Makes all spans of the request."""
         trace = record.trace
         if isinstance(trace, RequestTrace):
             end_spans(trace, record, end, ended)
 
     def close(self) -> None:
-        """Send what is left; waits `CLOSE_SECONDS` at most."""
+        """Send the remaining spans within `CLOSE_SECONDS`."""
         closing = threading.Thread(
             target=self._provider.shutdown, name="graphrt-traces", daemon=True
         )
@@ -87,7 +87,7 @@ class OpenTelemetryTraces:
 
 
 def _is_unsampled(traceparent: str) -> bool:
-    """Is it one of version 00 whose flags do not say "sampled"?"""
+    """Return whether this is a header of version 00 without the flag "sampled"."""
     return (
         len(traceparent) == _TRACEPARENT_LENGTH
         and traceparent.startswith("00-")
@@ -96,7 +96,7 @@ def _is_unsampled(traceparent: str) -> bool:
 
 
 def _resource() -> Resource:
-    """What the environment says of the service; its name is ours without."""
+    """Return the resource from the environment, with our name if that has none."""
     resource = Resource.create({SERVICE_VERSION: version()})
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         return resource.merge(Resource({SERVICE_NAME: NAME}))

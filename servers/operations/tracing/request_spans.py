@@ -1,7 +1,7 @@
-"""The spans of one request: itself, its graphs, their nodes, and what language models did.
+"""The spans of one request: the request, its graphs, their nodes, and generations.
 
-Names and attributes are those of OpenTelemetry's semantic conventions for HTTP, RPC and generative
-models where they have one, else ``graphrt.*``. No text of a client but the model's name is in them.
+Names and attributes follow OpenTelemetry's semantic conventions for HTTP, RPC and generative
+models; others are ``graphrt.*``. Of a client's texts they contain only the model's name.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from calculators.tasks import operation_of
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.span_sink import Attributes, SpanSink, Value
 
-# Of a name that a client chose.
+# Characters of a name that a client chose.
 _LONGEST_NAME: Final = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTrace:
-    """A request that is sampled, while it runs.
+    """A sampled request, while it runs.
 
     Attributes:
-        context: of its span.
-        parent: of the caller's span, if there is one.
-        epoch: what makes Unix time of ``time.perf_counter_ns``, in nanoseconds; of one request, so
-            that its spans fit together although the clock is set.
+        context: the context of its span.
+        parent: the context of the caller's span, if there is one.
+        epoch: the difference of Unix time and ``time.perf_counter_ns``, in nanoseconds. Each
+            request has its own, so that its spans fit together although the clock is set.
     """
 
     sink: SpanSink
@@ -40,7 +40,7 @@ class RequestTrace:
     def child(
         self, parent: SpanContext, name: str, began: int, ended: int, attributes: Attributes
     ) -> SpanContext:
-        """A span under another, that is over."""
+        """Make an ended span below another; return its context."""
         context = SpanContext(
             parent.trace_id, new_span_id(), False, parent.trace_flags, parent.trace_state
         )
@@ -54,7 +54,7 @@ def new_span_id() -> int:
 
 
 def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
-    """Make all of them, the request's own last."""
+    """Make all spans of a request, the request's own last."""
     nodes = _add_runs(trace, record)
     for generation in record.generations:
         parent = nodes.get(generation.node, trace.context)
@@ -107,7 +107,7 @@ def _attributes(record: RequestRecord, end: RequestEnd) -> dict[str, Value]:
 
 
 def _add_runs(trace: RequestTrace, record: RequestRecord) -> dict[str, SpanContext]:
-    """A span per run of a graph and per node; those of nodes by their names."""
+    """Make a span per run of a graph and per node; return the spans of nodes by name."""
     spans: dict[str, SpanContext] = {}
     for graph, times in record.runs:
         if not times.started:

@@ -1,4 +1,4 @@
-"""Where spans go."""
+"""Settings of tracing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """What is traced, and to whom it is sent. All else is said by OpenTelemetry's variables.
+    """The destination of spans. OpenTelemetry's variables define everything else.
 
     Attributes:
-        endpoint: base URL of a collector, ``http://localhost:4318``; "" is the one that the
-            environment names.
+        endpoint: base URL of a collector, ``http://localhost:4318``; "": the environment names it.
     """
 
     endpoint: str = ""
 
 
 def is_asked_for(environment: Mapping[str, str]) -> bool:
-    """Do OpenTelemetry's variables name a collector for traces?"""
+    """Return whether OpenTelemetry's variables name a collector for traces."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     if environment.get("OTEL_TRACES_EXPORTER", "otlp").strip() not in ("", "otlp"):

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
-from servers.contract.product import NAME, version
+from servers import NAME, version
 
 Value: TypeAlias = str | int | float | list[str]
 Attributes: TypeAlias = Mapping[str, Value]
@@ -23,10 +23,10 @@ _MANY_ATTRIBUTES: Final = 32
 
 
 class SpanSink:
-    """Makes spans as a span processor is given them, with what is the same for all of them.
+    """Makes ended spans for a span processor.
 
-    The library would have a span started, changed and ended, and discourages making
-    `ReadableSpan` by hand; but when all is known already, that is work that nobody needs.
+    The library wants spans to be started, changed and ended, and discourages making `ReadableSpan`
+    directly. Here everything is known when a request ends, so that would be unneeded work.
     """
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:

@@ -1,4 +1,4 @@
-"""Starting to send spans: the one door to OpenTelemetry."""
+"""The start of tracing: the one place from which OpenTelemetry is imported."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from servers.operations.tracing.settings import TracingSettings
 
 
 class TracingError(GraphError):
-    """Spans cannot be sent; the text says why."""
+    """Spans cannot be sent; the text gives the reason."""
 
     code = Code.FAILED_PRECONDITION
 
 
 class RunningTraces(Traces, Protocol):
-    """Takes requests until it is closed."""
+    """Traces that run until they are closed."""
 
     def close(self) -> None:
-        """Send what is left, which may block for a few seconds."""
+        """Send the remaining spans, which may block for a few seconds."""
 
 
 def start_traces(settings: TracingSettings) -> RunningTraces:
-    """Begin to send spans, from a thread of its own.
+    """Begin to send spans, in a thread.
 
     Raises:
-        TracingError: the libraries are not installed, or do not take the settings.
+        TracingError: the libraries are not installed, or reject the settings.
     """
     try:
         from servers.operations.tracing.open_telemetry import OpenTelemetryTraces

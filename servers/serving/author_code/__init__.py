@@ -1,8 +1,9 @@
-"""Calculators that authors bring: the key ``python_path`` of a config.json.
+"""Authors' calculators: the key ``python_path`` of a config.json.
 
-A path is a ``.py`` file, a package, or a directory: of that every file and package is imported
-whose name does not begin with ``_`` or a dot. Modules find each other by name, whichever way they
-import; nobody else finds them, so two graphs may have different modules of one name.
+A path is a ``.py`` file, a package, or a directory. In a directory, every file and package is
+imported whose name does not begin with ``_`` or a dot. The modules of a path find each other by
+name, however they import. No other code finds them, so two graphs may have different modules of one
+name.
 """
 
 from servers.serving.author_code.import_failure import ImportFailure

@@ -1,4 +1,4 @@
-"""Why a module cannot be imported, and where in its author's code."""
+"""Failures of imports, with the place in the author's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ImportFailure:
-    """A module that cannot be imported. ``reason``: what was raised, with its text, in a line."""
+    """A module that cannot be imported. ``reason`` is type and text of the exception, in a line."""
 
     file: Path
     line: int | None
@@ -23,9 +23,9 @@ class ImportFailure:
 
 
 def import_failure(error: BaseException, path: Path) -> ImportFailure:
-    """What the import of ``path``, a file or a package's directory, has raised.
+    """Return the failure of importing ``path``, a file or the directory of a package.
 
-    The place is the last one below ``path`` that was under way, else the last one at all.
+    The place is the innermost frame below ``path``, else the innermost frame of all.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return ImportFailure(Path(error.filename), error.lineno, f"SyntaxError: {error.msg}")
@@ -46,6 +46,6 @@ def import_failure(error: BaseException, path: Path) -> ImportFailure:
 
 
 def _is_machinery(filename: str) -> bool:
-    """Is it a part of what imports, not of what is imported?"""
+    """True for files of the import machinery."""
     own = os.path.dirname(__file__) + os.sep
     return filename.startswith(own) or f"{os.sep}importlib{os.sep}" in filename

@@ -1,8 +1,8 @@
-"""A package over some directories, whose modules import each other by their own names.
+"""Isolated packages over some directories, whose modules import each other by their own names.
 
 To the interpreter a module is ``graphrt_isolated_7.shout``. Its author writes ``import shout``, as
-for a directory on PYTHONPATH, also in functions that run much later; so each module has an
-``__import__`` of its own, which looks beside it first.
+for a directory on PYTHONPATH, also in functions that run much later. So each module has an
+``__import__`` of its own, which searches its package first.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from graph_runtime.plan.registry import new_package
 
 
 def make_package(directories: Sequence[Path], registry: Registry) -> str:
-    """A package of the modules in these directories; its name. It lasts as long as ``registry``,
-    which has what they register."""
+    """Make a package of the modules in these directories and return its name.
+
+    The package lasts as long as ``registry``, with which the modules register.
+    """
     name = new_package(registry)
     package = ModuleType(name, "Calculators of an author.")
     package.__path__ = [str(directory) for directory in directories]
@@ -35,7 +37,7 @@ def make_package(directories: Sequence[Path], registry: Registry) -> str:
 
 
 def forget_module(name: str) -> None:
-    """Take a module that could not be imported, and what lies below it, away."""
+    """Remove a module that could not be imported, and its submodules, from sys.modules."""
     for each in [*sys.modules]:
         if each == name or each.startswith(f"{name}."):
             sys.modules.pop(each, None)
@@ -47,7 +49,7 @@ def _forget(package: str) -> None:
 
 
 class _Finder:
-    """Gives the modules of isolated packages their loader."""
+    """Finds the modules of isolated packages."""
 
     def __init__(self) -> None:
         self.packages: set[str] = set()
@@ -65,15 +67,15 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """Runs a module with an ``__import__`` that knows its neighbours."""
+    """Runs a module with an ``__import__`` that searches its package first."""
 
     def __init__(self, name: str, path: str, package: str) -> None:
         super().__init__(name, path)
         self._package = package
 
     def path_stats(self, path: str) -> Any:
-        """No compiled code is kept, or taken: it goes by whole seconds and by the length, and would
-        hide a change."""
+        """Refuse, so that no compiled code is kept or used: it is matched by whole seconds and by
+        length, and would hide a change."""
         raise OSError(path)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -101,11 +103,11 @@ def _importer(package: str) -> Callable[..., Any]:
 
 
 def _has(package: str, name: str) -> bool:
-    """Is there a module of this name in the package's directories?"""
+    """True if the directories of the package have a module of this name."""
     if f"{package}.{name}" in sys.modules:
         return True
     holder = sys.modules.get(package)
-    if holder is None:  # its registry is gone; its code runs to its end
+    if holder is None:  # the registry is gone, while code of the module still runs
         return False
     return any(
         (Path(directory) / f"{name}.py").is_file()

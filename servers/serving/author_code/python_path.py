@@ -1,4 +1,4 @@
-"""Importing what a ``python_path`` names, so that it registers itself."""
+"""Imports of the modules in a ``python_path``, which register calculators."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from servers.serving.author_code.isolated_package import forget_module, make_pac
 
 _log: Final = logging.getLogger(__name__)
 
-#: Graphs are loaded at the same time; standard output is one for all.
+#: Held during imports, because graphs are loaded at the same time and share standard output.
 _lock: Final = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleImports:
-    """A registry with what the modules of a path have registered, and those that failed."""
+    """A registry with the calculators of the modules of a path, and the failed imports."""
 
     registry: Registry
     failures: tuple[ImportFailure, ...] = ()
 
 
 def registry_with(paths: Sequence[Path], parent: Registry) -> ModuleImports:
-    """``parent`` and the calculators of these paths; ``parent`` itself where there are none.
+    """Return ``parent`` with the calculators of these paths; ``parent`` itself without paths.
 
-    What fails stops nothing else: a graph that misses a calculator says so, with the reason.
+    A failure does not stop other imports. A graph that misses a calculator fails with the reason.
     """
     if not paths:
         return ModuleImports(parent)
@@ -45,10 +45,10 @@ def registry_with(paths: Sequence[Path], parent: Registry) -> ModuleImports:
 
 
 async def registry_of(entry: GraphEntry, parent: Registry) -> Registry:
-    """`registry_with` what only this graph has; failures are logged. The event loop goes on."""
+    """Return `registry_with` the graph's own modules, imported in a thread. Failures are logged."""
     if not entry.python_path:
         return parent
-    # As long as it takes: a module may load a library of its own.
+    # Without a time limit: a module may load a large library.
     imports = await asyncio.to_thread(registry_with, entry.python_path, parent)
     for failure in imports.failures:
         _log.error("%s: a module cannot be imported: %s", entry.name, failure)
@@ -56,7 +56,7 @@ async def registry_of(entry: GraphEntry, parent: Registry) -> Registry:
 
 
 def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFailure, ...]:
-    """Import every module of these paths into ``registry``. Blocks as long as that takes."""
+    """Import every module of these paths into ``registry`` and return the failures. Blocks."""
     failures: list[ImportFailure] = []
     files: dict[str, Path] = {}
     for path in paths:
@@ -88,7 +88,7 @@ def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFai
 
 
 def _modules_of(path: Path) -> Iterator[Path]:
-    """The files and packages that a path stands for.
+    """Yield the files and packages that a path stands for.
 
     Raises:
         OSError: there is no such file or directory.
@@ -112,7 +112,7 @@ def _import(name: str, path: Path) -> ImportFailure | None:
             importlib.import_module(name)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # SystemExit too: a script that ends itself is no module
+    except BaseException as error:  # SystemExit too, from a script that is no module
         forget_module(name)
         return import_failure(error, path)
     return None

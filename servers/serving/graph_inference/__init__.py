@@ -1,8 +1,7 @@
-"""Graphs behind KServe: tensors become packets of the graph's inputs, packets of its outputs
-become tensors.
+"""Graphs behind KServe: tensors become input packets, and output packets become tensors.
 
-`GraphInterface` is what a graph looks like from outside, made once when it is loaded;
-`infer_once` runs a graph for one request, a `GraphStream` for many.
+A `GraphInterface` describes the inputs and outputs of a loaded graph. `infer_once` runs a graph for
+one request, a `GraphStream` for many.
 """
 
 from servers.serving.graph_inference.graph_interface import VERSIONS, GraphInterface

@@ -1,4 +1,4 @@
-"""`GraphInterface`: what a graph looks like to clients of KServe."""
+"""`GraphInterface`: a graph as clients of KServe see it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from servers.serving.graph_inference.stream_kinds import (
     output_stream,
 )
 
-#: Graphs have one version. Empty and "0" ask for whichever there is.
+#: The one version of a graph. "" and "0" stand for it.
 VERSION: Final = "1"
 VERSIONS: Final = frozenset(("", "0", VERSION))
 
 
 class GraphInterface:
-    """The inputs and outputs of a graph as tensors. Made once, when it is loaded.
+    """The inputs and outputs of a graph as tensors. Made once, when the graph is loaded.
 
     Attributes:
-        metadata: what clients are told.
-        takes_http: an input takes HTTP requests, so that tensors alone cannot run the graph.
-        outputs: in the order of the graph's text.
+        metadata: the metadata for clients.
+        takes_http: an input takes HTTP requests, so that tensors cannot run the graph.
+        outputs: the outputs in the order of the graph's text.
 
     Raises:
         GraphConfigError: a stream of whole requests or responses is not alone.
@@ -70,10 +70,10 @@ class GraphInterface:
         )
 
     async def packets_of(self, request: InferRequest, *, is_partial: bool) -> list[tuple[str, Any]]:
-        """(input, value) of each packet that the request brings.
+        """Return (input, value) of each packet for a request.
 
         Args:
-            is_partial: inputs may be left out.
+            is_partial: inputs may be missing.
 
         Raises:
             RequestError: an input is missing or unknown, or its tensor does not fit.
@@ -82,7 +82,7 @@ class GraphInterface:
             tensor.name in self._images and tensor.datatype == Datatype.BYTES
             for tensor in request.inputs
         ):
-            # A large JPEG takes a tenth of a second, in which the loop should go on.
+            # In a thread: a large JPEG takes a tenth of a second.
             return await asyncio.to_thread(self._packets_of, request, is_partial)
         return self._packets_of(request, is_partial)
 
@@ -108,7 +108,7 @@ class GraphInterface:
         return packets
 
     def wanted_outputs(self, request: InferRequest) -> tuple[OutputStream, ...]:
-        """The outputs that the request asks for, in its order; all where it names none.
+        """Return the outputs that the request names, in its order; all outputs if it names none.
 
         Raises:
             RequestError: there is no such output.
@@ -127,7 +127,7 @@ class GraphInterface:
     def response(
         self, request_id: str, outputs: Iterable[tuple[OutputStream, Any]], parameters: Parameters
     ) -> InferResponse:
-        """The answer with the values of some outputs.
+        """Return an answer with the values of some outputs.
 
         Raises:
             RequestError: a value cannot become a tensor (INTERNAL).
@@ -161,7 +161,7 @@ class GraphInterface:
 
 
 def _order(entries: Iterable[str]) -> Callable[[InputStream | OutputStream], int]:
-    """Sorts as the graph's text has them; the plan has them by their tags."""
+    """Return a sort key for the order of the graph's text; the plan sorts streams by tag."""
     places = {entry.rpartition(":")[2]: place for place, entry in enumerate(entries)}
     return lambda stream: places[stream.name]
 

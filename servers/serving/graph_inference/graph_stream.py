@@ -18,7 +18,7 @@ from servers.serving.graph_inference.run_end import end_run, ending_of
 from servers.serving.graph_inference.stream_kinds import OutputStream
 from servers.serving.graph_inference.timestamps import TIMESTAMP, Sent, StreamTimes
 
-#: How OpenVINO Model Server begins these texts.
+#: The beginning of these texts in OpenVINO Model Server.
 _OTHER_NAME: Final = "Subsequent request with incorrect servable name"
 _OTHER_VERSION: Final = "Subsequent request with incorrect servable version"
 
@@ -49,10 +49,10 @@ class GraphStream:
         self._run: asyncio.Task[None]
 
     async def start(self, side_packets: Mapping[str, Packet]) -> None:
-        """Begin the run.
+        """Start the run.
 
         Raises:
-            RunError: it cannot begin.
+            RunError: the run cannot start.
         """
         for output in self._interface.outputs:
             self._graph.observe_output_stream(output.name, partial(self._take, output))
@@ -80,12 +80,12 @@ class GraphStream:
             for name, value in packets:
                 await self._graph.add_packet_to_input_stream_async(name, value, time)
         except GraphError:
-            # The run has failed or ended meanwhile; its own error says why.
+            # The run has failed or ended meanwhile, and has an error of its own.
             await asyncio.wait([self._run])
             raise self._over() from None
 
     def close_inputs(self) -> None:
-        """No more requests come; sources of the graph are closed, too."""
+        """End the requests, and close the graph's sources."""
         if not self._run.done():
             self._graph.close_all_packet_sources()
 
@@ -97,18 +97,18 @@ class GraphStream:
             self._answers.flush()
 
     async def end(self) -> None:
-        """Cancel the run unless it is over, and wait for its end."""
+        """Cancel the run if it is not over, and wait for its end."""
         if self._resuming is not None:
             self._resuming.cancel()
         await end_run(self._graph)
         if ending_of(self._graph) is None:
             with suppress(GraphError):
                 await self._run
-        else:  # how it ends is nobody's business any more
+        else:  # the client has gone, so the outcome does not matter
             self._run.add_done_callback(lambda run: run.cancelled() or run.exception())
 
     def _over(self) -> Exception:
-        """The run's error, or what a request is told that comes after a good end."""
+        """Return the run's error, or the error for a request after the run has ended."""
         error = self._run.exception()
         if isinstance(error, Exception):
             return error
@@ -118,7 +118,7 @@ class GraphStream:
         )
 
     async def _first_of(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Return when ``waiting`` does, or the run is over."""
+        """Return when ``waiting`` returns or the run is over."""
         task = asyncio.ensure_future(waiting)
         try:
             await asyncio.wait((task, self._run), return_when=asyncio.FIRST_COMPLETED)
@@ -128,7 +128,7 @@ class GraphStream:
     # Answers --------------------------------------------------------------------------------------
 
     def _take(self, output: OutputStream, stream: str, packet: Packet) -> None:
-        """A packet of an output. Any thread; what this raises fails the run."""
+        """Take a packet of an output. Called in any thread; an exception fails the run."""
         sent = self._times.sent_at(packet.time)
         if sent.outputs is not None and output not in sent.outputs:
             return

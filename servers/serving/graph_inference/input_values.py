@@ -1,4 +1,4 @@
-"""From a client's tensor to the value of a packet: one function or object per kind of value."""
+"""Conversion of clients' tensors to values of packets: a function or object per kind of value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from servers.serving.graph_inference.tensor_type import PLAIN, TensorType
 AnyTensor: TypeAlias = Tensor | CustomTensor
 ValueOf: TypeAlias = Callable[[AnyTensor], Any]
 
-#: Elements of a list. Each becomes an object; so many take some hundredths of a second.
+#: The most elements of a list. Each becomes an object; this many take some 10 ms.
 MAX_LIST: Final = 2**20
 
-#: The bits of BF16, told apart from numbers of 16 bits by the metadata of their type.
+#: The dtype of BF16's bits, distinguished from 16-bit integers by its metadata.
 BF16_BITS: Final[np.dtype[Any]] = np.dtype("<u2", metadata={"datatype": "BF16"})
 
 _INTEGERS: Final = tuple(each for each in Datatype if each.startswith(("INT", "UINT")))
@@ -36,7 +36,7 @@ _TAKEN: Final[dict[Any, tuple[Datatype, ...]]] = {
 
 
 def refused(tensor: AnyTensor, expected: object) -> RequestError:
-    """The error for a tensor of a wrong datatype or shape, or with wrong data."""
+    """Return the error for a tensor with a wrong datatype, shape or contents."""
     if isinstance(tensor, CustomTensor) and tensor.defect:
         return RequestError(tensor.defect)
     return RequestError(
@@ -50,10 +50,10 @@ def quoted_datatype(tensor: AnyTensor) -> str:
 
 
 def array_value(tensor: AnyTensor) -> Any:
-    """The array itself, read-only: of BYTES objects, of BF16 the bits (`BF16_BITS`).
+    """Return the array, read-only: objects for BYTES, bits (`BF16_BITS`) for BF16.
 
     Raises:
-        RequestError: KServe does not know the datatype.
+        RequestError: the datatype is not one of KServe's.
     """
     if isinstance(tensor, CustomTensor):
         raise refused(tensor, "a tensor of a datatype of KServe")
@@ -63,10 +63,10 @@ def array_value(tensor: AnyTensor) -> Any:
 
 
 class ArrayValue:
-    """`array_value` of a datatype or number of dimensions that the stream's type declares."""
+    """`array_value` with the datatype or number of dimensions that the stream's type declares."""
 
     def __init__(self, expected: TensorType, *, in_list: bool = False) -> None:
-        """``in_list``: the packets are lists with one array."""
+        """``in_list``: packets are lists with one array."""
         self._expected = expected
         self._in_list = in_list
 
@@ -81,9 +81,9 @@ class ArrayValue:
 
 
 class PlainValue:
-    """A ``str``, ``bytes``, ``bool``, ``int`` or ``float``, or lists of them, ``rank`` deep.
+    """A ``str``, ``bytes``, ``bool``, ``int`` or ``float``, or nested lists of depth ``rank``.
 
-    A single value is a tensor with one element, whatever its number of dimensions.
+    A single value is a tensor with one element and any number of dimensions.
     """
 
     def __init__(self, base: type, rank: int, expected: TensorType) -> None:
@@ -124,16 +124,16 @@ def _texts_of(name: str, value: Any) -> Any:
 
 
 def python_value(tensor: AnyTensor) -> Any:
-    """A `pyovms.Tensor`; a view of the data. BYTES is packed, each element behind its length."""
+    """Return a `pyovms.Tensor`, a view of the data. Elements of BYTES follow their lengths."""
     raw = to_raw(tensor) if isinstance(tensor, Tensor) else tensor.data
     return pyovms.Tensor.of_request(tensor.name, raw, tensor.shape, str(tensor.datatype))
 
 
 def image_value(tensor: AnyTensor) -> Any:
-    """An `ImageFrame`: of numbers as (height, width, channels), of BYTES decoded.
+    """Return an `ImageFrame` for numbers of shape (height, width, channels) or an encoded image.
 
     Raises:
-        RequestError: it is no image; the text says what would be one.
+        RequestError: the tensor is not an image; the text says what would be one.
     """
     if isinstance(tensor, CustomTensor):
         raise refused(tensor, "an image")
@@ -152,7 +152,7 @@ def image_value(tensor: AnyTensor) -> Any:
 
 
 class FirstValue:
-    """What the first of several kinds that takes the tensor makes of it."""
+    """The value of the first of several kinds that accepts the tensor."""
 
     def __init__(self, kinds: Sequence[ValueOf]) -> None:
         self._kinds = kinds
@@ -168,7 +168,7 @@ class FirstValue:
 
 
 class NoValue:
-    """Refuses every tensor, for streams whose packets none can be."""
+    """Refuses every tensor, for streams whose packets cannot be made from tensors."""
 
     def __init__(self, type_name: str) -> None:
         self._type_name = type_name

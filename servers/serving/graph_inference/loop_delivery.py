@@ -1,4 +1,4 @@
-"""`LoopDelivery`: from the threads of a graph to the event loop, in order."""
+"""`LoopDelivery`: delivery from the threads of a graph to the event loop, in order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class LoopDelivery(Generic[T]):
-    """Calls a function on the event loop for each thing that is put in.
+    """Calls a function on the event loop for each item.
 
-    Observers of a graph whose nodes run in a pool are called by its threads; fronts belong to the
-    loop. To be made on it.
+    The threads of a pool call the observers of a graph, but fronts belong to the event loop. Make
+    this object on the loop.
     """
 
     def __init__(self, deliver: Callable[[T], object]) -> None:
@@ -25,7 +25,7 @@ class LoopDelivery(Generic[T]):
         self._waiting: deque[T] = deque()
 
     def put(self, thing: T) -> None:
-        """Deliver it: at once on the loop, else at the loop's next turn. Any thread."""
+        """Deliver an item, at once on the loop, else at its next turn. Safe in any thread."""
         if threading.get_ident() != self._thread:
             self._waiting.append(thing)
             self._loop.call_soon_threadsafe(self.flush)
@@ -35,6 +35,6 @@ class LoopDelivery(Generic[T]):
         self._deliver(thing)
 
     def flush(self) -> None:
-        """Deliver what other threads have put in so far. On the loop."""
+        """Deliver the items of other threads. Must be called on the loop."""
         while self._waiting:
             self._deliver(self._waiting.popleft())

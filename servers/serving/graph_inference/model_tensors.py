@@ -1,4 +1,4 @@
-"""What models say about the streams between clients and inference nodes."""
+"""Types of the streams between clients and inference nodes, as their models declare them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModelTensors:
-    """By stream: inputs of the graph that inference nodes read, outputs that they write."""
+    """Types by stream: graph inputs that inference nodes read, graph outputs that they write."""
 
     inputs: Mapping[str, TensorType] = field(default_factory=dict)
     outputs: Mapping[str, TensorType] = field(default_factory=dict)
 
 
 async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> ModelTensors:
-    """Ask the models of inference nodes that stand directly at the graph's inputs or outputs.
+    """Return the types that models of inference nodes at graph inputs and outputs declare.
 
-    A model that cannot be had is left out with a warning: a request will say why.
+    A model that cannot be loaded is left out with a warning; requests fail with the reason.
     """
     graph_inputs = {each.name for each in plan.graph_inputs}
     graph_outputs = set(plan.outputs.names)
@@ -75,7 +75,7 @@ async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> Mod
 
 
 async def _model_of(plan: ValidatedGraph, node: NodePlan, models: ModelProvider) -> Model | None:
-    """The model of the node's session; None when it comes from elsewhere."""
+    """Return the model of the node's session; None if the session is a side packet of the graph."""
     made_by = plan.side_producers.get(node.side_input_plans[0].name)
     session = None if made_by is None else plan.nodes[made_by[0]]
     if session is None or not issubclass(
@@ -86,7 +86,7 @@ async def _model_of(plan: ValidatedGraph, node: NodePlan, models: ModelProvider)
 
 
 def sessions_of(plan: ValidatedGraph) -> list[NodePlan]:
-    """The nodes that make sessions with models."""
+    """Return the nodes that make sessions with models."""
     return [
         node
         for node in plan.nodes
@@ -95,9 +95,9 @@ def sessions_of(plan: ValidatedGraph) -> list[NodePlan]:
 
 
 def model_of_session(session: NodePlan) -> tuple[str, int | None]:
-    """The name and the version of the model that the node of a session names."""
+    """Return name and version of the model that a session's node names."""
     options = session.options[0][1]
-    # The contract has seen that it is a number.
+    # The contract has checked that it is a number.
     version = int("".join(options.servable_version.split()) or 0)
     return options.servable_name, version or None
 
@@ -108,7 +108,7 @@ def _types(
     tensors: list[StreamTensors],
     specs: Sequence[TensorSpec],
 ) -> Iterator[tuple[str, TensorType]]:
-    """(stream, type) of each stream that carries one tensor."""
+    """Yield (stream, type) of each stream that carries one tensor."""
     by_name = {spec.name: spec for spec in specs}
     for stream, bound in zip(streams, tensors, strict=True):
         if len(bound.names) == 1:

@@ -1,4 +1,4 @@
-"""From the value of an output packet to a tensor, by the value's type."""
+"""Conversion of output packets to tensors, by the type of the value."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ _NUMBERS: Final = {each.dtype: each for each in Datatype if each not in ("BF16",
 
 
 def tensor_of(name: str, value: Any, datatype: Datatype | None = None) -> AnyTensor:
-    """The tensor that a packet of the output ``name`` is.
+    """Return the tensor for a packet of the output ``name``.
 
     Args:
-        datatype: what the graph declares, where it does; decides about empty lists, and that 16
-            bits are BF16.
+        datatype: the declared datatype, or None; needed for empty lists and for BF16.
 
     Raises:
-        RequestError: it is none; INTERNAL, because the graph is to blame.
+        RequestError: the value is no tensor; INTERNAL, because the graph is at fault.
     """
     convert = _BY_TYPE.get(type(value))
     if convert is None:
-        # In this order: a `pyovms.Tensor` is an array, too.
+        # Before arrays, because a `pyovms.Tensor` is an array too.
         convert = next((each for kind, each in _BY_TYPE.items() if isinstance(value, kind)), None)
     if convert is None:
         raise _bad(name, f"a {type(value).__name__}, which cannot become a tensor")
@@ -59,7 +58,7 @@ def _python(name: str, tensor: Any, declared: Datatype | None) -> AnyTensor:
 
 
 def _unshaped_bytes(name: str, raw: bytes) -> Tensor:
-    """BYTES whose shape nobody has given: packed elements, or else one element as it is."""
+    """Return BYTES without a given shape: packed elements, or else one element."""
     elements, at = [], 0
     while len(raw) - at >= 4:
         end = at + 4 + int.from_bytes(raw[at : at + 4], "little")
@@ -110,7 +109,7 @@ def _list(name: str, values: Any, declared: Datatype | None) -> Tensor:
     try:
         array = np.array(values, object if isinstance(values[0], str | bytes) else None)
         if array.dtype.kind in "SU":
-            # numpy's own texts lose zeros at the end.
+            # NumPy's bytes lose trailing zeros.
             array = np.array(values, object)
         return Tensor.of(name, array)
     except (ValueError, OverflowError) as error:

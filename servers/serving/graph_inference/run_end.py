@@ -1,4 +1,4 @@
-"""The end of a run that nobody waits for any more."""
+"""Cancellation of runs, with a time limit for calls that do not return."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from graph_runtime import CalculatorGraph, GraphError
 
-#: What was cancelled may take so long to end; then whoever waits goes on without it.
+#: Seconds that a cancelled run may take to end before it is abandoned.
 GIVE_UP_SECONDS: Final = 5.0
 
 _stuck: Final[weakref.WeakKeyDictionary[CalculatorGraph, asyncio.Future[None]]] = (
@@ -18,10 +18,10 @@ _stuck: Final[weakref.WeakKeyDictionary[CalculatorGraph, asyncio.Future[None]]] 
 
 
 async def end_run(graph: CalculatorGraph, seconds: float = GIVE_UP_SECONDS) -> None:
-    """Cancel the run and wait for its end, whatever happens to this task meanwhile.
+    """Cancel the run and wait for its end, even if this task is cancelled meanwhile.
 
-    A call that does not return, in a thread of a pool, cannot be ended: after ``seconds`` this
-    returns without it, and `ending_of` the graph tells when it has ended after all.
+    A call in a thread of a pool that does not return cannot be ended. After ``seconds`` the run is
+    abandoned, and `ending_of` is done when it ends after all.
     """
 
     async def cancel() -> None:
@@ -40,10 +40,10 @@ async def end_run(graph: CalculatorGraph, seconds: float = GIVE_UP_SECONDS) -> N
 
 
 def ending_of(graph: CalculatorGraph) -> asyncio.Future[None] | None:
-    """Done when a run has ended that `end_run` gave up; None if it did not give up."""
+    """Return a future for the end of an abandoned run; None if it was not abandoned."""
     return _stuck.get(graph)
 
 
 def stuck_nodes(graph: CalculatorGraph) -> list[str]:
-    """The nodes whose calls have not returned."""
+    """Return the names of the nodes whose calls have not returned."""
     return [node.name for node in graph.statistics().nodes if node.in_flight]

@@ -17,19 +17,19 @@ _EXAMPLES: Final[tuple[Parameter, ...]] = ("", 0, True, 0.0)
 
 
 class SideParameters:
-    """What a graph needs of a request's parameters.
+    """The side packets of a graph that come from the parameters of a request.
 
-    A parameter becomes the side packet of its name: string, int64, bool or double; a whole number
-    also where a double is needed. Parameters that the graph does not know have no effect, as in
-    OpenVINO Model Server: clients send some of their own.
+    A parameter becomes the side packet of its name, of type string, int64, bool or double; a whole
+    number may become a double. Unknown parameters have no effect, as in OpenVINO Model Server,
+    because clients send some of their own.
 
     Attributes:
-        needed: names that every request must give.
-        impossible: those among them that no parameter can be.
+        needed: the names that every request must give.
+        impossible: the needed names whose types no parameter has.
     """
 
     def __init__(self, plan: ValidatedGraph, supplied: Collection[str]) -> None:
-        """``supplied``: names of the side packets that come from elsewhere."""
+        """``supplied`` are the names of side packets from other sources."""
         self._supplied = frozenset(supplied)
         self._types: dict[str, PacketType] = {}
         needed = []
@@ -47,10 +47,10 @@ class SideParameters:
         )
 
     def packets_of(self, parameters: Parameters) -> Mapping[str, Packet]:
-        """The side packets that a request gives.
+        """Return the side packets that a request gives.
 
         Raises:
-            RequestError: one is missing, has another type, or is the server's own.
+            RequestError: a parameter is missing, has another type, or is the server's own.
         """
         packets: dict[str, Packet] = {}
         for name, value in parameters.items():

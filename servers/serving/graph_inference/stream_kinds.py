@@ -1,4 +1,4 @@
-"""What the streams of a graph carry: by the type that ports declare, else by the stream's tag."""
+"""Kinds of a graph's streams, by the type that ports declare, else by the stream's tag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from servers.serving.graph_inference.input_values import (
 from servers.serving.graph_inference.output_tensors import tensor_of
 from servers.serving.graph_inference.tensor_type import TensorType, plain_type, tensor_type_of
 
-#: Streams of HTTP requests, which the tags of whole KServe requests are a beginning of.
+#: Prefixes of tags of HTTP streams, tested before the prefixes `_REQUEST` and `_RESPONSE`.
 _HTTP_REQUESTS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
 _HTTP_RESPONSES: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 _REQUEST: Final = "REQUEST"
@@ -42,9 +42,9 @@ class InputStream:
     """An input of a graph.
 
     Attributes:
-        value_of: the packet's value of a tensor; raises `RequestError`.
-        is_http: it takes HTTP requests, and no tensors.
-        is_request: it takes the `InferRequest` itself.
+        value_of: converts a tensor to a packet's value; raises `RequestError`.
+        is_http: the input takes HTTP requests, not tensors.
+        is_request: the input takes the `InferRequest` itself.
     """
 
     name: str
@@ -59,8 +59,8 @@ class OutputStream:
     """An output of a graph.
 
     Attributes:
-        is_response: its packets are the `InferResponse` itself.
-        datatype: what is declared.
+        is_response: the packets are `InferResponse` objects.
+        datatype: the declared datatype, or None.
     """
 
     name: str
@@ -69,7 +69,7 @@ class OutputStream:
     datatype: Datatype | None = None
 
     def tensor_of(self, value: Any) -> AnyTensor:
-        """The tensor of a packet; raises `RequestError` when it is none."""
+        """Return the tensor for a packet's value; raise `RequestError` if it is no tensor."""
         return tensor_of(self.name, value, self.datatype)
 
 
@@ -80,16 +80,16 @@ def input_stream(
     preferred = _class_of_tag(tag)
     specs = tuple(sorted(_specs(packet_type), key=lambda spec: _class_of(spec) is not preferred))
     if not specs:
-        kind, told = _kind_of_tag(tag)
+        kind, declared = _kind_of_tag(tag)
         is_http = tag.startswith(_HTTP_REQUESTS)
         is_request = tag.startswith(_REQUEST) and not is_http
     else:
         kinds = [kind for kind in map(_kind_of_type, specs) if kind is not None]
         kind = FirstValue(kinds) if len(kinds) > 1 else next(iter(kinds), NoValue(packet_type.name))
-        told = tensor_type_of(specs[0])
+        declared = tensor_type_of(specs[0])
         is_http = specs == (HttpPayload,)
         is_request = InferRequest in specs
-    return InputStream(name, kind, _metadata(name, known or told), is_http, is_request)
+    return InputStream(name, kind, _metadata(name, known or declared), is_http, is_request)
 
 
 def output_stream(
@@ -97,12 +97,12 @@ def output_stream(
 ) -> OutputStream:
     """An output of the graph; ``known``: what a model says of it."""
     specs = _specs(packet_type)
-    told = tensor_type_of(specs[0]) if specs else _kind_of_tag(tag)[1]
+    declared = tensor_type_of(specs[0]) if specs else _kind_of_tag(tag)[1]
     is_response = InferResponse in specs or (
         not specs and tag.startswith(_RESPONSE) and not tag.startswith(_HTTP_RESPONSES)
     )
-    told = known or told
-    return OutputStream(name, _metadata(name, told), is_response, told.datatype)
+    declared = known or declared
+    return OutputStream(name, _metadata(name, declared), is_response, declared.datatype)
 
 
 def _specs(packet_type: PacketType) -> tuple[Any, ...]:
@@ -115,7 +115,7 @@ def _class_of(spec: Any) -> Any:
 
 
 def _class_of_tag(tag: str) -> Any:
-    """Which of several types the tag speaks for; None without one."""
+    """Return the type that the tag stands for, among several; None if it stands for none."""
     if tag.startswith(_IMAGE):
         return ImageFrame
     if tag.startswith(_PYTHON):
@@ -132,17 +132,17 @@ def _kind_of_tag(tag: str) -> tuple[ValueOf, TensorType]:
 
 
 def _kind_of_type(spec: Any) -> ValueOf | None:
-    """How a tensor becomes a value of this type; None if it cannot."""
-    told = tensor_type_of(spec)
+    """Return the conversion of a tensor to this type; None if there is none."""
+    declared = tensor_type_of(spec)
     plain = plain_type(spec)
     if plain is not None:
-        return PlainValue(*plain, told)
+        return PlainValue(*plain, declared)
     if spec is ImageFrame:
         return image_value
     if spec is pyovms.Tensor:
         return python_value
     if _class_of(spec) is np.ndarray:
-        return array_value if told == TensorType() else ArrayValue(told)
+        return array_value if declared == TensorType() else ArrayValue(declared)
     if _class_of(spec) is list:
         (inner,) = get_args(spec) or (np.ndarray,)
         if _class_of(inner) is np.ndarray:
@@ -150,5 +150,5 @@ def _kind_of_type(spec: Any) -> ValueOf | None:
     return None
 
 
-def _metadata(name: str, told: TensorType) -> TensorMetadata:
-    return TensorMetadata(name, told.datatype or "INVALID", told.shape or ())
+def _metadata(name: str, declared: TensorType) -> TensorMetadata:
+    return TensorMetadata(name, declared.datatype or "INVALID", declared.shape or ())

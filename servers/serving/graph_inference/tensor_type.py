@@ -1,4 +1,4 @@
-"""`TensorType`: what a declared packet type says about the tensors that such packets are."""
+"""`TensorType`: the datatype and shape that a declared packet type implies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calculators.image.image_frame import ImageFrame
 from calculators.inference import Datatype
 from calculators.inference.place import shown_shape
 
-#: Of plain values; the datatype that loses nothing.
+#: The datatypes of plain values, each without loss.
 PLAIN: Final[dict[Any, Datatype]] = {
     str: Datatype.BYTES,
     bytes: Datatype.BYTES,
@@ -40,9 +40,9 @@ class TensorType:
 
 
 def plain_type(spec: Any) -> tuple[type, int] | None:
-    """The base type of ``spec`` and how many lists it is in: ``list[int]`` is (int, 1).
+    """Return the base type of ``spec`` and the depth of lists: (int, 1) for ``list[int]``.
 
-    None for what is not a plain value.
+    None if it is not a plain value.
     """
     rank = 0
     while get_origin(spec) is list:
@@ -52,7 +52,7 @@ def plain_type(spec: Any) -> tuple[type, int] | None:
 
 
 def tensor_type_of(spec: Any) -> TensorType:
-    """What tensors of this packet type are like. A plain value is one element, [1]."""
+    """Return the type of tensors for this packet type. A plain value is one element, [1]."""
     plain = plain_type(spec)
     if plain is not None:
         base, rank = plain
@@ -66,7 +66,7 @@ def tensor_type_of(spec: Any) -> TensorType:
 
 
 def _datatype_of(dtype: Any) -> Datatype | None:
-    """Of ``np.dtype[np.float32]``; None of an abstract one, such as ``np.dtype[np.floating]``."""
+    """Return the datatype of ``np.dtype[np.float32]``; None if abstract, as `np.floating`."""
     element: Any = next(iter(get_args(dtype)), None)
     if not (isinstance(element, type) and issubclass(element, np.generic)):
         return None
@@ -77,7 +77,7 @@ def _datatype_of(dtype: Any) -> Datatype | None:
 
 
 def _shape_of(shape: Any) -> tuple[int, ...] | None:
-    """Of ``tuple[int, int]``: its number of dimensions; None where that is open."""
+    """Return the shape for ``tuple[int, int]``, two unknown lengths; None if the rank is open."""
     lengths = get_args(shape)
     if get_origin(shape) is not tuple or any(isinstance(each, EllipsisType) for each in lengths):
         return None

@@ -1,4 +1,4 @@
-"""Timestamps of requests: given as a parameter, or counted; and which request a packet is of."""
+"""Timestamps of requests, from a parameter or counted, and the request of an output packet."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from calculators.requests.http_payload import RequestError
 from graph_runtime import Timestamp
 from servers.serving.graph_inference.stream_kinds import OutputStream
 
-#: The parameter, of requests and of the answers of a stream.
+#: The parameter of requests, and of the answers of a stream.
 TIMESTAMP: Final = "OVMS_MP_TIMESTAMP"
 
-#: Requests of a stream that are remembered; the answers to older ones have no id.
+#: The most requests of a stream that are kept; answers to older ones have no id.
 REMEMBERED: Final = 10_000
 
 
 def timestamp_in(parameters: Parameters) -> Timestamp | None:
-    """What ``OVMS_MP_TIMESTAMP`` says.
+    """Return the timestamp in ``OVMS_MP_TIMESTAMP``, or None.
 
     Raises:
-        RequestError: it is no whole number, or none that a packet can have.
+        RequestError: it is not a whole number, or not a timestamp of a packet.
     """
     value = parameters.get(TIMESTAMP)
     if value is None:
@@ -46,17 +46,17 @@ def timestamp_in(parameters: Parameters) -> Timestamp | None:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is remembered of a request. ``outputs``: those it asks for; None is all."""
+    """The part of a request that its answers need. ``outputs`` is None for all outputs."""
 
     id: str = ""
     outputs: tuple[OutputStream, ...] | None = None
 
 
 class StreamTimes:
-    """The times of one stream of requests.
+    """The timestamps of one stream of requests.
 
-    A request without a timestamp is one later than the latest so far, the first at 0. On each
-    input times must grow; so two requests can bring different inputs of the same time.
+    A request without a timestamp gets the latest one plus 1, the first one 0. Timestamps must grow
+    on each input, so two requests may bring different inputs of the same time.
     """
 
     def __init__(self) -> None:
@@ -66,11 +66,11 @@ class StreamTimes:
         self._sent: dict[int, Sent] = {}
 
     def take(self, parameters: Parameters, inputs: Sequence[str], sent: Sent) -> Timestamp:
-        """The time of a request, which brings packets for these inputs.
+        """Return the timestamp of a request with packets for these inputs.
 
         Raises:
-            RequestError: the timestamp is none, or is not later than an input's last one; nothing
-                has changed then.
+            RequestError: the timestamp is invalid, or not later than the last one of an input; the
+                state is unchanged.
         """
         time = timestamp_in(parameters)
         if time is None:
@@ -92,8 +92,10 @@ class StreamTimes:
         return time
 
     def sent_at(self, time: int) -> Sent:
-        """The request that a packet of this time belongs to: of the same time, else the last one
-        before it. Any thread."""
+        """Return the request of a packet: the one at its time, else the last one before.
+
+        Safe in any thread.
+        """
         times = self._times
         place = bisect_right(times, time)
         return self._sent.get(times[place - 1], _UNKNOWN) if place else _UNKNOWN

@@ -1,4 +1,4 @@
-"""One run of a graph for one request."""
+"""Runs of a graph for one request."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ async def infer_once(
     request: InferRequest,
     side_packets: Mapping[str, Packet],
 ) -> InferResponse:
-    """The answer of a new ``graph``: one packet of each output that is wanted.
+    """Run a new ``graph`` and return the answer, with one packet of each requested output.
 
-    All inputs get one packet, at 0 or the time that the request gives. Cancelling this coroutine
+    Each input gets one packet, at 0 or at the timestamp of the request. Cancelling this coroutine
     cancels the run.
 
     Raises:
-        RequestError: the request does not fit; INTERNAL: an output gave nothing, or no tensor.
+        RequestError: the request does not fit; or (INTERNAL) an output has no packet, or no tensor.
         RunError: the run failed.
     """
     outputs = interface.wanted_outputs(request)

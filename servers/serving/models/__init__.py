@@ -1,4 +1,4 @@
-"""Plain models as clients know them: versions, requests, streams.
+"""Plain models for clients: versions, requests, streams.
 
-`calculators.openvino` loads and runs them.
+`calculators.openvino` loads and runs the models.
 """

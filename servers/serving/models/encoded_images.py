@@ -1,4 +1,4 @@
-"""JPEG and PNG files as the input of a model: OpenVINO Model Server's binary inputs."""
+"""JPEG and PNG files as inputs of a model: OpenVINO Model Server's binary inputs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from calculators.requests.http_payload import RequestError
 
 Array = NDArray[Any]
 
-#: What can hold numbers from 0 to 255; of bf16 there would only be the bits.
+#: Element types that hold numbers from 0 to 255. For bf16, NumPy would only have the bits.
 _TYPES: Final = frozenset({"u8", "u16", "u32", "u64", "i16", "i32", "i64", "f16", "f32", "f64"})
 _CHANNELS: Final = (1, 3)
-#: Of all images of one input, after resizing.
+#: The most bytes of all images of one input after resizing.
 _MOST_ELEMENTS: Final = 200_000_000
 
 
 def takes_images(spec: TensorSpec) -> bool:
-    """Is it images, rows of pixels with one channel or three: the layout NHWC?"""
+    """True if an input takes images in the layout NHWC, with one channel or three."""
     shape = spec.shape
     return (
         shape is not None
@@ -36,14 +36,14 @@ def takes_images(spec: TensorSpec) -> bool:
 
 
 def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
-    """The images of a BYTES tensor, one per element, as the model takes them.
+    """Decode the images of a BYTES tensor, one per element, into the model's input.
 
-    Each is resized to the model's height and width; where those may vary, to the nearest that is
-    allowed. Colours are in the order blue, green, red, numbers from 0 to 255, as in OpenVINO Model
-    Server. Takes milliseconds per image: for a thread.
+    Each image is resized to the model's height and width, or to the nearest allowed ones if they
+    may vary. Channels are in the order blue, green, red, with values from 0 to 255, as in OpenVINO
+    Model Server. Takes milliseconds per image: for a thread.
 
     Raises:
-        RequestError: an element is no image, or the images do not fit the model, or each other.
+        RequestError: an element is not an image, or the images do not fit the model or each other.
         GraphError: OpenCV is not installed.
     """
     assert spec.shape is not None, "takes_images was asked"
@@ -73,10 +73,10 @@ def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
 
 
 def _pixels(content: bytes, channels: int) -> Array:
-    """(height, width) or (height, width, 3), of 8 bits.
+    """Return 8-bit pixels of shape (height, width) or (height, width, 3).
 
     Raises:
-        ImageError: it is no JPEG and no PNG, or damaged, or too large.
+        ImageError: the content is neither JPEG nor PNG, or is damaged or too large.
     """
     cv2 = opencv()
     pixels = decode_image(content).pixels

@@ -1,4 +1,4 @@
-"""`GraphModels`: where the sessions of a served graph find their models."""
+"""`GraphModels`: the models for the sessions of a served graph."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from servers.serving.models.model_definition import ModelDefinition
 
 
 class ConfiguredModels(Protocol):
-    """The plain models of the configuration, as it is now."""
+    """The plain models of the present configuration."""
 
     def model_names(self) -> Collection[str]:
-        """Those that sessions may name."""
+        """Return the names that sessions may use."""
 
     async def awake_model(self, name: str) -> ModelDefinition | None:
-        """The model, loaded if that is to be on demand; None if there is none of this name.
+        """Return the model, loaded if it loads on demand; None if there is no such name.
 
         Raises:
-            UnavailableError: it cannot be loaded now.
+            UnavailableError: the model cannot be loaded now.
         """
 
 
 class GraphModels:
-    """A `calculators.openvino.model_provider.ModelProvider`: models of the configuration, which
-    graphs and clients share, then those beside the graph.
+    """A `calculators.openvino.model_provider.ModelProvider`.
+
+    It has the models of the configuration, which graphs and clients share, and then the models
+    beside the graph.
     """
 
     def __init__(self, configured: ConfiguredModels, directory: Path) -> None:
@@ -37,12 +39,12 @@ class GraphModels:
         self._beside = DirectoryModels(directory)
 
     async def get(self, name: str, version: int | None = None) -> Model:
-        """The model; one of the configuration that is still loading is waited for.
+        """Return the model. Waits for a model of the configuration that is still loading.
 
         Raises:
-            NotFoundError: no such model or version.
-            UnavailableError: the configuration has it, but it could not be loaded, or was unloaded.
-            GraphError: OpenVINO cannot load it (FAILED_PRECONDITION).
+            NotFoundError: there is no such model or version.
+            UnavailableError: the model of the configuration could not be loaded, or was unloaded.
+            GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
         """
         definition = await self._configured.awake_model(name)
         if definition is not None:

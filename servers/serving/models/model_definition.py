@@ -1,4 +1,4 @@
-"""One plain model of the configuration, with its versions."""
+"""One plain model of the configuration with its versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from servers.serving.servable_status import index_entry, unavailable_error, vers
 
 _log: Final = logging.getLogger(__name__)
 
-#: Of a model whose versions are in several states, the first of these is its own.
+#: The state of a model is the first of these that one of its versions has.
 _FIRST: Final = (
     ServableState.AVAILABLE,
     ServableState.LOADING,
@@ -40,15 +40,15 @@ class ModelDefinition:
     """A `servers.serving.servable.Servable`. Belongs to one event loop.
 
     Attributes:
-        versions: in rising order; those that the policy chose when it was last loaded, and others
-            until those are loaded and the last request to the others is over.
+        versions: in ascending order: the versions that the policy chose at the last load, and
+            earlier ones until these are loaded and the last request to the earlier ones is over.
     """
 
     def __init__(self, entry: ModelEntry, settings: GraphSettings | None = None) -> None:
         self.entry = entry
         self.versions: dict[int, ModelVersion] = {}
         self._settings = settings or GraphSettings()
-        #: Of the model as a whole, as long as it has no versions.
+        #: The state of the model while it has no versions.
         self._state = ServableState.START
         self._reason = ""
         self._was_loaded = asyncio.Event()
@@ -66,13 +66,13 @@ class ModelDefinition:
 
     @property
     def state(self) -> ServableState:
-        # A copy: another thread may look while versions come and go.
+        # A copy, because other threads may read while versions come and go.
         states = {version.state for version in [*self.versions.values()]} or {self._state}
         return next(state for state in _FIRST if state in states)
 
     @property
     def reason(self) -> str:
-        """Why nothing of it could be loaded; "" otherwise."""
+        """Why no version could be loaded; "" otherwise."""
         if self.state is not ServableState.FAILED:
             return ""
         reasons = [each.reason for each in self.versions.values() if each.reason]
@@ -84,7 +84,7 @@ class ModelDefinition:
 
     @property
     def unavailable_reason(self) -> str:
-        """A version that is loaded answers."""
+        """Always "": a loaded version answers."""
         return ""
 
     # Life -----------------------------------------------------------------------------------------
@@ -96,10 +96,9 @@ class ModelDefinition:
         """It has one name."""
 
     async def load(self) -> None:
-        """Load the versions that the policy chooses now and that are not loaded; then retire
-        others.
+        """Load the versions that the policy chooses now; then retire others.
 
-        Failures are logged and kept. Without any version what is loaded stays.
+        Failures are logged and kept. If there is no version at all, loaded ones stay.
         """
         self._was_loaded.clear()
         self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
@@ -131,15 +130,15 @@ class ModelDefinition:
                 if not _answers(kept[each])
             )
         )
-        # Only now, so that there is always one that answers.
+        # After loading, so that there is always a version that answers.
         if any(_answers(kept[number]) for number in chosen):
             for number, version in kept.items():
                 if number not in chosen:
                     self._leave(version)
-            await asyncio.sleep(0)  # nobody may use them, so that they are gone at once
+            await asyncio.sleep(0)  # versions without requests are gone after one turn
 
     def _leave(self, version: ModelVersion) -> None:
-        """Retire a version that the policy does not choose any more; others go on meanwhile."""
+        """Retire, in the background, a version that the policy no longer chooses."""
         version.begin_retiring()
 
         async def end() -> None:
@@ -152,20 +151,20 @@ class ModelDefinition:
         leaving.add_done_callback(self._leaving.discard)
 
     def defer(self) -> None:
-        """The next request is to load it."""
+        """Let the next request load the model."""
         self.versions = {}
         self._state, self._reason = ServableState.ON_DEMAND, ""
         self._created = self._created or int(time.time())
 
     def is_outdated(self) -> bool:
-        """Are there other versions, or files of one that could not be loaded? For a thread."""
+        """True if there are other versions, or other files of a failed one. For a thread."""
         if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
         loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
         return not find_versions(self.entry).is_as(self._found, loaded)
 
     async def retire(self) -> None:
-        """Take no new requests and wait for those in flight."""
+        """Refuse new requests and wait for requests in flight."""
         if not self.versions:
             self._state = ServableState.END
         await self._retire([*self.versions.values()])
@@ -173,13 +172,13 @@ class ModelDefinition:
 
     async def _retire(self, versions: Iterable[ModelVersion]) -> None:
         begun = [version for version in versions if version.begin_retiring()]
-        for version in begun:  # through at once where nothing is in flight
+        for version in begun:  # returns at once without requests in flight
             await version.end_retiring()
 
-    # What it says of itself -----------------------------------------------------------------------
+    # Status ---------------------------------------------------------------------------------------
 
     def status(self, note: str = "") -> dict[str, object]:
-        """Its part of ``GET /v1/config``."""
+        """Return the model's part of ``GET /v1/config``."""
         return {
             "model_version_status": [
                 version_status(str(number), each.state, each.reason, note=note)
@@ -189,31 +188,31 @@ class ModelDefinition:
         }
 
     def index(self) -> Sequence[IndexEntry]:
-        """A line per version; one without a version if none was found."""
+        """Return a line per version, or one line without a version if there is none."""
         return [
             index_entry(self.name, str(number), each.state, each.reason)
             for number, each in self.versions.items()
         ] or [index_entry(self.name, "", self._state, self.reason)]
 
     def is_ready(self, version: str) -> bool:
-        """Does this version answer? "": any.
+        """True if this version answers, or any version for "" and "0".
 
         Raises:
-            NotFoundError: there is none of that number.
+            NotFoundError: there is no such version.
         """
         if self.state is ServableState.ON_DEMAND:
-            return True  # which versions there are shows when it is loaded
+            return True  # the versions are known once it is loaded
         if version in ("", "0"):
             return bool(self._available())
         return self._named(version).model is not None
 
     def metadata(self, version: str) -> ModelMetadata:
-        """Of a version that is loaded.
+        """Return the metadata of a loaded version.
 
         Raises:
-            NotFoundError, UnavailableError: it is not.
+            NotFoundError, UnavailableError: the version is not loaded.
         """
-        model = self._model(self._version(version))
+        model = self._model(self.loaded(version))
         return ModelMetadata(
             self.name,
             tuple(str(each.number) for each in self._available()),
@@ -226,38 +225,13 @@ class ModelDefinition:
     # Answering ------------------------------------------------------------------------------------
 
     def loaded(self, version: str) -> ModelVersion:
-        """The version that answers.
+        """Return a loaded version. "" and "0" are the highest one, as in OpenVINO Model Server.
 
         Raises:
-            NotFoundError, UnavailableError: it is not there.
+            NotFoundError, UnavailableError: the version is not loaded.
         """
-        return self._version(version)
-
-    def idle_seconds(self) -> float:
-        """How long nobody has used any version; 0 while somebody does."""
-        return min((each.users.idle_seconds() for each in self.versions.values()), default=0.0)
-
-    async def for_session(self, version: int | None) -> Model:
-        """The model for a graph, once it is loaded; without a version the default one.
-
-        Raises:
-            NotFoundError: no such version.
-            UnavailableError: it could not be loaded, or is not served any more.
-        """
-        await self._was_loaded.wait()
-        found = self._version("" if version is None else str(version))
-        found.users.touch()
-        return self._model(found)
-
-    # Versions -------------------------------------------------------------------------------------
-
-    def _available(self) -> list[ModelVersion]:
-        return [version for version in self.versions.values() if version.model is not None]
-
-    def _version(self, text: str) -> ModelVersion:
-        """The highest that is loaded for "" and "0", as in OpenVINO Model Server."""
-        if text not in ("", "0"):
-            found = self._named(text)
+        if version not in ("", "0"):
+            found = self._named(version)
             if found.model is None:
                 what = f'Version {found.number} of the model "{self.name}"'
                 raise unavailable_error(what, found.state, found.reason)
@@ -266,6 +240,27 @@ class ModelDefinition:
         if not available:
             raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
         return available[-1]
+
+    def idle_seconds(self) -> float:
+        """Return the seconds since the last request to any version ended; 0 during one."""
+        return min((each.users.idle_seconds() for each in self.versions.values()), default=0.0)
+
+    async def for_session(self, version: int | None) -> Model:
+        """Return the model for a graph, once it is loaded. Without a version, the default one.
+
+        Raises:
+            NotFoundError: there is no such version.
+            UnavailableError: the model could not be loaded, or is no longer served.
+        """
+        await self._was_loaded.wait()
+        found = self.loaded("" if version is None else str(version))
+        found.users.touch()
+        return self._model(found)
+
+    # Versions -------------------------------------------------------------------------------------
+
+    def _available(self) -> list[ModelVersion]:
+        return [version for version in self.versions.values() if version.model is not None]
 
     def _named(self, text: str) -> ModelVersion:
         is_number = text.isascii() and text.isdecimal() and len(text) < 20

@@ -1,4 +1,4 @@
-"""`ModelStream`: requests to a plain model, answered in their order."""
+"""`ModelStream`: a stream of requests to a plain model, answered in order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from calculators.inference.place import quoted
 from calculators.requests.http_payload import ClientConnection, RequestError
 from servers.contract.data_plane import InferAnswer, InferFailure
 
-#: Requests of one stream in hand, for each infer request of the model: one is computed, one waits.
+#: Requests in flight on one stream per infer request of the model: one computes, one waits.
 _IN_HAND = 2
 
 
 class ModelStream:
     """A `servers.contract.data_plane.InferStream` over a plain model.
 
-    Inferences overlap as far as the model has infer requests. What is wrong with a request is its
-    answer; nothing but the client ends the stream.
+    As many inferences overlap as the model has infer requests. An error in a request is its answer;
+    only the client ends the stream.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class ModelStream:
     ) -> None:
         """
         Args:
-            nireq: how many inferences the model makes at a time.
-            infer: one inference of it.
+            nireq: the number of concurrent inferences of the model.
+            infer: makes one inference.
         """
         self._model = model
         self._version = version
@@ -42,16 +42,16 @@ class ModelStream:
         self._client = client
         self._emit = emit
         self._free = asyncio.Semaphore(_IN_HAND * nireq)
-        #: Ids and inferences in the order of their requests; None is the end.
+        #: Ids and inferences in the order of the requests; None is the end.
         self._answers: asyncio.Queue[tuple[str, asyncio.Task[InferResponse]] | None]
         self._answers = asyncio.Queue()
         self._emitting = asyncio.create_task(self._emit_answers())
 
     async def send(self, request: InferRequest) -> None:
-        """Take a request as soon as the client reads and fewer requests are in hand.
+        """Take a request once the client reads answers and there is room for the request.
 
         Raises:
-            RequestError: it names another model or version than the stream does.
+            RequestError: the request names another model or version than the stream.
         """
         if request.model != self._model:
             raise RequestError(
@@ -72,15 +72,15 @@ class ModelStream:
         self._answers.put_nowait((request.id, inference))
 
     def close_inputs(self) -> None:
-        """No more requests come."""
+        """End the requests."""
         self._answers.put_nowait(None)
 
     async def wait(self) -> None:
-        """Return when inputs are closed and every answer was given."""
+        """Return when the requests have ended and every answer has been emitted."""
         await asyncio.shield(self._emitting)
 
     async def end(self) -> None:
-        """Cancel what is in hand."""
+        """Cancel requests in flight."""
         self._emitting.cancel()
         inferences = []
         while not self._answers.empty():

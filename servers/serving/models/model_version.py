@@ -1,4 +1,4 @@
-"""One version of a plain model, from its file to its answers."""
+"""One version of a plain model: loading, inference, retiring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from calculators.openvino.model_folder import NO_FILE, model_in
 from calculators.openvino.model_loading import load_model
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Code, GraphError
-from graph_runtime.engine.states import next_state
 from graph_runtime.errors import reason_of
 from servers.config import ModelEntry
 from servers.contract.data_plane import InferAnswer, InferStream
@@ -37,9 +36,9 @@ class ModelVersion:
     Once loaded a `servers.contract.data_plane.LoadedServable`. Belongs to one event loop.
 
     Attributes:
-        model: what answers; None unless it is AVAILABLE. Graphs that run keep theirs for longer.
-        reason: why it could not be loaded, for clients; "" otherwise.
-        created: when it was loaded, Unix time in seconds.
+        model: the loaded model; None unless the state is AVAILABLE. Running graphs keep it longer.
+        reason: why loading failed, for clients; "" otherwise.
+        created: when the version was loaded, Unix time in seconds.
         users: inferences and open streams.
     """
 
@@ -59,7 +58,7 @@ class ModelVersion:
         return self._state
 
     async def load(self, path: Path | None) -> None:
-        """Load it from its folder or file, None if there is none. A failure is logged and kept."""
+        """Load from a folder or file; None if there is none. A failure is logged and kept."""
         self._move(ServableEvent.LOAD)
         self.reason = ""
         start = time.monotonic()
@@ -102,9 +101,10 @@ class ModelVersion:
         return load_model(file, self._entry.name, self.number, settings)
 
     async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
-        """
+        """Refuse an HTTP request.
+
         Raises:
-            RequestError: a plain model takes tensors only.
+            RequestError: always, because a plain model takes tensors only.
         """
         name = self._entry.name
         raise RequestError(
@@ -114,11 +114,11 @@ class ModelVersion:
         )
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """One inference, when its turn comes.
+        """Wait for a turn, make one inference, and return the answer.
 
         Raises:
-            UnavailableError: it is not loaded.
-            RequestError: not a request for this model; too many are in flight
+            UnavailableError: the version is not loaded.
+            RequestError: the request does not fit the model; too many are in flight
                 (RESOURCE_EXHAUSTED); or the inference failed (INTERNAL).
         """
         return await self._infer(request, self._loaded())
@@ -127,11 +127,12 @@ class ModelVersion:
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
-        """Answer requests in their order, with the model that is loaded now, also when no others
-        get it any more.
+        """Open a stream whose requests are answered in order, by the model that is loaded now.
+
+        The stream keeps the model when it is replaced.
 
         Raises:
-            UnavailableError: it is not loaded.
+            UnavailableError: the version is not loaded.
         """
         model = self._loaded()
 
@@ -162,7 +163,7 @@ class ModelVersion:
         return response_of(request, model, wanted, outputs)
 
     def begin_retiring(self) -> bool:
-        """Take no new requests; False if that was so before."""
+        """Refuse new requests. False if they were refused already."""
         if self._state in (ServableState.UNLOADING, ServableState.END):
             return False
         self.model = None
@@ -172,7 +173,7 @@ class ModelVersion:
         return True
 
     async def end_retiring(self) -> None:
-        """Wait for requests in flight and for open streams, which keep the model."""
+        """Wait for requests in flight and open streams, which keep the model."""
         await self.users.close()
         self._move(ServableEvent.UNLOADED)
         _log.info("%s: version %d unloaded", self._entry.name, self.number)
@@ -184,4 +185,4 @@ class ModelVersion:
         return self.model
 
     def _move(self, event: ServableEvent) -> None:
-        self._state = next_state(SERVABLE_TRANSITIONS, self._state, event)
+        self._state = SERVABLE_TRANSITIONS[self._state, event]

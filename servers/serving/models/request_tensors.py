@@ -1,4 +1,4 @@
-"""Requests as a plain model takes them, and its answers as clients take them."""
+"""Conversion of requests to the inputs of a plain model, and of its outputs to answers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from servers.serving.models.tensor_datatypes import datatype_of
 
 Array = NDArray[Any]
 
-#: Triton's: the client asks to be told which answer is the last one.
+#: Triton's parameter: mark the last answer.
 _ASKED_FOR_FINAL = "triton_enable_empty_final_response"
 _FINAL = "triton_final_response"
 
 
 def metadata_of(spec: TensorSpec) -> TensorMetadata:
-    """A tensor as the metadata of a model has it."""
+    """Return the metadata of a tensor."""
     shape = () if spec.shape is None else tuple(map(_length, spec.shape))
     return TensorMetadata(spec.name, datatype_of(spec), shape)
 
 
 def arrays_of(request: InferRequest, model: Model) -> dict[str, Array]:
-    """What `Model.infer` takes. Images of a BYTES tensor are decoded, which takes long.
+    """Return the arrays for `Model.infer`. Decodes the images of BYTES tensors, which is slow.
 
     Raises:
-        RequestError: an input is missing, unknown, there twice under two of its names, or of
-            another datatype or shape.
-        GraphError: it has images, and OpenCV is not installed.
+        RequestError: an input is missing, unknown, given under two of its names, or has another
+            datatype or shape.
+        GraphError: the request has images, and OpenCV is not installed.
     """
     specs = {name: spec for spec in model.inputs for name in spec.names}
     arrays: dict[str, Array] = {}
@@ -57,10 +57,10 @@ def arrays_of(request: InferRequest, model: Model) -> dict[str, Array]:
 
 
 def wanted_outputs(request: InferRequest, model: Model) -> list[tuple[str, TensorSpec]]:
-    """The outputs to answer with, under the names that the client has for them.
+    """Return the requested outputs, with the names that the client uses.
 
     Raises:
-        RequestError: it wants one that the model does not have.
+        RequestError: the model has no such output.
     """
     if not request.requested_outputs:
         return [(spec.name, spec) for spec in model.outputs]
@@ -81,7 +81,7 @@ def response_of(
     wanted: Sequence[tuple[str, TensorSpec]],
     arrays: Mapping[str, Array],
 ) -> InferResponse:
-    """The answer."""
+    """Return the answer to a request."""
     return InferResponse(
         model.name,
         str(model.version),

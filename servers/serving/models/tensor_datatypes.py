@@ -1,4 +1,4 @@
-"""KServe's datatypes of OpenVINO's element types."""
+"""KServe's datatypes for OpenVINO's element types."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ _DATATYPES: Final[Mapping[str, Datatype]] = {
 
 
 def datatype_of(spec: TensorSpec) -> Datatype:
-    """That of a tensor: there is one for every type that a `TensorSpec` can have."""
+    """Return the datatype of a tensor. There is one for every type of a `TensorSpec`."""
     return _DATATYPES[spec.element_type]

@@ -1,4 +1,4 @@
-"""What lies in a plain model's folder, and whether that has changed."""
+"""The versions in a plain model's folder, and detection of changes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from graph_runtime import GraphError
+from calculators.openvino.model_folder import SUFFIXES, versions_in
+from graph_runtime import Code, GraphError
 from graph_runtime.regular_file import raise_if_exhausted
 from servers.config import ModelEntry
-from servers.serving.models.version_paths import version_paths
 
-#: Names, sizes and times of the files of one version.
+#: Names, sizes and times of the files of one version, sorted.
 Listing: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFolders:
-    """The versions that there are.
+    """The versions of a model at one time.
 
     Attributes:
-        folders: the folder or file of each, in rising order.
-        listings: of the versions that the policy chooses; empty where there is none.
-        problem: why there is no version at all; None when there is one.
+        folders: the folder or file of each version, in ascending order.
+        listings: the files of the versions that the policy chooses; empty for a missing version.
+        problem: why there is no version at all; None if there is one.
     """
 
     folders: Mapping[int, Path] = field(default_factory=dict)
@@ -31,17 +31,20 @@ class VersionFolders:
     problem: GraphError | None = None
 
     def paths(self) -> Mapping[int, Path]:
-        """
+        """Return `folders`.
+
         Raises:
-            GraphError: `problem`.
+            GraphError: there is a `problem`.
         """
         if self.problem is not None:
             raise self.problem
         return self.folders
 
     def is_as(self, earlier: VersionFolders, loaded: Collection[int]) -> bool:
-        """Is there nothing new to load, and nothing to leave? What is ``loaded`` is not looked
-        into: files are copied over, and read for long."""
+        """True if there is nothing to load and nothing to retire since ``earlier``.
+
+        The files of ``loaded`` versions are not compared: copying new ones over them takes time.
+        """
         if self.problem is not None:
             return earlier.problem is not None and str(self.problem) == str(earlier.problem)
         return earlier.problem is None and (
@@ -50,8 +53,38 @@ class VersionFolders:
         )
 
 
+def version_paths(entry: ModelEntry) -> dict[int, Path]:
+    """Return the folder or file of each version, in ascending order.
+
+    Raises:
+        GraphError: there is no version; the text says why (FAILED_PRECONDITION).
+    """
+    path = entry.base_path
+    if entry.refusal:
+        raise _error(entry.refusal)
+    if path.is_file() and path.suffix in SUFFIXES:
+        return {1: path}
+    if not path.is_dir():
+        raise _error(f'there is no directory "{path.name}", its base_path')
+    try:
+        found = versions_in(path)
+    except OSError as error:
+        raise_if_exhausted(error)
+        raise _error(f'its base_path "{path.name}" cannot be read: {error.strerror}') from None
+    if not found:
+        raise _error(
+            f'its base_path "{path.name}" has no folder of a version, such as 1, with a model in '
+            f"it, and no graph.pbtxt"
+        )
+    return found
+
+
+def _error(reason: str) -> GraphError:
+    return GraphError(reason, code=Code.FAILED_PRECONDITION)
+
+
 def find_versions(entry: ModelEntry) -> VersionFolders:
-    """Look for the versions of a model. Reads folders: for a thread."""
+    """Return the present versions of a model. Reads folders: for a thread."""
     try:
         paths = version_paths(entry)
     except GraphError as error:
@@ -66,7 +99,7 @@ def _listing(path: Path | None) -> Listing:
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         found = [(file.name, file.stat()) for file in files]
-    except OSError as error:  # it is being copied, or taken away; the next look sees more
+    except OSError as error:  # it is being copied or removed; the next listing differs
         raise_if_exhausted(error)
         return (("", 0, 0),)
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)

@@ -1,4 +1,4 @@
-"""What a graph answers to a completion request: one JSON object, or server-sent events."""
+"""A graph's answers to completion requests: one JSON object, or server-sent events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graph_runtime import Code, GraphError
 _DATA: Final = "data:"
 _DONE: Final = "[DONE]"
 
-#: Of the error objects that stand in answers: their type or code, and what it means.
+#: Types or codes of error objects in answers, with the codes of errors that they become.
 _CODES: Final = {
     "invalid_request_error": Code.INVALID_ARGUMENT,
     "rate_limit_error": Code.RESOURCE_EXHAUSTED,
@@ -28,9 +28,9 @@ class Choice:
     """A text, or a piece of one.
 
     Attributes:
-        index: which of the answers.
-        finish_reason: why it ended; None while it has not.
-        logprobs: of its tokens; empty where they were not asked for.
+        index: the number of the text among the answers to one prompt.
+        finish_reason: why the text ended; None if it has not.
+        logprobs: the log-probabilities of its tokens; empty if they were not requested.
     """
 
     index: int
@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer, or an event of one. Tokens are None where it does not say how many."""
+    """An answer, or an event of one. Numbers of tokens are None if it has none."""
 
     choices: tuple[Choice, ...]
     input_tokens: int | None
@@ -49,11 +49,11 @@ class Completion:
 
     @classmethod
     def of(cls, text: str) -> Completion:
-        """An answer of ``/v3/completions`` or ``/v3/chat/completions``, or an event of one.
+        """Parse an answer of ``/v3/completions`` or ``/v3/chat/completions``, or an event of one.
 
         Raises:
-            RequestError: it is an error object.
-            GraphError: it is no such answer.
+            RequestError: the text is an error object.
+            GraphError: the text is no such answer.
         """
         try:
             value = json.loads(text)
@@ -72,14 +72,14 @@ class Completion:
 
 
 class EventReader:
-    """Packets of a stream to the texts of its events, wherever they were cut."""
+    """Splits the packets of a stream into events, which may be cut anywhere."""
 
     def __init__(self) -> None:
         self._rest = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def read(self, packet: str | bytes) -> Iterator[str]:
-        """The data of each event that is complete; not of the one that only ends a stream."""
+        """Yield the data of each complete event, except the one that ends a stream."""
         text = packet if isinstance(packet, str) else self._decoder.decode(packet)
         *events, self._rest = (self._rest + text).split("\n\n")
         for event in events:
@@ -90,12 +90,12 @@ class EventReader:
 
 
 def no_completion() -> GraphError:
-    """The error of a graph that answers something else, or nothing."""
+    """Return the error for a graph that answers something else, or nothing."""
     return GraphError("the graph's answer is no completion", code=Code.INTERNAL)
 
 
 def _choice(value: dict[str, Any]) -> Choice:
-    # A chat's pieces are deltas, its whole answers messages; what was thought is not the answer.
+    # Pieces of a chat are deltas, whole answers are messages. Reasoning is not part of the answer.
     message = value.get("delta") or value.get("message") or {}
     text = value["text"] if "text" in value else message.get("content")
     return Choice(

@@ -1,4 +1,4 @@
-"""A request for text: what KServe's tensors and parameters ask of ``/v3/completions``."""
+"""Requests for text: KServe's tensors and parameters as requests to ``/v3/completions``."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class GenerationRequest:
     """A request for text, ready for a graph.
 
     Attributes:
-        model, version: what answers.
-        id: as in the `InferRequest`.
-        uri, body: of the request that the graph answers.
-        in_stream: came through a stream.
-        in_pieces: answered piece by piece.
-        prefix: what stands before every answer: the input, or nothing.
-        outputs: names of those to send, in order.
-        wants_empty_final: the end of a stream is told by an answer without outputs.
-        places: member of the body to what the client calls it.
+        model, version: the model that answers.
+        id: the id of the `InferRequest`.
+        uri, body: the HTTP request for the graph.
+        in_stream: the request came through a stream.
+        in_pieces: the answer is sent piece by piece.
+        prefix: text before every answer: the input, or "".
+        outputs: the names of outputs to send, in order.
+        wants_empty_final: an answer without outputs marks the end of a stream.
+        places: the client's names of the members of the body.
     """
 
     model: str
@@ -49,17 +49,17 @@ class GenerationRequest:
 
     @property
     def answers(self) -> int:
-        """How many texts are asked for; 1 where that is no number to rely on."""
+        """The number of texts that are requested; 1 if the value is not a valid number."""
         n = self.body.get("n")
         return n if isinstance(n, int) and 1 <= n <= 1000 else 1
 
     def payload(self, client: ClientConnection) -> HttpPayload:
-        """What the graph gets."""
+        """Return the payload for the graph."""
         headers = {"content-type": "application/json"}
         return HttpPayload(self.uri, headers, json.dumps(self.body).encode(), self.body, client)
 
     def blamed(self, error: RequestError) -> RequestError:
-        """The graph's error, in the client's words: it names a tensor or parameter."""
+        """Return the graph's error with the client's name of the tensor or parameter."""
         param = error.param or ""
         member = re.split(r"[.\[]", param, maxsplit=1)[0]
         place = self.places.get(member)
@@ -78,9 +78,9 @@ class GenerationRequest:
 def read_request(
     request: InferRequest, model: str, version: str, *, in_stream: bool
 ) -> GenerationRequest:
-    """Check what is asked, as far as it is not the graph that checks it.
+    """Read a request and check everything that the graph does not check.
 
-    In a stream answers come piece by piece unless ``stream`` is false. The input stands before a
+    In a stream, answers are sent piece by piece unless ``stream`` is false. The input precedes a
     whole answer of a completion unless ``exclude_input_in_output`` is true, as in vLLM's backend.
 
     Raises:
@@ -137,9 +137,9 @@ def read_request(
 
 
 def _members(given: Mapping[str, InputValue]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The body's members, and what the client calls each.
+    """Return the members of the body, and the client's name of each.
 
-    Names that are no inputs stay what they are: the graph refuses those that it cannot honour.
+    Names that are not inputs are passed on: the graph refuses those that it does not support.
     """
     body: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -169,6 +169,6 @@ def _outputs(request: InferRequest, given: dict[str, InputValue]) -> tuple[str, 
 
 
 def _flag(given: dict[str, InputValue], name: str, *, default: bool) -> bool:
-    """Take a flag out."""
+    """Remove a flag from ``given`` and return its value."""
     one = given.pop(name, None)
     return default if one is None else bool(one.value)

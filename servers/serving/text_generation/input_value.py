@@ -1,4 +1,4 @@
-"""What a client gives beside the text: as tensors, as parameters, or in ``sampling_parameters``."""
+"""Values beside the text: from tensors, from parameters, or from ``sampling_parameters``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from servers.serving.text_generation.inputs import INPUTS, TEXT_INPUT, Input
 
 _SAMPLING: Final = "sampling_parameters"
 
-#: Members of a completion request that are made here; what says the same.
+#: Members of a completion request that are made here, with hints for clients that send them.
 _OWN_MEMBERS: Final = {
     "model": "the request names the model",
     "prompt": f"the text is the tensor {TEXT_INPUT}",
@@ -28,14 +28,14 @@ _OWN_MEMBERS: Final = {
     "top_logprobs": "use return_log_probs or return_cumulative_logprob",
 }
 
-#: Flags of Triton's backends for outputs that are not there; false asks for nothing.
+#: Flags of Triton's backends for outputs that do not exist here; false is accepted.
 _REFUSED_FLAGS: Final = {
     "return_logprobs": "use return_log_probs",
     "return_context_logits": "the engine does not tell them",
     "return_generation_logits": "the engine does not tell them",
 }
 
-#: Accepted and without a meaning here: nothing is padded.
+#: Accepted without effect: nothing is padded.
 _WITHOUT_EFFECT: Final = "pad_id"
 
 _A_FLAG: Final = INPUTS["stream"]
@@ -44,7 +44,7 @@ _A_NUMBER: Final = INPUTS["top_k"]
 
 @dataclass(frozen=True, slots=True)
 class InputValue:
-    """A value that the client gives, and what it calls the place. An empty list is none."""
+    """A value from the client, and the client's name of its place. An empty list is no value."""
 
     name: str
     place: str
@@ -52,10 +52,10 @@ class InputValue:
 
 
 def all_given(request: InferRequest) -> Iterator[InputValue]:
-    """Tensors, parameters, and the members of ``sampling_parameters``, in this order.
+    """Yield tensors, parameters, and the members of ``sampling_parameters``, in this order.
 
     Raises:
-        RequestError: one is unknown, of a wrong type, or asks for what is not there.
+        RequestError: one is unknown, of a wrong type, or asks for an output that does not exist.
     """
     sampling: list[InputValue] = []
     for each in (*_tensors(request), *_parameters(request)):
@@ -76,7 +76,7 @@ def refuse(place: str, why: str) -> NoReturn:
 
 
 def _meant(given: InputValue) -> Iterator[InputValue]:
-    """``given``, if it says anything."""
+    """Yield ``given`` unless it is empty."""
     why = _REFUSED_FLAGS.get(given.name)
     if why is None:
         if given.value != [] and given.name != _WITHOUT_EFFECT:
@@ -101,10 +101,10 @@ def _parameters(request: InferRequest) -> Iterator[InputValue]:
 
 
 def _members(sampling: InputValue) -> Iterator[InputValue]:
-    """What the JSON object ``sampling_parameters`` holds; null is nothing."""
+    """Yield the members of the JSON object ``sampling_parameters``; none for null."""
     try:
         members = json.loads(sampling.value or "{}", parse_constant=_refuse_constant)
-        # Half of a surrogate pair, written as an escape, is JSON and no text.
+        # An escaped half of a surrogate pair is valid JSON, but not text.
         json.dumps(members, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         members = None
@@ -122,7 +122,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _of_json(name: str, value: Any, place: str) -> InputValue:
-    """A value by the name of an input; others stay what they are, for the graph to judge."""
+    """Return a value, converted if the name is an input; the graph checks the others."""
     if name == TEXT_INPUT or name in _OWN_MEMBERS:
         refuse(place, _OWN_MEMBERS.get(name, "this is a tensor"))
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The inputs of a language model, as Triton's backends name them."""
+"""The inputs of a language model, by the names of Triton's backends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT_INPUT: Final = "text_input"
 
 
 class Kind(Enum):
-    """What an input holds: one element, but for the two that end in S."""
+    """The kind of an input's value: one element, or a list for the names that end in S."""
 
     TEXT = auto()
     TEXTS = auto()
@@ -30,8 +30,8 @@ class Input:
     """An input, sent as a tensor, as a parameter or in ``sampling_parameters``.
 
     Attributes:
-        datatype: what metadata says; other integers or floats are taken as well.
-        member: of the body of a completion request; "" has a meaning of its own.
+        datatype: the datatype in metadata; other integers or floats are accepted as well.
+        member: the member of the body of a completion request; "" if there is none.
     """
 
     name: str
@@ -58,7 +58,7 @@ def _numbers(*names: str) -> list[Input]:
     return [Input(name, Kind.NUMBER, Datatype.FP32, name) for name in names]
 
 
-#: By name. vLLM's and TensorRT-LLM's names of the same thing are both there.
+#: Inputs by name, with the names of both vLLM's and TensorRT-LLM's backends.
 INPUTS: Final[Mapping[str, Input]] = MappingProxyType(
     {
         each.name: each

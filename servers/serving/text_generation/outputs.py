@@ -1,4 +1,4 @@
-"""The outputs of a language model, as Triton's backends name them."""
+"""The outputs of a language model, by the names of Triton's backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUTPUT_LOG_PROBS: Final = "output_log_probs"
 NUM_INPUT_TOKENS: Final = "num_input_tokens"
 NUM_OUTPUT_TOKENS: Final = "num_output_tokens"
 
-#: In the order of answers. The first dimension is the answers to one text (``n``).
+#: Outputs in the order of answers. The first dimension counts the answers to one text (``n``).
 OUTPUTS: Final = (
     TensorMetadata(TEXT_OUTPUT, "BYTES", (-1,)),
     TensorMetadata(FINISH_REASON, "BYTES", (-1,)),
@@ -27,7 +27,7 @@ OUTPUTS: Final = (
 
 OUTPUT_NAMES: Final = tuple(output.name for output in OUTPUTS)
 
-#: What each flag asks for; a client may name the outputs instead.
+#: The outputs that each flag requests; a client may name the outputs instead.
 ASKED_BY: Final = {
     "return_finish_reason": (FINISH_REASON,),
     "return_cumulative_logprob": (CUMULATIVE_LOGPROB,),
@@ -36,7 +36,7 @@ ASKED_BY: Final = {
     "return_num_output_tokens": (NUM_OUTPUT_TOKENS,),
 }
 
-#: Outputs that are made of the tokens' log-probabilities.
+#: Outputs that need the log-probabilities of tokens.
 OF_LOGPROBS: Final = frozenset(
     {CUMULATIVE_LOGPROB, CUM_LOG_PROBS, OUTPUT_LOG_PROBS, NUM_OUTPUT_TOKENS}
 )

@@ -1,4 +1,4 @@
-"""Pieces of text to the tensors of answers."""
+"""Answers with tensors, made from pieces of text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from servers.serving.text_generation import outputs
 from servers.serving.text_generation.completion import Choice, Completion
 from servers.serving.text_generation.generation_request import GenerationRequest
 
-#: Tells which answer of a stream to a request is the last; Triton's name.
+#: Triton's parameter of an answer: it is the last one to its request.
 FINAL: Final = "triton_final_response"
 
-#: What vLLM's backend says of a text that goes on.
+#: The finish reason of a text that continues, as in vLLM's backend.
 _NOT_FINISHED: Final = "None"
 
 
 class ResponseWriter:
-    """Writes the answers to one request. Each has one element per text that was asked for."""
+    """Writes the answers to one request. Each tensor has one element per requested text."""
 
     def __init__(self, request: GenerationRequest) -> None:
         self._request = request
@@ -35,14 +35,14 @@ class ResponseWriter:
         self.has_begun = False
 
     def whole(self, completion: Completion) -> InferResponse:
-        """The one answer that there is."""
+        """Return the only answer."""
         self._learn(completion)
         return self._response(completion.choices, is_last=True)
 
     def piece(self, completions: Iterable[Completion]) -> InferResponse | None:
-        """What these events bring; None if that is no text.
+        """Return an answer with the text of these events; None if they have no text.
 
-        How a text ended stands in the `last` answer.
+        The `last` answer says how the text ended.
         """
         choices: list[Choice] = []
         for completion in completions:
@@ -53,11 +53,11 @@ class ResponseWriter:
         return self._response(choices, is_last=False)
 
     def last(self) -> InferResponse:
-        """The end of a stream's answer: no more text, but why it ended and how long it was."""
+        """Return the last answer of a stream: no text, but finish reasons and numbers of tokens."""
         return self._response((), is_last=True)
 
     def empty(self) -> InferResponse:
-        """Nothing but the word that nothing more comes."""
+        """Return an answer without outputs that marks the end."""
         request = self._request
         return InferResponse(request.model, request.version, request.id, {FINAL: True})
 
@@ -73,7 +73,7 @@ class ResponseWriter:
             self._sums[choice.index] += sum(choice.logprobs)
 
     def _grow(self, count: int) -> None:
-        """A graph that gives more answers than were asked for may."""
+        """Make room for ``count`` texts: a graph may return more than were requested."""
         while len(self._sums) < count:
             self._prefixes.append(self._request.prefix)
             self._reasons.append(_NOT_FINISHED)
@@ -91,7 +91,7 @@ class ResponseWriter:
         tokens = [len(each) for each in logprobs]
         self._tokens = [old + new for old, new in zip(self._tokens, tokens, strict=True)]
         if is_last and len(tokens) == 1 and self._output_tokens is not None:
-            # Some tokens are no text, and have no log-probability in an answer.
+            # Tokens without text have no log-probability in an answer.
             tokens = [tokens[0] + max(0, self._output_tokens - self._tokens[0])]
         reasons = self._reasons if is_last else [_NOT_FINISHED] * len(texts)
         arrays: dict[str, NDArray[Any]] = {
@@ -118,7 +118,7 @@ class ResponseWriter:
 
 
 def _padded(rows: list[list[float]]) -> NDArray[np.float32]:
-    """One row per text, zeros behind the shorter ones, as TensorRT-LLM's backend has it."""
+    """Return one row per text, padded with zeros, as in TensorRT-LLM's backend."""
     array = np.zeros((len(rows), max(map(len, rows))), dtype=np.float32)
     for row, values in zip(array, rows, strict=True):
         row[: len(values)] = values

@@ -1,4 +1,4 @@
-"""The client of a stream, as one of the stream's requests may know it."""
+"""`ClientConnection` objects for the single requests of a stream."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from servers.contract.disconnection import Disconnection
 
 
 class StreamClients:
-    """Gives every request of a stream a client of its own.
+    """Makes a `ClientConnection` for every request of a stream.
 
-    What a request wants to be told is forgotten with it; the connection knows the stream only, so
-    that a long one does not collect what a thousand requests left.
+    The callbacks of a request are dropped with it. The connection itself has one callback for the
+    stream, so that a long stream does not collect the callbacks of thousands of requests.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -19,13 +19,13 @@ class StreamClients:
         connection.on_disconnect(self._disconnect)
 
     def new(self) -> StreamClient:
-        """A client that lasts until it is given to `forget`."""
+        """Return a client, which lasts until `forget`."""
         client = StreamClient(self.connection)
         self._clients.add(client)
         return client
 
     def forget(self, client: StreamClient) -> None:
-        """Its request is over."""
+        """Drop a client whose request is over."""
         self._clients.discard(client)
 
     def _disconnect(self) -> None:

@@ -1,4 +1,4 @@
-"""A graph that answers completion requests, as a model of KServe's protocol."""
+"""`TextModel`: a graph that answers completion requests, as a model of KServe's protocol."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from servers.serving.text_generation.outputs import OUTPUTS
 from servers.serving.text_generation.response_writer import ResponseWriter
 from servers.serving.text_generation.text_stream import TextStream
 
-#: Answers one HTTP request, as `servers.serving.loaded_graph.LoadedGraph.answer` does.
+#: Answers one HTTP request, like `servers.serving.loaded_graph.LoadedGraph.answer`.
 RunGraph: TypeAlias = Callable[[HttpPayload, Callable[[str | bytes], object]], Awaitable[None]]
 
 Emit: TypeAlias = Callable[[InferResponse], object]
 
 
 class TextModel:
-    """Text in, text out; see `servers.contract.data_plane.DataPlane` for what the methods promise.
+    """Text in, text out. The methods are those of `servers.contract.data_plane.LoadedServable`.
 
-    The text is the prompt as it is: no chat template, as in vLLM's backend. With ``chat`` it
-    becomes a user's message, and the graph is asked at ``/v3/chat/completions``.
+    The text is the prompt, without a chat template, as in vLLM's backend. With ``chat`` it becomes
+    a user's message of a request to ``/v3/chat/completions``.
     """
 
     def __init__(self, name: str, run: RunGraph, version: str = "1") -> None:
-        """``version``: the only one."""
+        """``version`` is the only version."""
         self._name = name
         self._run = run
         self._version = version
 
     def metadata(self) -> ModelMetadata:
-        """The same of every such model."""
+        """Return the metadata, which all such models share except for the name."""
         inputs = tuple(each.metadata for each in INPUTS.values())
         return ModelMetadata(self._name, (self._version,), "graphrt", inputs, OUTPUTS)
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
-        """The whole answer. Cancelling this coroutine cancels the graph.
+        """Return the whole answer. Cancelling this coroutine cancels the graph.
 
         Raises:
-            RequestError: as `read_request`, or the graph refuses the request.
+            RequestError: as in `read_request`, or the graph refuses the request.
             RunError, GraphError: the graph failed, or its answer is no completion.
         """
         answers: list[InferResponse] = []
@@ -58,11 +58,11 @@ class TextModel:
     async def open_stream(
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
-        """A stream whose requests are answered at the same time; their ids tell them apart.
+        """Open a stream whose requests are answered concurrently, each with its own parameters.
 
-        Nothing of ``first`` holds for others.
+        Ids distinguish the answers.
         """
-        # Later requests may leave the name out, which can be that of one of the graph's adapters.
+        # Later requests may omit the model's name, which may be the name of an adapter.
         read = partial(self._read, model=first.model, in_stream=True)
         stream = TextStream(read, self._generate, client, emit)
         try:
@@ -76,7 +76,7 @@ class TextModel:
     async def _generate(
         self, request: GenerationRequest, client: ClientConnection, emit: Emit
     ) -> None:
-        """Run the graph; ``emit`` gets at least one answer."""
+        """Run the graph; ``emit`` receives at least one answer."""
         answer = _PiecewiseAnswer if request.in_pieces else _WholeAnswer
         taken = answer(request, emit)
         try:
@@ -92,7 +92,7 @@ class TextModel:
 
 
 class _WholeAnswer:
-    """Takes a graph's one packet."""
+    """Takes the one packet of a graph."""
 
     def __init__(self, request: GenerationRequest, emit: Emit) -> None:
         self._request = request
@@ -115,7 +115,7 @@ class _WholeAnswer:
 
 
 class _PiecewiseAnswer:
-    """Takes a graph's packets of events, and gives each piece of text at once."""
+    """Takes the packets of events of a graph, and emits each piece of text at once."""
 
     def __init__(self, request: GenerationRequest, emit: Emit) -> None:
         self._request = request
@@ -130,7 +130,7 @@ class _PiecewiseAnswer:
         try:
             completions = [Completion.of(text) for text in self._events.read(packet)]
         except GraphError as error:
-            # The graph may go on to its end; what it says after an error is not for the client.
+            # The graph may run on; its output after an error is dropped.
             self._error = error
             return
         answer = self._writer.piece(completions)

@@ -1,4 +1,4 @@
-"""A stream of requests to a language model, answered at the same time."""
+"""`TextStream`: a stream of requests to a language model, answered concurrently."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Generate: TypeAlias = Callable[
     [GenerationRequest, ClientConnection, Callable[[InferResponse], object]], Awaitable[None]
 ]
 
-#: Requests of one stream that are answered at a time; the next waits, and so does its sender.
+#: Concurrent requests of one stream; the sender of the next one waits.
 STREAM_LIMIT: Final = 64
 
 
 class TextStream:
-    """Implements `servers.contract.data_plane.InferStream`. No request can fail another one."""
+    """Implements `servers.contract.data_plane.InferStream`. Requests fail independently."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class TextStream:
         emit: Callable[[InferAnswer], object],
         limit: int = STREAM_LIMIT,
     ) -> None:
-        """``read``: raises `RequestError`. ``generate``: gives each answer to a request in order,
-        and raises if it fails."""
+        """``read`` parses a request and may raise `RequestError`. ``generate`` emits the answers to
+        a request in order, and raises if it fails."""
         self._generate = generate
         self._read = read
         self._clients = StreamClients(client)
@@ -43,10 +43,10 @@ class TextStream:
         self._inputs_closed = asyncio.Event()
 
     async def send(self, request: InferRequest) -> None:
-        """Take a request; returns when there is room for it.
+        """Take a request. Return once there is room for it.
 
         Raises:
-            RequestError: it makes no sense.
+            RequestError: the request is invalid.
         """
         asked = self._read(request)
         await self._room.acquire()
@@ -55,18 +55,20 @@ class TextStream:
         task.add_done_callback(self._end)
 
     def close_inputs(self) -> None:
-        """No more requests come."""
+        """End the requests."""
         self._inputs_closed.set()
 
     async def wait(self) -> None:
-        """Return when no more requests come, and all are answered. Never raises an error: those
-        of requests are given as answers."""
+        """Return when the requests have ended and all are answered.
+
+        Raises nothing: the errors of requests are answers.
+        """
         await self._inputs_closed.wait()
         while self._requests:
             await asyncio.wait(self._requests)
 
     async def cancel(self) -> None:
-        """End what is not answered yet, and wait for that."""
+        """Cancel requests without an answer, and wait for their end."""
         for task in self._requests:
             task.cancel()
         while self._requests:

@@ -1,4 +1,4 @@
-"""Tensors and parameters to the JSON values that a completion request has."""
+"""Conversion of tensors and parameters to the JSON values of a completion request."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONGEST_NUMBER = 40
 
 
 def of_tensor(expected: Input, tensor: Tensor | CustomTensor, place: str) -> Any:
-    """The value of a tensor: one element of any shape, or all of them as a list.
+    """Return the value of a tensor: one element of any shape, or all elements as a list.
 
     Raises:
-        RequestError: another datatype, several elements where one is needed, or text that is not
-            UTF-8.
+        RequestError: the datatype is another one, there are several elements for a single value,
+            or text is not UTF-8.
     """
     if isinstance(tensor, CustomTensor):
         raise RequestError(tensor.defect or f"{place}: {_wanted(expected)} is needed", param=place)
@@ -38,17 +38,17 @@ def of_tensor(expected: Input, tensor: Tensor | CustomTensor, place: str) -> Any
             )
         return _plain(expected.kind, elements[0], place)
     values = [_plain(expected.kind, element, place) for element in elements]
-    # A tensor cannot be left out in every client: an empty word stands for none.
+    # Not every client can omit a tensor, so an empty string stands for no value.
     return [value for value in values if value != ""]
 
 
 def of_json(expected: Input, value: Any, place: str) -> Any:
-    """A JSON value; text is read as what the input needs, as vLLM's backend does.
+    """Return a JSON value. Text is parsed to the type of the input, as in vLLM's backend.
 
-    Types that are wrong otherwise are left to who checks the completion request.
+    Other wrong types are passed on, because the completion request is checked later.
 
     Raises:
-        RequestError: text that is no such value.
+        RequestError: the text has no such value.
     """
     kind = expected.kind
     if isinstance(value, str):
@@ -107,7 +107,7 @@ def _plain(kind: Kind, element: Any, place: str) -> Any:
         case Kind.INTEGER | Kind.INTEGERS:
             return int(element)
         case Kind.NUMBER:
-            # By its shortest decimal: the 0.95 that was sent, not the 0.949999988 of 32 bits.
+            # The shortest decimal: 0.95 as it was sent, not 0.949999988 as in 32 bits.
             value = float(str(element))
             if not math.isfinite(value):
                 raise RequestError(f"{place}: a finite number is needed", param=place)

@@ -1,4 +1,4 @@
-"""Children wait less."""
+"""Short waits for child processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from calculators.child_process import supervisor
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To stop when they do not listen, and to be started again."""
+    """Shorten the waits for a child to stop and before it is restarted."""
     monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.3)
     monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.1)

@@ -1,4 +1,4 @@
-"""An answering process whose answers fail in the way that the question names."""
+"""A child that answers questions by raising the error that the question names."""
 
 from __future__ import annotations
 

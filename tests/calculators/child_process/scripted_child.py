@@ -1,4 +1,4 @@
-"""A child process that does as it is told; see `calculators.child_process`."""
+"""A child process that follows a script; see `calculators.child_process`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULE = __name__ if __name__ != "__main__" else "tests.calculators.child_proces
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """What to do before it is ready; ``file``, when it exists, holds another script."""
+    """A script for the load; ``file``, if it exists, holds another one."""
 
     script: str = "ready"
     file: str = ""
@@ -33,7 +33,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Say(msgspec.Struct, frozen=True, tag="say", array_like=True):
-    """The child answers the same, or does what the text says."""
+    """A question: the child answers with the same text, or does what the text says."""
 
     text: str
 
@@ -43,7 +43,7 @@ from_child: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Ready | LoadF
 
 
 def do(script: str, connection: ParentConnection) -> None:
-    """Misbehave, or return."""
+    """Misbehave as the text says, or return."""
     match script:
         case "exit":
             sys.exit(3)

@@ -1,4 +1,4 @@
-"""A supervised scripted child, and what the supervisor told of it."""
+"""A supervised scripted child, and the events that the supervisor reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.calculators.llm.conditions import until
 
 
 class Supervised:
-    """Asks the child things; ``owed`` answers are missing."""
+    """Client of a supervised child; ``owed`` answers are missing."""
 
     def __init__(
         self, script: str = "ready", *, file: str = "", hang_seconds: float = 60, module: str = ""
@@ -50,7 +50,7 @@ class Supervised:
         self.supervisor.send(msgspec.msgpack.encode(Say(text)))
 
     async def ask(self, text: str) -> str:
-        """Its answer to one question."""
+        """Send one question; return its answer."""
         self.owed = 0
         before = len(self.answers)
         self.say(text)

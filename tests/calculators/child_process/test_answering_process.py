@@ -1,4 +1,4 @@
-"""A child that answers questions: whatever one of them raises, the next is answered."""
+"""A child that answers questions: whatever one question raises, the next one is answered."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def answers_to(*questions: str) -> list[Any]:
         ("a secret of the client's", "the request cannot be handled"),
     ],
 )
-def test_what_a_question_raises_is_its_answer(
+def test_an_exception_of_a_question_is_its_answer(
     how: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="graphrt.child"):

@@ -1,4 +1,4 @@
-"""No process stays: not after close, not when the parent dies."""
+"""The end of a child process: it outlives neither close nor its parent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.patience import PATIENCE
 
 @pytest.mark.parametrize("script", ["", "sleep", "SIGSTOP"])
 def test_close_ends_the_process(script: str) -> None:
-    """Also one that does not listen."""
+    """Close also ends a process that does not read."""
 
     async def run() -> None:
         child = Supervised()
@@ -54,7 +54,7 @@ def test_a_second_close_waits_for_the_first() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 50])
-def test_close_while_it_is_started_again_ends_the_process(turns: int) -> None:
+def test_close_during_a_restart_ends_the_process(turns: int) -> None:
     async def run() -> None:
         child = Supervised()
         await soon(child.supervisor.start())
@@ -70,7 +70,7 @@ def test_close_while_it_is_started_again_ends_the_process(turns: int) -> None:
     asyncio.run(run())
 
 
-def test_close_while_it_waits_to_start_again_starts_nothing() -> None:
+def test_close_during_the_delay_before_a_restart_starts_nothing() -> None:
     async def run() -> None:
         child = Supervised()
         await soon(child.supervisor.start())
@@ -84,7 +84,7 @@ def test_close_while_it_waits_to_start_again_starts_nothing() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child ends with its next message")
 @pytest.mark.parametrize("script", ["hello", "spin"], ids=["idle", "busy"])
-def test_the_child_goes_when_the_parent_is_killed(script: str) -> None:
+def test_the_child_ends_when_the_parent_is_killed(script: str) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-m", "tests.calculators.child_process.orphaning_parent", script],
         stdout=subprocess.PIPE,

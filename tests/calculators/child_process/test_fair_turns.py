@@ -1,4 +1,4 @@
-"""Work that waits for a child: whose turn is next."""
+"""Fair turns of work that waits for a child."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ BOB = ClientIdentity("bob", "1")
 
 
 class Work:
-    """Pieces of work that end when they are told to, and the order in which they began."""
+    """Pieces of work that end on command, and the order in which they began."""
 
     def __init__(self, turns: FairTurns) -> None:
         self.turns = turns
@@ -44,7 +44,7 @@ class Work:
         await settled()
 
     async def finish(self) -> list[str]:
-        """End what runs until nothing is left; the order in which it all began."""
+        """End running work until nothing is left; return the order in which all of it began."""
         ended = 0
         while ended < len(self.began):
             self.ends[self.began[ended]].set()
@@ -58,7 +58,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_clients_take_turns_however_much_one_of_them_asks() -> None:
+def test_clients_take_turns_however_many_requests_one_of_them_sends() -> None:
     async def run() -> None:
         work = Work(FairTurns())
         for number in range(4):
@@ -70,7 +70,7 @@ def test_clients_take_turns_however_much_one_of_them_asks() -> None:
     asyncio.run(run())
 
 
-def test_so_many_pieces_run_at_once_and_no_more() -> None:
+def test_the_number_of_pieces_that_run_at_once_is_bounded() -> None:
     async def run() -> None:
         work = Work(FairTurns(at_once=2))
         for number in range(5):
@@ -82,7 +82,7 @@ def test_so_many_pieces_run_at_once_and_no_more() -> None:
     asyncio.run(run())
 
 
-def test_little_work_of_a_client_goes_before_much_of_the_same() -> None:
+def test_a_clients_small_work_goes_before_its_large_work() -> None:
     async def run() -> None:
         work = Work(FairTurns())
         for number in range(5):
@@ -93,7 +93,7 @@ def test_little_work_of_a_client_goes_before_much_of_the_same() -> None:
     asyncio.run(run())
 
 
-def test_much_work_is_not_put_off_for_ever() -> None:
+def test_large_work_is_not_postponed_for_ever() -> None:
     async def run() -> None:
         work = Work(FairTurns())
         await work.ask("first", ANN)
@@ -105,7 +105,7 @@ def test_much_work_is_not_put_off_for_ever() -> None:
     asyncio.run(run())
 
 
-def test_a_connection_whose_work_cost_much_waits_for_others_of_the_same_address() -> None:
+def test_a_connection_with_expensive_work_waits_for_others_of_the_same_address() -> None:
     async def run() -> None:
         dear, cheap = ClientIdentity("ann", "1"), ClientIdentity("ann", "2")
         work = Work(FairTurns())
@@ -120,7 +120,7 @@ def test_a_connection_whose_work_cost_much_waits_for_others_of_the_same_address(
     asyncio.run(run())
 
 
-def test_work_whose_asker_left_is_never_begun() -> None:
+def test_work_of_a_client_that_left_is_never_begun() -> None:
     async def run() -> None:
         work = Work(FairTurns())
         await work.ask("running", ANN)
@@ -136,14 +136,14 @@ def test_work_whose_asker_left_is_never_begun() -> None:
     asyncio.run(run())
 
 
-def test_a_turn_that_comes_as_its_asker_leaves_goes_to_the_next() -> None:
+def test_a_turn_that_arrives_as_its_client_leaves_goes_to_the_next() -> None:
     async def run() -> None:
         work = Work(FairTurns())
         await work.ask("running", ANN)
         await work.ask("leaving", ANN)
         await work.ask("next", ANN)
         work.ends["running"].set()
-        await asyncio.sleep(0)  # its turn has come, it has not run yet
+        await asyncio.sleep(0)  # its turn has come, but it has not run yet
         assert len(work.turns) == 1
         work.tasks["leaving"].cancel()
         await settled()
@@ -152,7 +152,7 @@ def test_a_turn_that_comes_as_its_asker_leaves_goes_to_the_next() -> None:
     asyncio.run(run())
 
 
-def test_when_too_many_wait_the_dearest_of_the_busiest_client_is_refused() -> None:
+def test_when_the_queue_is_full_the_costliest_work_of_the_busiest_client_is_refused() -> None:
     async def run() -> None:
         work = Work(FairTurns(most_waiting=2))
         await work.ask("running", ANN)

@@ -14,7 +14,7 @@ from tests.calculators.child_process.supervised import Supervised
 from tests.calculators.llm.conditions import is_running, soon, until
 
 
-def test_it_is_ready_and_answers() -> None:
+def test_a_loaded_child_is_ready_and_answers() -> None:
     async def run() -> None:
         child = Supervised()
         ready = await soon(child.supervisor.start())
@@ -49,7 +49,7 @@ def test_a_child_that_cannot_load_says_why(script: str, reason: str) -> None:
     asyncio.run(run())
 
 
-def test_after_a_failure_it_can_be_started_again() -> None:
+def test_a_child_can_be_started_again_after_a_failure() -> None:
     async def run() -> None:
         child = Supervised("exit")
         for _ in range(2):
@@ -61,7 +61,7 @@ def test_after_a_failure_it_can_be_started_again() -> None:
     asyncio.run(run())
 
 
-def test_a_module_that_is_not_there_is_a_load_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_module_is_a_load_error(capfd: pytest.CaptureFixture[str]) -> None:
     async def run() -> None:
         child = Supervised(module="calculators.llm.no_such_module")
         with pytest.raises(LoadError, match="it exited with status 1"):
@@ -103,7 +103,7 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2, 50])
-def test_closing_while_it_starts_ends_the_start_and_the_process(turns: int) -> None:
+def test_close_during_the_start_ends_the_start_and_the_process(turns: int) -> None:
     async def run() -> None:
         child = Supervised("sleep")
         starting = asyncio.create_task(child.supervisor.start())

@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the bytes were split."""
+"""Framing: frames arrive as they were sent, however the bytes are split."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calculators.child_process.framing import (
 
 
 def arrive(buffer: FrameBuffer, data: bytes, chunk: int = MAX_FRAME) -> list[Frame]:
-    """The frames that are complete when these bytes have come, so many at a time."""
+    """Yield the frames that are complete as the bytes arrive, ``size`` at a time."""
     frames: list[Frame] = []
     while data:
         room = buffer.room()
@@ -29,7 +29,7 @@ def arrive(buffer: FrameBuffer, data: bytes, chunk: int = MAX_FRAME) -> list[Fra
 
 
 def stream(*bodies: bytes) -> bytes:
-    """What is sent of these messages."""
+    """Return the bytes that carry these messages."""
     return b"".join(bytes(piece) for body in bodies for piece in framed(body))
 
 
@@ -50,7 +50,7 @@ def test_frames_do_not_depend_on_how_the_bytes_were_split(
     assert got == sent
 
 
-def test_every_byte_on_its_own() -> None:
+def test_frames_arrive_byte_by_byte() -> None:
     buffer = FrameBuffer()
     got = [
         frame
@@ -60,7 +60,7 @@ def test_every_byte_on_its_own() -> None:
     assert got == [b"hello", b"", b"x" * 300]
 
 
-def test_a_length_that_no_message_has_is_refused_before_its_bytes_come() -> None:
+def test_an_impossible_length_is_refused_before_its_bytes_arrive() -> None:
     buffer = FrameBuffer()
     assert arrive(buffer, stream(b"fine")) == [b"fine"]
     with pytest.raises(FramingError, match=str(MAX_FRAME)):
@@ -68,7 +68,7 @@ def test_a_length_that_no_message_has_is_refused_before_its_bytes_come() -> None
 
 
 @pytest.mark.parametrize("chunk", [1000, 262144, MAX_FRAME])
-def test_long_frames_between_short_ones(chunk: int) -> None:
+def test_long_and_short_frames_may_alternate(chunk: int) -> None:
     sent = [b"a", b"x" * SHORT, b"y" * (5 * SHORT + 1), b"", b"z" * (SHORT - 1), b"b"]
     assert arrive(FrameBuffer(), stream(*sent), chunk) == sent
 

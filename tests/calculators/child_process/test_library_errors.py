@@ -1,4 +1,4 @@
-"""What the engine library says, without its build machine's places."""
+"""Error texts of the engine library, without the paths of its build machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a child prints is in the log of whoever listens."""
+"""Output of a child goes to the parent's log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_lines_are_cut_and_decoded(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_who_holds_the_pipe_after_the_child_holds_up_nobody(
+def test_a_process_that_inherits_the_pipe_does_not_delay_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -83,7 +83,7 @@ def test_who_holds_the_pipe_after_the_child_holds_up_nobody(
     assert told(caplog) == ["c: still here"]
 
 
-def test_no_descriptor_stays_when_there_is_no_child(
+def test_no_descriptor_stays_open_without_a_child(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""A child that was ready and goes is started again, later each time."""
+"""Restarts of a child that was ready and ended, with growing delays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_ready(child: Supervised, restarts: int) -> bool:
         ("no frame", "the limit is"),
     ],
 )
-def test_a_child_that_goes_is_started_again(script: str, reason: str) -> None:
+def test_a_child_that_ends_is_restarted(script: str, reason: str) -> None:
     async def run() -> None:
         child = Supervised()
         await soon(child.supervisor.start())
@@ -51,7 +51,7 @@ def test_a_child_that_goes_is_started_again(script: str, reason: str) -> None:
     asyncio.run(run())
 
 
-def test_what_is_sent_while_there_is_no_child_is_lost_quietly() -> None:
+def test_messages_sent_while_there_is_no_child_are_dropped() -> None:
     async def run() -> None:
         child = Supervised()
         child.supervisor.send(b"nobody")
@@ -65,7 +65,7 @@ def test_what_is_sent_while_there_is_no_child_is_lost_quietly() -> None:
     asyncio.run(run())
 
 
-def test_each_delay_is_twice_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_delay_doubles_with_each_restart(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         child = Supervised()
         await soon(child.supervisor.start())
@@ -80,7 +80,7 @@ def test_each_delay_is_twice_the_one_before(caplog: pytest.LogCaptureFixture) ->
     assert delays == [supervisor.FIRST_DELAY * each for each in (1, 2, 4)]
 
 
-def test_a_child_that_cannot_load_any_more_is_tried_again(tmp_path: Path) -> None:
+def test_a_child_that_can_no_longer_load_is_retried(tmp_path: Path) -> None:
     script = tmp_path / "script"
 
     async def run() -> None:
@@ -100,7 +100,7 @@ def test_a_child_that_cannot_load_any_more_is_tried_again(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_a_system_without_processes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_to_start_a_process_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 

@@ -27,7 +27,7 @@ def test_every_event_in_every_state_is_in_the_table_or_refused(
         assert supervisor.state is state
 
 
-def test_closed_is_for_good() -> None:
+def test_a_closed_child_stays_closed() -> None:
     from_closed = {event: to for (state, event), to in TRANSITIONS.items() if state == "CLOSED"}
     assert from_closed == {ChildEvent.CLOSE: ChildState.CLOSED}
 
@@ -40,7 +40,7 @@ def test_every_state_can_be_reached_and_closed() -> None:
     assert all(TRANSITIONS[state, ChildEvent.CLOSE] is ChildState.CLOSED for state in ChildState)
 
 
-def test_it_says_why_it_cannot_work() -> None:
+def test_the_reason_for_not_working_is_reported() -> None:
     supervisor = Supervised().supervisor
     assert supervisor.unavailable_reason == 'the child of "test" is not loaded'
     supervisor._move(ChildEvent.CLOSE)

@@ -1,4 +1,4 @@
-"""A child that waits for its parent can be woken by another thread, and looks up after a time."""
+"""Waking a child that waits for its parent: by another thread, and by a time-out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def received(connection: ParentConnection, seconds: float | None = None) -> list
     return list(connection.receive(wait=True, seconds=seconds))
 
 
-def test_it_is_woken_while_it_waits(ends: tuple[socket.socket, ParentConnection]) -> None:
+def test_a_waiting_child_is_woken(ends: tuple[socket.socket, ParentConnection]) -> None:
     _, connection = ends
     woken = Event()
 
@@ -41,7 +41,7 @@ def test_it_is_woken_while_it_waits(ends: tuple[socket.socket, ParentConnection]
     waiting.join()
 
 
-def test_many_signs_wake_once_and_lose_no_message(
+def test_several_wake_ups_count_once_and_lose_no_message(
     ends: tuple[socket.socket, ParentConnection],
 ) -> None:
     parent, connection = ends
@@ -55,6 +55,6 @@ def test_many_signs_wake_once_and_lose_no_message(
     assert frames == [b"hello"]
 
 
-def test_it_looks_up_after_a_time(ends: tuple[socket.socket, ParentConnection]) -> None:
+def test_the_wait_ends_after_its_time_out(ends: tuple[socket.socket, ParentConnection]) -> None:
     _, connection = ends
     assert received(connection, 0.001) == []

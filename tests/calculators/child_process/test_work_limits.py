@@ -1,4 +1,4 @@
-"""How long a child may be at a piece of work: its processor time counts."""
+"""Limits of a piece of work of a child: processor time counts."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def test_a_stopped_child_passes_the_limit_of_wall_time_only() -> None:
         assert asyncio.run(overrun(process.pid, cpu=0.2, wall=0.6)) is Overrun.WALL
 
 
-def test_only_what_is_used_from_the_beginning_counts() -> None:
+def test_only_processor_time_since_the_beginning_counts() -> None:
     busy = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True); time.sleep(60)"
 
     async def used(pid: int) -> float:
@@ -58,7 +58,7 @@ def test_only_what_is_used_from_the_beginning_counts() -> None:
         assert asyncio.run(used(process.pid)) < 0.25
 
 
-def test_a_process_that_is_no_more_has_no_processor_time() -> None:
+def test_a_process_that_has_ended_has_no_processor_time() -> None:
     with child("pass") as process:
         process.wait()
         assert cpu_seconds(process.pid) is None

@@ -1,4 +1,4 @@
-"""Runs a graph of core calculators: text and feeds in, what its streams brought out."""
+"""Runner for graphs of core calculators: text and feeds in, packets of the streams out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def core_registry() -> Registry:
 
 
 class Running:
-    """A started graph. Everything sent is worked off before the next thing is sent."""
+    """A started graph. Everything sent is processed before the next packet is sent."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Running:
             self.graph.wait_until_idle()
 
     def finish(self) -> None:
-        """End the run. Packets still count, bounds that only the end brings do not."""
+        """End the run. Packets that follow count; bounds that only the end brings do not."""
         self._is_ending = True
         self.graph.close_all_packet_sources()
         self.graph.wait_until_done()
@@ -75,7 +75,7 @@ def run(
     bounds: bool = False,
     headers: Mapping[str, Any] | None = None,
 ) -> dict[str, Seen]:
-    """Feed a graph, end it, and return what each watched stream brought.
+    """Feed a graph, end it, and return the packets of each watched stream.
 
     ``text`` needs no ``input_stream`` of its own: the streams that are fed are declared.
     A watched stream gives (timestamp, value) pairs; with ``bounds`` the value None stands for a

@@ -20,7 +20,7 @@ def limited(options: str) -> Running:
     return Running(text, "out allow")
 
 
-def test_while_one_is_in_flight_others_are_dropped() -> None:
+def test_packets_are_dropped_while_one_is_in_flight() -> None:
     running = limited("")
     running.send(*at("in", 0, 1, 2), ("fin", 0, "done"), *at("in", 3))
     assert running.seen["out"] == [(0, 0), (3, 3)]
@@ -98,7 +98,7 @@ def test_auxiliary_packets_follow_the_main_decision_before_them() -> None:
 
 
 def test_auxiliary_packets_may_come_early_or_late() -> None:
-    """One auxiliary stream is all there before the main one starts, the other keeps step."""
+    """One auxiliary stream arrives before the main one starts; the other keeps step with it."""
     running = Running(
         """input_stream: "in" input_stream: "a" input_stream: "b" input_stream: "fin"
         node {

@@ -19,7 +19,7 @@ def controlled(times: dict[int, bool]) -> list[Feed]:
 
 
 @pytest.mark.parametrize(("allow", "times"), [("true", [1, 2]), ("false", [])])
-def test_the_option_decides_when_nothing_else_does(allow: str, times: list[int]) -> None:
+def test_the_option_decides_when_nothing_else_is_connected(allow: str, times: list[int]) -> None:
     options = f"options {{ [mediapipe.GateCalculatorOptions.ext] {{ allow: {allow} }} }}"
     seen = run(GATE.format(options), at("in", 1, 2))
     assert [time for time, _ in seen["out"]] == times
@@ -41,7 +41,7 @@ def test_side_packets_decide_for_the_whole_run(tag: str, side: bool, times: list
 
 
 def test_a_gate_shut_by_side_packet_closes_its_output() -> None:
-    """So a join behind it does not wait for a gate that nobody feeds any more."""
+    """A join behind the gate then does not wait for it."""
     seen = run(
         GATE.format('input_side_packet: "ALLOW:side"')
         + """node {
@@ -66,7 +66,9 @@ def test_streams_decide_for_their_timestamp(tag: str, times: list[int]) -> None:
 
 @pytest.mark.parametrize(("as_allow", "times"), [("false", [2]), ("true", [1, 2])])
 @pytest.mark.parametrize(("tag", "control"), [("ALLOW", True), ("DISALLOW", False)])
-def test_a_missing_control_packet(as_allow: str, times: list[int], tag: str, control: bool) -> None:
+def test_an_option_decides_for_timestamps_without_a_control_packet(
+    as_allow: str, times: list[int], tag: str, control: bool
+) -> None:
     options = (
         "options { [mediapipe.GateCalculatorOptions.ext] "
         f"{{ empty_packets_as_allow: {as_allow} }} }}"
@@ -87,7 +89,7 @@ def changes(options: str = "") -> list[tuple[int, bool]]:
     )["out"]
 
 
-def test_state_changes_are_told_without_any_data() -> None:
+def test_state_changes_are_reported_without_any_data() -> None:
     assert changes() == [(2, True), (4, False)]
 
 

@@ -46,7 +46,7 @@ def test_an_empty_list_gives_a_bound_and_no_list() -> None:
 
 
 def test_a_timestamp_without_a_list_gives_a_bound_too() -> None:
-    """So a join behind the loop goes on."""
+    """A join behind the loop then proceeds."""
     seen = run(
         """node {
           calculator: "GateCalculator" input_stream: "in" input_stream: "ALLOW:allow"
@@ -77,7 +77,7 @@ node {
 """
 
 
-def test_clones_are_there_for_every_element() -> None:
+def test_clones_are_sent_with_every_element() -> None:
     seen = run(
         CLONING,
         [
@@ -170,12 +170,12 @@ def test_without_items_only_bounds_come_out() -> None:
     assert seen["x"] == [(10, None), (20, "a20")]
 
 
-def test_some_items_only_are_an_error() -> None:
+def test_a_timestamp_with_only_some_items_is_an_error() -> None:
     with pytest.raises(RunError, match="Cannot mix non-empty input ITEMs with empty"):
         run(BEGIN_ITEMS, [("a", 10, "a10"), ("b", 11, "b11"), ("c", 10, "c10")], watch="")
 
 
-def test_a_loop_must_bring_as_many_packets_as_there_are_outputs() -> None:
+def test_a_loop_must_return_as_many_packets_as_there_are_outputs() -> None:
     with pytest.raises(RunError, match="the loop brought 1, the node has 2 outputs"):
         run(
             """

@@ -14,7 +14,7 @@ MUX = """node {
 }"""
 
 
-def test_only_the_selected_stream_is_waited_for() -> None:
+def test_the_mux_waits_only_for_the_selected_stream() -> None:
     seen = run(
         MUX,
         [("s", 0, 0), ("a", 0, "a0"), ("s", 1, 1), ("b", 1, "b1"), ("s", 2, 0), ("a", 2, "a2")],
@@ -106,7 +106,7 @@ def test_packets_pass_in_order_of_arrival_and_late_ones_are_dropped() -> None:
     assert seen["out"] == [(10, 10), (30, 30), (40, 40)]
 
 
-def test_together_the_first_input_wins() -> None:
+def test_at_one_timestamp_the_first_input_wins() -> None:
     seen = run(
         'node { calculator: "ImmediateMuxCalculator" input_stream: "a" input_stream: "b" '
         'output_stream: "out" }',
@@ -125,7 +125,7 @@ def test_the_finish_signal_counts_dropped_packets_too() -> None:
     assert seen["done"] == [(10, True), (11, True), (20, True)]
 
 
-def test_bounds_pass_when_asked_for_and_make_packets_late() -> None:
+def test_bounds_pass_on_request_and_make_packets_late() -> None:
     feeds = [*at("a", 10), ("b", 20, BOUND), *at("a", 15), ("a", 20, BOUND), ("b", 30, BOUND)]
     seen = run(immediate(PASSES_BOUNDS), feeds, bounds=True)
     assert seen["out"] == [(10, 10), (19, None), (29, None)]

@@ -18,7 +18,7 @@ def counted(**side_packets: Any) -> list[tuple[int, int]]:
     )["out"]
 
 
-def test_counting_stops() -> None:
+def test_counting_stops_at_its_maximum() -> None:
     assert counted(max_count=3) == [(0, 0), (1, 1), (2, 2)]
     assert counted(max_count=0) == []
 
@@ -48,7 +48,7 @@ def test_counting_needs_an_end() -> None:
         counted()
 
 
-def test_zero_or_not() -> None:
+def test_zero_and_other_numbers_go_to_different_outputs() -> None:
     seen = run(
         """node {
           calculator: "NonZeroCalculator" input_stream: "INPUT:in"
@@ -60,7 +60,7 @@ def test_zero_or_not() -> None:
     assert seen == {"out": [(0, 0), (7, 1)], "bool": [(0, False), (7, True)]}
 
 
-def test_zero_or_not_of_a_side_packet() -> None:
+def test_a_side_packet_is_compared_with_zero() -> None:
     seen = run(
         'node { calculator: "NonZeroCalculator" input_side_packet: "INPUT:n" '
         'output_stream: "OUTPUT:out" }',
@@ -102,7 +102,9 @@ def test_bytes_become_numbers() -> None:
         ("max_quantized_value: 1 min_quantized_value: 2", "must be greater than"),
     ],
 )
-def test_the_limits_must_make_sense(quantise: tuple[str, str], limits: str, message: str) -> None:
+def test_impossible_limits_are_refused(
+    quantise: tuple[str, str], limits: str, message: str
+) -> None:
     with pytest.raises(RunError, match=message):
         run(quantiser(*quantise, limits), [("in", CLOSE)])
 

@@ -70,7 +70,7 @@ SPARSE: list[Feed] = [
         ),
     ],
 )
-def test_what_comes_before_all_inputs_are_there(
+def test_ticks_before_all_inputs_have_arrived_follow_the_option(
     options: str, x: list[tuple[int, str | None]]
 ) -> None:
     assert run(cloner(options, IMMEDIATE), SPARSE, watch="x", bounds=True)["x"] == x

@@ -68,7 +68,7 @@ def test_pass_through_refuses_ports_that_do_not_match() -> None:
 
 
 def header_seen_behind(node: str, **arguments: Any) -> Any:
-    """The header of stream "out" of a node."""
+    """Return the header of stream "out" of a node."""
     seen: list[tuple[Packet, Packet]] = []
     run(
         node
@@ -95,7 +95,7 @@ def header_seen_behind(node: str, **arguments: Any) -> Any:
     ],
     ids=["pass through", "gate"],
 )
-def test_headers_go_along(node: str) -> None:
+def test_headers_are_passed_on(node: str) -> None:
     header = header_seen_behind(
         f'node {{ {node} input_stream: "in" output_stream: "out" }}',
         feeds=at("in", 0),
@@ -170,7 +170,7 @@ def test_inner_join_keeps_only_timestamps_of_all_streams() -> None:
     assert seen["x"] == seen["y"] == [(0, 0), (2, 2), (4, 4), (6, 6)]
 
 
-def test_round_robin_deals_out_and_says_to_whom() -> None:
+def test_round_robin_distributes_packets_and_sends_the_index() -> None:
     seen = run(
         """node {
           calculator: "RoundRobinDemuxCalculator" input_stream: "in"
@@ -217,7 +217,7 @@ def test_bypass_wants_pairs() -> None:
         )
 
 
-def test_presence_tells_packets_and_settled_timestamps() -> None:
+def test_presence_distinguishes_packets_from_settled_timestamps() -> None:
     seen = run(
         'node { calculator: "PacketPresenceCalculator" input_stream: "PACKET:in" '
         'output_stream: "PRESENCE:out" }',

@@ -50,7 +50,7 @@ def test_the_last_possible_timestamp_ends_the_cycle_too() -> None:
     }
 
 
-def test_a_loop_that_gives_nothing_holds_nobody_up() -> None:
+def test_a_loop_without_packets_delays_no_input() -> None:
     seen = run(
         """
         node {
@@ -71,7 +71,7 @@ def test_a_loop_that_gives_nothing_holds_nobody_up() -> None:
 
 
 def gated(main_empty: set[int], loop_empty: set[int], end: int) -> list[tuple[int, int]]:
-    """What comes back when MAIN or LOOP has no packet at some timestamps."""
+    """Return the loop's output where MAIN or LOOP has no packet at some timestamps."""
     running = Running(
         'input_stream: "in" input_stream: "no_main" input_stream: "no_loop"'
         + LOOP
@@ -106,7 +106,7 @@ def test_only_main_timestamps_with_a_packet_count_as_previous() -> None:
     assert gated(main_empty={2, 3}, loop_empty=set(), end=6) == [(4, 1), (5, 4)]
 
 
-def test_without_a_loop_packet_for_the_previous_input_nothing_comes() -> None:
+def test_without_a_loop_packet_for_the_previous_input_nothing_is_sent() -> None:
     assert gated(main_empty=set(), loop_empty={2, 3}, end=6) == [(2, 1), (5, 4)]
 
 

@@ -11,7 +11,7 @@ from tests.calculators.core.running import CLOSE, run, side_outputs
 
 
 def landmarks(*xs: float) -> Any:
-    """A LandmarkList, made as graphs make one."""
+    """Return a LandmarkList, made as graphs make one."""
     text = " ".join(f"landmark {{ x: {x} }}" for x in xs)
     node = f"""node {{
       calculator: "ConstantSidePacketCalculator" output_side_packet: "PACKET:list"

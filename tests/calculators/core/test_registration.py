@@ -1,8 +1,7 @@
-"""What the core family registers."""
+"""Registration of the core family."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
@@ -10,8 +9,9 @@ import pytest
 
 import calculators
 from calculators.core import CALCULATORS
-from graph_runtime import Calculator, Registry, parse_graph_text, validate_graph
+from graph_runtime import Calculator, Registry, validate_graph
 from tests.calculators.core.running import core_registry
+from tests.calculators.docstring_examples import example_graph
 
 
 def test_importing_registers_nothing() -> None:
@@ -32,7 +32,7 @@ def test_registering_twice_changes_nothing() -> None:
     assert "SwitchContainer" in registry.subgraphs()
 
 
-def test_element_types_that_one_list_type_differs_in_have_mediapipes_names() -> None:
+def test_calculators_per_element_type_have_mediapipes_names() -> None:
     names = set(core_registry().calculators())
     assert {
         "BeginLoopIntCalculator",
@@ -46,13 +46,8 @@ def test_element_types_that_one_list_type_differs_in_have_mediapipes_names() -> 
 
 @pytest.mark.parametrize("calculator", CALCULATORS, ids=lambda cls: cls.__name__)
 def test_the_example_in_the_docstring_is_a_valid_node(calculator: type[Calculator]) -> None:
-    """Every class tells its ports and options, and shows a node that works."""
+    """Every class declares its ports and options, and shows a node that works."""
     text = calculator.__doc__ or ""
     assert "Options" in text
     assert "Source: MediaPipe" in text
-    example = text[text.index("::\n") + 2 : text.index("Source: MediaPipe")]
-    graph = parse_graph_text(example)
-    for node in graph.node:
-        inputs = {re.sub(r".*:", "", entry) for entry in node.input_stream}
-        graph.input_stream.extend(sorted(inputs))
-    assert validate_graph(graph, registry=core_registry()).nodes
+    assert validate_graph(example_graph(calculator), registry=core_registry()).nodes

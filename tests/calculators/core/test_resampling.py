@@ -20,7 +20,7 @@ def resampler(options: str, sides: str = "") -> str:
 
 
 def sampled(options: str, times: Sequence[int], **arguments: Any) -> list[tuple[int, int]]:
-    """(output timestamp, input timestamp) of each output."""
+    """Return (output timestamp, input timestamp) of each output."""
     return run(resampler(options), at("in", *times), **arguments)["out"]
 
 
@@ -44,7 +44,7 @@ def sampled(options: str, times: Sequence[int], **arguments: Any) -> list[tuple[
         ([-500, 66667], [(-500, -500), (32833, -500), (66167, 66667)]),
     ],
 )
-def test_the_nearest_packet_stands_for_each_period(
+def test_each_period_has_its_nearest_packet(
     times: list[int], expected: list[tuple[int, int]]
 ) -> None:
     assert sampled("frame_rate: 30", times) == expected
@@ -164,7 +164,7 @@ def test_the_video_header_packet_gets_the_new_rate(
 
 
 @pytest.mark.parametrize(("kind", "rate"), [("PASS_HEADER", 200.0), ("UPDATE_VIDEO_HEADER", 50.0)])
-def test_the_streams_own_header_is_passed(kind: str, rate: float) -> None:
+def test_the_streams_own_header_is_passed_on(kind: str, rate: float) -> None:
     seen: list[VideoHeader] = []
     run(
         resampler(f"frame_rate: 50 output_header: {kind}")
@@ -233,7 +233,7 @@ def test_a_stream_shorter_than_a_period_still_gives_a_packet(options: str) -> No
 
 
 @pytest.mark.parametrize("jitter", [-0.5, 1.5])
-def test_jitter_is_a_fraction(jitter: float) -> None:
+def test_jitter_must_be_a_fraction(jitter: float) -> None:
     with pytest.raises(ValidationError, match="it must be in 0 < jitter <= 1"):
         jittered(f"jitter: {jitter}", [0])
 

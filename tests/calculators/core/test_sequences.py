@@ -36,7 +36,7 @@ def test_the_side_packet_wins_over_the_option() -> None:
     assert shifted("packet_offset: 3", side=1) == [(10, 0), (20, 10), (30, 20)]
 
 
-def test_what_is_not_supported_is_said() -> None:
+def test_unsupported_options_are_refused() -> None:
     with pytest.raises(RunError, match="emit_empty_packets_before_first_packet"):
         shifted("packet_offset: 1 emit_empty_packets_before_first_packet: true")
 

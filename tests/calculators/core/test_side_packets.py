@@ -66,7 +66,7 @@ def test_a_constant_must_have_a_value() -> None:
         constants("")
 
 
-def test_constants_are_typed() -> None:
+def test_constants_have_types_that_readers_are_checked_against() -> None:
     with pytest.raises(ValidationError, match='expected a packet of type "string"'):
         run(
             """
@@ -94,7 +94,7 @@ def test_a_default_stands_in_for_a_missing_side_packet(given: dict[str, str], va
     assert side_outputs(text, "value", {"default": "default", **given}) == [value]
 
 
-def test_a_default_must_be_given() -> None:
+def test_a_missing_default_is_refused() -> None:
     with pytest.raises(ValidationError, match="Default value must be provided"):
         run(
             'node { calculator: "DefaultSidePacketCalculator" '
@@ -199,7 +199,7 @@ def test_side_packets_go_into_streams_at_ticks(tag: str, times: list[int]) -> No
         ),
     ],
 )
-def test_ports_that_do_not_fit_are_refused(ports: str, message: str) -> None:
+def test_ports_that_do_not_match_are_refused(ports: str, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         to_stream(f'input_side_packet: "a" {ports}', watch="")
 
@@ -220,7 +220,7 @@ def test_the_only_packet_of_a_stream_becomes_a_side_packet() -> None:
     assert running.graph.get_output_side_packet("side").value == "value"
 
 
-def test_a_second_packet_is_one_too_many() -> None:
+def test_a_second_packet_is_an_error() -> None:
     with pytest.raises(RunError, match="was already set"):
         run(
             'node { calculator: "StreamToSidePacketCalculator" input_stream: "in" '
@@ -278,6 +278,6 @@ def test_single_values_become_streams(mode: str, time: int) -> None:
     assert from_side_packets(options, a=1, b="two") == {"x": [(time, 1)], "y": [(time, "two")]}
 
 
-def test_lists_must_be_of_one_length() -> None:
+def test_lists_of_different_lengths_are_refused() -> None:
     with pytest.raises(RunError, match="vectors of different sizes: 1, 2"):
         from_side_packets("", a=[Packet(1)], b=[Packet(1), Packet(2)])

@@ -11,7 +11,7 @@ from tests.calculators.core.running import CLOSE, Running, at, core_registry, pa
 
 
 def container(ports: str, options: str = "", nodes: str = "") -> str:
-    """Channel 0 drops everything, channel 1 passes it, unless other nodes are given."""
+    """Return a container; by default channel 0 drops everything and channel 1 passes it on."""
     nodes = nodes or (
         'contained_node { calculator: "GateCalculator" } '
         'contained_node { calculator: "PassThroughCalculator" }'
@@ -129,7 +129,7 @@ def test_a_container_becomes_a_demux_its_nodes_and_a_mux() -> None:
     ]
 
 
-def test_the_same_stream_can_come_in_twice() -> None:
+def test_the_same_stream_can_be_connected_twice() -> None:
     seen = run(
         """node {
           calculator: "SwitchContainer" input_stream: "A:in" input_stream: "B:in"
@@ -234,7 +234,7 @@ def test_mux_waits_for_the_old_channel_to_settle() -> None:
     assert running.seen["frame"] == [(10, 10), (20, 20)]
 
 
-def test_mux_drops_what_other_channels_bring() -> None:
+def test_mux_drops_packets_of_other_channels() -> None:
     running = muxing()
     running.send(("select", 1, 0), *at("f0", 5), *at("f1", 5), ("select", 10, 0))
     running.send(*at("f1", 11), *at("f0", 11), ("select", 20, 0))

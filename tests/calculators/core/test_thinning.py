@@ -35,7 +35,9 @@ def thinned(options: str, times: Sequence[int], **arguments: Any) -> list[tuple[
         ("", [1, 2, 3], [1, 2, 3]),
     ],
 )
-def test_async_drops_what_follows_too_soon(options: str, times: list[int], kept: list[int]) -> None:
+def test_async_drops_packets_that_follow_too_soon(
+    options: str, times: list[int], kept: list[int]
+) -> None:
     assert thinned(f"thinner_type: ASYNC {options}", times) == [(time, time) for time in kept]
 
 
@@ -55,7 +57,7 @@ def test_sync_keeps_the_packet_nearest_to_each_centre(
     assert thinned(f"thinner_type: SYNC {options}", times) == kept
 
 
-def test_async_settles_what_it_drops() -> None:
+def test_async_settles_the_timestamps_of_dropped_packets() -> None:
     assert thinned("period: 5", [2, 4, 7], bounds=True) == [
         (2, 2),
         (6, None),
@@ -92,7 +94,7 @@ def test_options_can_come_as_side_packet() -> None:
         ("period: 5", 1e6 / 2),
     ],
 )
-def test_the_header_tells_the_frame_rate_that_is_left(options: str, rate: float) -> None:
+def test_the_header_has_the_reduced_frame_rate(options: str, rate: float) -> None:
     seen: list[VideoHeader] = []
     run(
         thinner(options)

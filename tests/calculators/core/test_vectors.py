@@ -27,7 +27,7 @@ def test_lists_and_single_elements_join_in_stream_order() -> None:
 
 
 @pytest.mark.parametrize(("all_present", "times"), [("false", [1, 2]), ("true", [1])])
-def test_missing_inputs(all_present: str, times: list[int]) -> None:
+def test_missing_inputs_are_left_out_or_give_no_output(all_present: str, times: list[int]) -> None:
     seen = concatenated(
         "ConcatenateStringVectorCalculator",
         [("a", 1, ["x"]), ("b", 1, "y"), ("a", 2, ["z"]), ("b", CLOSE)],
@@ -67,7 +67,7 @@ def test_ranges_go_to_their_outputs() -> None:
     assert seen == {"x": [(1, [0.0])], "y": [(1, [1.0, 2.0, 3.0])]}
 
 
-def test_elements_can_go_without_a_list() -> None:
+def test_single_elements_can_be_sent_without_a_list() -> None:
     options = "ranges { begin: 0 end: 1 } ranges { begin: 2 end: 3 } element_only: true"
     assert split(options, NUMBERS) == {"x": [(1, 0.0)], "y": [(1, 2.0)]}
 
@@ -96,7 +96,9 @@ def test_ranges_can_be_combined() -> None:
         ),
     ],
 )
-def test_ranges_that_do_not_fit_are_refused(options: str, outputs: str, message: str) -> None:
+def test_ranges_that_contradict_the_outputs_are_refused(
+    options: str, outputs: str, message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
         split(options, NUMBERS, outputs)
 
@@ -124,7 +126,7 @@ def test_the_index_stream_wins_over_the_option() -> None:
     assert picked("", feeds) == [(1, "c")]
 
 
-def test_the_option_alone_will_do() -> None:
+def test_the_option_alone_selects_an_element() -> None:
     assert picked("item_index: 1", [("v", 1, [5, 6])], has_index=False) == [(1, 6)]
 
 
@@ -140,7 +142,7 @@ def test_beyond_the_end_can_mean_no_packet() -> None:
     assert picked("output_empty_on_oob: true", [("v", 1, [5, 6]), ("i", 1, 2)]) == []
 
 
-def test_there_must_be_some_index() -> None:
+def test_a_node_without_an_index_is_refused() -> None:
     with pytest.raises(RunError, match="there is no index"):
         picked("", [("v", 1, [5, 6])], has_index=False)
 

@@ -1,4 +1,4 @@
-"""Embeddings: real models made by hand, in their real processes, against the numbers in NumPy."""
+"""Embeddings: models made by hand, in their real processes, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
 async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
-    """The parsed answer of a graph; raises the calculator's own error."""
+    """Return the parsed answer of a graph; raise the calculator's own error."""
     packets: list[str | bytes] = []
     payload = HttpPayload(uri, {}, b"", {"model": "tiny", **body})
     try:
@@ -81,14 +81,14 @@ def test_a_graph_of_openvino_model_server_answers_with_the_models_vectors(
         np.testing.assert_allclose(vectors(answer), wanted, atol=1e-4)
         count = sum(len(tokens(text)) for text in TEXTS)
         assert answer["usage"] == {"prompt_tokens": count, "total_tokens": count}
-        # Alone a text has the same vector as beside longer ones: padding does not count.
+        # A text has the same vector alone as beside longer ones: padding does not count.
         alone = await ask(input=TEXTS[1])
         np.testing.assert_allclose(vectors(alone), [wanted[1]], atol=1e-4)
 
     served(tmp_path, scenario)
 
 
-def test_pooling_is_the_models_own_where_the_graph_does_not_say(tmp_path: Path) -> None:
+def test_pooling_is_the_models_own_unless_the_graph_sets_it(tmp_path: Path) -> None:
     make_model(tmp_path, graph(), pooling="mean_tokens")
 
     async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
@@ -164,7 +164,7 @@ def test_a_text_that_is_too_long_is_refused_or_cut_off(tmp_path: Path) -> None:
         ({"input": "a", "dimensions": SIZE + 1}, "dimensions", f"{SIZE} dimensions"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(
+def test_a_wrong_request_is_refused_with_what_would_be_right(
     model: EmbeddedModel, body: dict[str, Any], param: str, words: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -174,19 +174,19 @@ def test_a_wrong_request_is_told_what_is_wrong(
     assert len(model.ask(input="still there")["data"]) == 1
 
 
-def test_other_paths_are_told_which_there_is(model: EmbeddedModel) -> None:
+def test_other_paths_are_refused_with_the_one_that_exists(model: EmbeddedModel) -> None:
     with pytest.raises(RequestError, match="answers /v3/embeddings") as caught:
         model.ask(uri="/v3/chat/completions", input="a")
     assert caught.value.code is Code.NOT_FOUND
 
 
-def test_null_is_as_good_as_absent(model: EmbeddedModel) -> None:
+def test_null_means_absent(model: EmbeddedModel) -> None:
     answer = model.ask(input="a", encoding_format=None, dimensions=None, user=None)
     assert len(answer["data"][0]["embedding"]) == SIZE
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
+def test_a_killed_process_is_restarted(tmp_path: Path) -> None:
     make_model(tmp_path, graph(pooling="CLS"))
 
     async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
@@ -242,14 +242,14 @@ class EmbeddedModel:
         self._loaded = loaded
 
     def ask(self, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
-        """As `asked`."""
+        """Return the answer of the served graph; see `asked`."""
         answering = asyncio.wait_for(asked(self._loaded, uri, **body), PATIENCE)
         return self._runner.run(answering)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """With the demo's tokenizer, MEAN."""
+    """Serve a model with the demo's tokenizer and MEAN pooling."""
     directory = make_model(tmp_path_factory.mktemp("model"), graph(pooling="MEAN"))
     with asyncio.Runner() as runner:
         loaded = runner.run(load_graph(find_graph(directory), REGISTRY))

@@ -33,8 +33,8 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
     words = ["--model_name", "tiny", "--model_path", "tiny", "--task", "embeddings"]
     with Serving(site, *words, "--normalize", "false").wait_until_serving() as serving:
         log = "".join(serving.log)
-        assert "tiny: no graph.pbtxt in its directory: served as embeddings" in log
-        assert "/v3/embeddings" in log  # the request to try
+        assert "tiny: OpenVINO model, served as embeddings" in log
+        assert "/v3/embeddings" in log  # the request to try out
         for path in ("/v3/embeddings", "/v1/embeddings", "/v3/v1/embeddings"):
             status, answer = post(serving, path, {"model": "tiny", "input": "Hello"})
             assert status == 200, answer
@@ -57,7 +57,7 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
         with serving.request("GET", "/openapi.json") as response:
             assert "/v3/embeddings" in json.loads(response.read())["paths"]
         maps = Path(f"/proc/{serving.pid}/maps")
-        if maps.exists():  # the model is in its own process
+        if maps.exists():  # the model is in a process of its own
             assert "libopenvino" not in maps.read_text(encoding="utf-8")
 
 

@@ -1,11 +1,12 @@
 """An embedding model made by hand: a few KB of OpenVINO's operations, and the demo's tokenizer.
 
-The vector of a token is ``sin(id * f)`` for fixed frequencies f, so what comes out can be computed
-here too: `expected` is the model in NumPy.
+The vector of a token is ``sin(id * f)`` for fixed frequencies f, so the output can be computed
+here: `expected` is the model in NumPy.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -24,7 +25,7 @@ MAX_TOKENS = 32
 _DEMO = ROOT / "examples" / "models" / "demo"
 _FREQUENCIES = np.linspace(0.01, 1.0, SIZE, dtype=np.float32)
 
-#: As OpenVINO Model Server's ``--pull`` writes it.
+#: The text that OpenVINO Model Server's ``--pull`` writes.
 GRAPH = """\
 # File created with: OpenVINO Model Server 2026.2
 # OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO
@@ -52,13 +53,13 @@ node {
 
 
 def graph(*, normalize: str = "true", truncate: str = "false", pooling: str = "") -> str:
-    """`GRAPH` with these options; ``pooling``: its word."""
+    """Return `GRAPH` with these options; ``pooling``: a word of the enum."""
     pooling = f"pooling: {pooling}," if pooling else ""
     return GRAPH % {"normalize": normalize, "truncate": truncate, "pooling": pooling}
 
 
 def make_model(directory: Path, text: str = "", pooling: str = "") -> Path:
-    """The model's files; with a graph if there is a text, with a 1_Pooling/config.json if asked."""
+    """Write the model's files, with a graph and a 1_Pooling/config.json if they are given."""
     directory.mkdir(parents=True, exist_ok=True)
     ids = _input("input_ids")
     mask = _input("attention_mask")
@@ -67,7 +68,7 @@ def make_model(directory: Path, text: str = "", pooling: str = "") -> Path:
     last_axis = op.constant(np.array([-1], np.int64))
     frequencies = op.constant(_FREQUENCIES.reshape(1, 1, SIZE))
     hidden = op.sin(op.multiply(op.unsqueeze(used, last_axis), frequencies))
-    # What stands in the padding must not count, so it is large.
+    # Values in the padding must not count, so they are large.
     padding = op.subtract(op.constant(np.float32(1)), op.convert(mask, "f32"))
     shown = op.add(
         hidden, op.multiply(op.unsqueeze(padding, last_axis), op.constant(np.float32(1e6)))
@@ -91,12 +92,17 @@ def make_model(directory: Path, text: str = "", pooling: str = "") -> Path:
 
 def tokens(text: str) -> list[int]:
     """The tokens of a text, by the tokenizer itself."""
-    encoded = genai.Tokenizer(str(_DEMO)).encode(text, add_special_tokens=True)
+    encoded = _tokenizer().encode(text, add_special_tokens=True)
     return [int(each) for each in encoded.input_ids.data.reshape(-1)]
 
 
+@functools.cache
+def _tokenizer() -> genai.Tokenizer:
+    return genai.Tokenizer(str(_DEMO))
+
+
 def expected(text: str, pooling: str, *, normalize: bool = True) -> NDArray[np.float32]:
-    """The embedding of a text."""
+    """Return the embedding of a text."""
     ids = np.array(tokens(text), np.float32)
     hidden = np.sin(ids[:, np.newaxis] * _FREQUENCIES)
     vector = {"CLS": hidden[0], "LAST": hidden[-1], "MEAN": hidden.mean(axis=0)}[pooling]

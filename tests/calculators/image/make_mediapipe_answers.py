@@ -1,4 +1,4 @@
-"""Asks the real MediaPipe, and writes its answers to ``mediapipe_answers.json``.
+"""Runs graphs on the real MediaPipe, and writes its answers to ``mediapipe_answers.json``.
 
 Run it in an environment that has MediaPipe's wheel 0.10.21, from the root of the checkout:
 ``python -m tests.calculators.image.make_mediapipe_answers``. The tests need only the file.
@@ -17,7 +17,7 @@ Case = dict[str, Any]
 
 
 def cases() -> list[Case]:
-    """Graphs with what is fed to them: streams and values by kind, see `here.py`."""
+    """Yield graphs with their inputs: streams and values by kind, see `here.py`."""
     rng = random.Random(20)
     found = [_transformation(rng, *case) for case in _TRANSFORMATIONS]
     found += [_to_tensor(rng, *case) for case in _TENSORS]
@@ -304,7 +304,7 @@ def _overlay(rng: random.Random, image_format: str) -> Case:
         {"rectangle": {**small, "rotation": 0.5}, "color": blue},
         {"filled_rectangle": {"rectangle": small}, "color": blue},
         {"filled_rectangle": {"rectangle": {**small, "rotation": 0.3}}, "color": red},
-        # OpenCV draws the lines of ovals and round corners differently from version to version.
+        # OpenCV draws ovals and round corners slightly differently from version to version.
         {"filled_oval": {"oval": {"rectangle": small}}, "color": red},
         {"point": {"x": 0.5, "y": 0.6, "normalized": True}, "color": blue, "thickness": 2},
         {"line": line, "color": red},

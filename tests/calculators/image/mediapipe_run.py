@@ -15,7 +15,7 @@ _MODULES = {
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
-    """What each watched stream brought, and the side packet, as JSON values."""
+    """Return the packets of each watched stream, and the side packet, as JSON values."""
     import mediapipe
     from google.protobuf import json_format
     from mediapipe.python import packet_creator, packet_getter
@@ -47,7 +47,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     streams = "".join(f'input_stream: "{name}"\n' for name in case["feeds"])
     for name, kind in case["watch"].items():
         if kind == "tensors":
-            # Tensors cannot be read from Python.
+            # The Python binding cannot read tensors.
             text += (
                 f'node {{ calculator: "TensorsToFloatsCalculator" input_stream: "TENSORS:{name}" '
                 f'output_stream: "FLOATS:{name}_floats" }}\n'

@@ -25,7 +25,7 @@ def run(
     side_packets: Mapping[str, Any] | None = None,
     directory: Path | None = None,
 ) -> dict[str, list[Any]]:
-    """Send one packet into each stream at timestamp 0; what each watched stream brought."""
+    """Send one packet into each stream at timestamp 0; return the values of each watched stream."""
     registry = Registry(REGISTRY)
     calculators.register_all(registry)
     streams = "".join(f'input_stream: "{name}"\n' for name in feeds)
@@ -44,7 +44,7 @@ def run(
 
 
 def node(name: str, options: str, *streams: str) -> str:
-    """The text of a node; each stream as ``input_stream: "IMAGE:in"``."""
+    """Return the text of a node; streams are written as in ``input_stream: "IMAGE:in"``."""
     return (
         f'node {{ calculator: "{name}" {" ".join(streams)} '
         f"node_options {{ [type.googleapis.com/mediapipe.{name}Options] {{ {options} }} }} }}\n"
@@ -52,7 +52,7 @@ def node(name: str, options: str, *streams: str) -> str:
 
 
 def image(width: int, height: int, image_format: ImageFormat = ImageFormat.SRGB) -> ImageFrame:
-    """An image with a different number almost everywhere."""
+    """Return an image whose numbers differ almost everywhere."""
     count = width * height * image_format.channels
     numbers = (np.arange(count) * 37) % 251
     shape = (height, width, image_format.channels)
@@ -60,7 +60,7 @@ def image(width: int, height: int, image_format: ImageFormat = ImageFormat.SRGB)
 
 
 def detection(box: tuple[float, float, float, float], score: float = 0.9, label_id: int = 0) -> Any:
-    """A mediapipe.Detection at xmin, ymin, width, height, in fractions of the image."""
+    """Return a mediapipe.Detection at xmin, ymin, width, height, in fractions of the image."""
     found: Any = message_class("mediapipe.Detection")()
     found.score.append(score)
     found.label_id.append(label_id)
@@ -71,7 +71,7 @@ def detection(box: tuple[float, float, float, float], score: float = 0.9, label_
 
 
 def box_of(found: Any) -> list[float]:
-    """xmin, ymin, width, height of a mediapipe.Detection."""
+    """Return xmin, ymin, width, height of a mediapipe.Detection."""
     place = found.location_data.relative_bounding_box
     return [place.xmin, place.ymin, place.width, place.height]
 

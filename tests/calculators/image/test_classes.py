@@ -59,7 +59,7 @@ def test_the_best_classes_come_first(name: str) -> None:
 
 
 @BOTH
-def test_two_classes_from_one_score(name: str, directory: Path) -> None:
+def test_one_score_becomes_two_classes(name: str, directory: Path) -> None:
     options = 'binary_classification: true label_map_path: "two.txt"'
     found = classify(name, options, [floats(0.75, shape=(1, 1))], directory)
     assert found == [(0, 0.75, "yes"), (1, 0.25, "no")]
@@ -77,7 +77,7 @@ def test_two_classes_from_one_score(name: str, directory: Path) -> None:
         ("two.txt", "has 3 classes, and there are 2 labels", Code.INVALID_ARGUMENT),
     ],
 )
-def test_label_files_that_do_not_fit(
+def test_label_files_that_do_not_match_are_refused(
     name: str, path: str, text: str, code: Code, directory: Path
 ) -> None:
     with pytest.raises(GraphError, match=text) as caught:
@@ -87,14 +87,14 @@ def test_label_files_that_do_not_fit(
 
 
 @BOTH
-def test_tensors_that_do_not_fit(name: str) -> None:
+def test_tensors_that_do_not_match_are_refused(name: str) -> None:
     with pytest.raises(GraphError, match="a classifier has one tensor, the scores; there are 2"):
         classify(name, "", [SCORES, SCORES])
     with pytest.raises(GraphError, match="elements of type float64; float32 is expected"):
         classify(name, "", [SCORES.astype(np.float64)])
 
 
-def test_openvinos_takes_two_dimensions() -> None:
+def test_openvinos_calculator_accepts_two_dimensions() -> None:
     with pytest.raises(GraphError, match=r"the shape \(3,\); two dimensions are expected"):
         classify(OLD, "", [SCORES.ravel()])
     assert len(classify(NEW, "", [SCORES.ravel()])) == 3
@@ -108,12 +108,12 @@ def test_openvinos_takes_two_dimensions() -> None:
         ("label_map { entries { id: 1 } entries { id: 1 } }", "the id 1 is there twice"),
     ],
 )
-def test_options_that_cannot_be(options: str, text: str) -> None:
+def test_impossible_options_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         classify(NEW, options, [SCORES])
 
 
-def test_labels_by_id() -> None:
+def test_labels_are_found_by_id() -> None:
     entries = " ".join(
         f"entries {{ id: {number} label: '{label}' }}"
         for number, label in ((2, "c"), (0, "a"), (1, "b"))
@@ -137,17 +137,17 @@ def test_detections_get_labels(directory: Path) -> None:
     assert (list(found.label), list(found.display_name)) == (["x"], ["X"])
 
 
-def test_ids_without_a_label_stay() -> None:
+def test_ids_without_a_label_are_kept() -> None:
     found = label('label: "a"', 5)
     assert (list(found.label), list(found.label_id)) == ([], [5])
 
 
-def test_labels_come_from_one_place() -> None:
+def test_a_second_source_of_labels_is_refused() -> None:
     with pytest.raises(GraphError, match="only one of label_map_path, label and label_items"):
         label("label: 'a' label_map_path: 'labels.txt'", 0)
 
 
-def test_classes_as_arrays() -> None:
+def test_classes_become_arrays() -> None:
     text = """
     node { calculator: "TensorsToClassificationCalculator" input_stream: "TENSORS:in"
       output_stream: "CLASSIFICATIONS:classes"

@@ -1,4 +1,4 @@
-"""From a detector's tensors to detections, in MediaPipe's and in OpenVINO's words."""
+"""From a detector's tensors to detections, in MediaPipe's and in OpenVINO's calculators."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def test_raw_boxes_move_and_stretch_their_anchors(name: str) -> None:
 
 
 @BOTH
-def test_sizes_may_be_given_as_they_are(name: str) -> None:
+def test_sizes_may_be_linear(name: str) -> None:
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3), 0, 0, 5, 10, 0, 0, 5, 5)
     first, _ = detect(name, TWO, tensors, ANCHORS)
     assert box_of(first) == pytest.approx([0.25 - 0.2, 0.5 - 0.2, 0.4, 0.4])
 
 
 @BOTH
-def test_the_order_may_be_the_other_one(name: str) -> None:
+def test_the_order_of_coordinates_may_be_reversed(name: str) -> None:
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3), -5, 5, 10, 5, 0, 0, 5, 5)
     first, _ = detect(name, f"{TWO} reverse_output_order: true", tensors, ANCHORS)
     assert box_of(first) == pytest.approx([0.15 - 0.2, 0.7 - 0.2, 0.4, 0.4])
 
 
-def test_boxes_may_be_told_by_their_corners() -> None:
+def test_boxes_may_be_given_by_their_corners() -> None:
     # From the anchor's centre: left 0.2, up 0.3, right 0.4, down 0.1, in units of the scales.
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3), 2, 3, 4, 1, 0, 0, 5, 5)
     options = (
@@ -98,7 +98,7 @@ def test_scores_become_probabilities(name: str) -> None:
 
 
 @BOTH
-def test_what_does_not_count_is_left_out(name: str) -> None:
+def test_results_below_the_threshold_are_left_out(name: str) -> None:
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3))
     (found,) = detect(name, f"{TWO} min_score_thresh: 0.85", tensors, ANCHORS)
     assert list(found.label_id) == [1]
@@ -108,7 +108,7 @@ def test_what_does_not_count_is_left_out(name: str) -> None:
     assert labels == [1, 1]
 
 
-def test_only_some_classes_and_so_many_results() -> None:
+def test_classes_and_results_can_be_limited() -> None:
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3))
     options = f"{TWO} allow_classes: 0"
     assert [each.label_id[0] for each in detect(NEW, options, tensors, ANCHORS)] == [0, 0]
@@ -141,7 +141,7 @@ def test_anchors_may_be_a_tensor(name: str) -> None:
 
 
 @BOTH
-def test_finished_boxes_are_taken_as_they_are(name: str) -> None:
+def test_decoded_boxes_are_used_as_they_are(name: str) -> None:
     tensors = [
         floats(*[0.1, 0.2, 0.5, 0.8], *[0.3, 0.3, 0.4, 0.4], *[9] * 4, shape=(1, 3, 4)),
         floats(1, 0, 0, shape=(1, 3)),
@@ -157,7 +157,7 @@ def test_finished_boxes_are_taken_as_they_are(name: str) -> None:
     assert box_of(flipped) == pytest.approx([0.2, 0.5, 0.6, 0.4])
 
 
-def test_finished_boxes_in_a_models_own_order() -> None:
+def test_decoded_boxes_may_have_the_models_own_order() -> None:
     tensors = [
         floats(2),
         floats(0.7, 0.6, 0.5, 0.4, shape=(1, 4)),
@@ -221,14 +221,14 @@ def test_boxes_inside_out_are_left_out(name: str) -> None:
     ],
     ids=range(6),
 )
-def test_tensors_that_do_not_fit(name: str, tensors: Tensors, text: str) -> None:
+def test_tensors_that_do_not_match_are_refused(name: str, tensors: Tensors, text: str) -> None:
     with pytest.raises(GraphError, match=text) as caught:
         detect(name, TWO, tensors, ANCHORS)
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
 @BOTH
-def test_anchors_and_scales_are_needed(name: str) -> None:
+def test_missing_anchors_or_scales_are_refused(name: str) -> None:
     tensors = raw(floats(0.1, 0.9, 0.8, 0.3))
     with pytest.raises(GraphError, match="there are no anchors") as caught:
         detect(name, TWO, tensors)
@@ -257,7 +257,7 @@ def test_anchors_and_scales_are_needed(name: str) -> None:
         ("num_classes: 1 num_coords: 4 keypoint_coord_offset: -1", "keypoint_coord_offset is -1"),
     ],
 )
-def test_options_that_cannot_be(name: str, options: str, text: str) -> None:
+def test_impossible_options_are_refused(name: str, options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         detect(name, options, [])
 
@@ -276,7 +276,7 @@ def test_options_that_cannot_be(name: str, options: str, text: str) -> None:
         ),
     ],
 )
-def test_more_options_that_cannot_be(options: str, text: str) -> None:
+def test_further_impossible_options_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         detect(NEW, f"{TWO} {options}", [])
 
@@ -298,6 +298,6 @@ def test_more_options_that_cannot_be(options: str, text: str) -> None:
         ),
     ],
 )
-def test_options_of_anchors_that_cannot_be(options: str, text: str) -> None:
+def test_impossible_options_of_anchors_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         run(node("SsdAnchorsCalculator", options, 'output_side_packet: "anchors"'), {}, "")

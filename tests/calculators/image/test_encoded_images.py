@@ -34,14 +34,14 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def claiming(width: int, height: int) -> bytes:
-    """A valid PNG of that size with almost no pixels in it."""
+    """Return a valid PNG of that size with almost no pixels in it."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress(bytes(100)))
     return b"\x89PNG\r\n\x1a\n" + header + pixels + chunk(b"IEND", b"")
 
 
 def with_orientation(content: bytes, orientation: int) -> bytes:
-    """A JPEG with EXIF data that says how it is turned."""
+    """Return a JPEG with EXIF data that gives its orientation."""
     tiff = b"MM\x00*\x00\x00\x00\x08\x00\x01" + struct.pack(">HHIHH", 0x112, 3, 1, orientation, 0)
     exif = b"Exif\x00\x00" + tiff + bytes(4)
     return content[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + content[2:]
@@ -51,7 +51,7 @@ def with_orientation(content: bytes, orientation: int) -> bytes:
     "image_format",
     [ImageFormat.GRAY8, ImageFormat.SRGB, ImageFormat.GRAY16, ImageFormat.SRGB48],
 )
-def test_a_png_is_what_it_was(image_format: ImageFormat) -> None:
+def test_a_png_decodes_to_its_pixels(image_format: ImageFormat) -> None:
     frame = image(7, 5, image_format)
     assert decode_image(png(frame)) == frame
 
@@ -62,14 +62,14 @@ def test_alpha_stays_unless_orientation_is_applied() -> None:
     assert decode_image(png(frame)).image_format == ImageFormat.SRGB
 
 
-def test_a_jpeg_is_nearly_what_it_was() -> None:
+def test_a_jpeg_decodes_nearly_to_its_pixels() -> None:
     pixels = np.zeros((16, 16, 3), np.uint8)
     pixels[:, :8], pixels[:, 8:] = (200, 30, 40), (10, 20, 220)
     found = decode_image(jpeg(ImageFrame(ImageFormat.SRGB, pixels), 100)).pixels
     assert np.abs(found.astype(int) - pixels).mean() < 6
 
 
-def test_orientation_is_applied_where_it_is_asked_for() -> None:
+def test_orientation_is_applied_on_request() -> None:
     content = with_orientation(jpeg(image(16, 8)), 6)
     turned = decode_image(content)
     assert (turned.width, turned.height) == (8, 16)
@@ -107,12 +107,12 @@ def test_a_jpeg_may_have_padding_between_its_segments() -> None:
     ],
     ids=range(12),
 )
-def test_what_is_no_image_is_refused(content: bytes, text: str) -> None:
+def test_data_that_is_not_an_image_is_refused(content: bytes, text: str) -> None:
     with pytest.raises(ImageError, match=text):
         decode_image(content)
 
 
-def test_limits_are_the_callers() -> None:
+def test_the_caller_sets_the_limits() -> None:
     content = png(image(7, 5))
     with pytest.raises(ImageError, match=r"has \d+ bytes; at most 20 are taken"):
         decode_image(content, limits=ImageLimits(encoded_bytes=20))
@@ -121,14 +121,14 @@ def test_limits_are_the_callers() -> None:
     assert decode_image(content, limits=ImageLimits(len(content), 35)).width == 7
 
 
-def test_formats_that_cannot_be_written() -> None:
+def test_formats_that_cannot_be_written_are_refused() -> None:
     with pytest.raises(ImageError, match="VEC32F2 cannot be a PNG"):
         png(image(3, 3, ImageFormat.VEC32F2))
     with pytest.raises(ImageError, match="GRAY16 cannot be a JPEG"):
         jpeg(image(3, 3, ImageFormat.GRAY16))
 
 
-def test_the_decoder_takes_bytes_and_tensors_of_them() -> None:
+def test_the_decoder_accepts_bytes_and_tensors_of_bytes() -> None:
     frame = image(7, 5)
     content = png(frame)
     element = np.empty(1, object)
@@ -142,7 +142,7 @@ def test_the_decoder_refuses_other_tensors() -> None:
         run(DECODE, {"in": np.zeros((2, 2), np.float32)})
 
 
-def test_what_is_no_image_fails_the_graph_with_the_reason() -> None:
+def test_data_that_is_not_an_image_fails_the_graph_with_the_reason() -> None:
     with pytest.raises(GraphError, match="a JPEG or PNG is expected") as caught:
         run(DECODE, {"in": b"no image"})
     assert caught.value.code is Code.INVALID_ARGUMENT

@@ -1,4 +1,4 @@
-"""`ImageFrame`: from arrays, and as MediaPipe's class of that name."""
+"""`ImageFrame`: made from arrays, and compatible with MediaPipe's class of that name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.image.image_frame import ImageFrame
 from graph_runtime import Code
 
 
-def test_its_attributes() -> None:
+def test_attributes_are_those_of_mediapipe() -> None:
     frame = ImageFrame(image_format=ImageFormat.SRGB48, data=np.zeros((4, 6, 3), np.uint16))
     assert (frame.width, frame.height, frame.channels, frame.byte_depth) == (6, 4, 3, 2)
     assert frame.image_format == ImageFormat.SRGB48
@@ -21,14 +21,14 @@ def test_its_attributes() -> None:
     assert repr(frame) == "<ImageFrame SRGB48 6x4>"
 
 
-def test_one_channel_is_seen_without_an_axis_for_it() -> None:
+def test_an_image_of_one_channel_has_no_channel_axis() -> None:
     for shape in ((4, 6), (4, 6, 1)):
         frame = ImageFrame(ImageFormat.GRAY8, np.zeros(shape, np.uint8))
         assert frame.numpy_view().shape == (4, 6)
         assert frame.pixels.shape == (4, 6, 1)
 
 
-def test_nobody_can_change_it() -> None:
+def test_an_image_frame_is_read_only() -> None:
     data = np.zeros((2, 2, 3), np.uint8)
     frame = ImageFrame(ImageFormat.SRGB, data)
     data[:] = 9
@@ -37,7 +37,7 @@ def test_nobody_can_change_it() -> None:
         frame.numpy_view()[0, 0, 0] = 1
 
 
-def test_what_nobody_can_change_is_not_copied() -> None:
+def test_read_only_arrays_are_not_copied() -> None:
     data = np.frombuffer(bytes(12), np.uint8).reshape(2, 2, 3)
     assert np.shares_memory(ImageFrame(ImageFormat.SRGB, data).pixels, data)
     own = np.zeros((2, 2, 3), np.uint8)
@@ -64,7 +64,7 @@ def test_equal_pixels_of_one_format_are_equal() -> None:
         ("float32", 4, "VEC32F4"),
     ],
 )
-def test_the_format_of_a_tensor(dtype: str, channels: int, expected: str) -> None:
+def test_the_format_follows_from_the_tensor(dtype: str, channels: int, expected: str) -> None:
     frame = ImageFrame.of_tensor(np.zeros((2, 3, channels), dtype))
     assert frame.image_format.name == expected
     assert frame.numpy_view().dtype == frame.image_format.dtype
@@ -81,13 +81,15 @@ def test_the_format_of_a_tensor(dtype: str, channels: int, expected: str) -> Non
         ("uint8", (2, 0, 3), "an image has at least one pixel; this one is 0x2"),
     ],
 )
-def test_tensors_that_are_no_image(dtype: str, shape: tuple[int, ...], text: str) -> None:
+def test_tensors_that_are_not_images_are_refused(
+    dtype: str, shape: tuple[int, ...], text: str
+) -> None:
     with pytest.raises(ImageError, match=text) as caught:
         ImageFrame.of_tensor(np.zeros(shape, dtype))
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_data_that_does_not_fit_the_format() -> None:
+def test_data_that_contradicts_the_format_is_refused() -> None:
     with pytest.raises(ImageError, match=r"SRGB has the shape \(height, width, 3\).* \(2, 3, 4\)"):
         ImageFrame(ImageFormat.SRGB, np.zeros((2, 3, 4), np.uint8))
     with pytest.raises(ImageError, match="GRAY16 has elements of type uint16; this one has uint8"):

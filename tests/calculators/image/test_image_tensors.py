@@ -52,7 +52,7 @@ def test_without_normalization_the_tensor_is_the_image(image_format: ImageFormat
         ("use_custom_normalization: true custom_div: 1 custom_sub: 0", 0, 255),
     ],
 )
-def test_normalization(options: str, low: float, high: float) -> None:
+def test_normalization_maps_the_range(options: str, low: float, high: float) -> None:
     pixels = np.array([[[0, 255, 51]]], np.uint8)
     found = tensor(
         CONVERTER, f"enable_normalization: true {options}", ImageFrame(ImageFormat.SRGB, pixels)
@@ -85,7 +85,7 @@ def test_channels_and_rows_are_chosen() -> None:
         ("use_custom_normalization: true custom_div: 0", "it cannot be 0"),
     ],
 )
-def test_options_of_the_converter_that_cannot_be(options: str, text: str) -> None:
+def test_impossible_options_of_the_converter_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         tensor(CONVERTER, options, image(2, 2))
 
@@ -104,14 +104,14 @@ def test_sixteen_bits_cannot_be_normalized() -> None:
         (UNIT, np.float32, [-1, 1, -0.6]),
     ],
 )
-def test_the_range_makes_the_type(options: str, dtype: Any, expected: list[float]) -> None:
+def test_the_type_follows_from_the_range(options: str, dtype: Any, expected: list[float]) -> None:
     pixels = np.array([[[0, 255, 51]]], np.uint8)
     found = tensor(TO_TENSOR, options, ImageFrame(ImageFormat.SRGB, pixels))
     assert (found.dtype, found.shape) == (dtype, (1, 1, 1, 3))
     assert found.ravel().tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_one_tensor_and_where_it_came_from() -> None:
+def test_the_tensor_comes_with_its_place_in_the_image() -> None:
     text = node(
         TO_TENSOR,
         f"{UNIT} output_tensor_width: 8 output_tensor_height: 8 keep_aspect_ratio: true",
@@ -144,7 +144,7 @@ def test_a_region_of_no_size_drops_the_image() -> None:
 
 
 @pytest.mark.parametrize("extent", [-1, float("nan")])
-def test_a_region_that_is_none_is_refused(extent: float) -> None:
+def test_an_invalid_region_is_refused(extent: float) -> None:
     with pytest.raises(GraphError, match="NORM_RECT needs a width and height above 0"):
         tensor(TO_TENSOR, UNIT, image(8, 8), normalized_rect(0.5, 0.5, extent, 1))
 
@@ -163,19 +163,19 @@ def test_a_region_that_is_none_is_refused(extent: float) -> None:
         ),
     ],
 )
-def test_options_of_the_tensor_that_cannot_be(options: str, text: str) -> None:
+def test_impossible_options_of_the_tensor_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         tensor(TO_TENSOR, options, image(2, 2))
 
 
-def test_formats_that_make_no_tensor() -> None:
+def test_formats_that_cannot_become_a_tensor_are_refused() -> None:
     with pytest.raises(
         GraphError, match="GRAY16 cannot become a tensor here; the formats are SRGB"
     ):
         tensor(TO_TENSOR, UNIT, image(2, 2, ImageFormat.GRAY16))
 
 
-def test_one_output_for_tensors_is_needed() -> None:
+def test_a_node_needs_exactly_one_output_for_tensors() -> None:
     text = node(TO_TENSOR, UNIT, 'input_stream: "IMAGE:in"', 'output_stream: "MATRIX:out"')
     with pytest.raises(GraphError, match="exactly one of the output streams TENSORS and TENSOR"):
         run(text, {"in": image(2, 2)})

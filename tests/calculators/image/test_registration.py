@@ -1,8 +1,7 @@
-"""What the family registers, and what it does without OpenCV."""
+"""Registration of the family, and its behaviour without OpenCV."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
@@ -10,7 +9,8 @@ import pytest
 
 import calculators
 from calculators.image.calculators import CALCULATORS
-from graph_runtime import REGISTRY, Calculator, Registry, parse_graph_text, validate_graph
+from graph_runtime import REGISTRY, Calculator, Registry, validate_graph
+from tests.calculators.docstring_examples import example_graph
 
 WITHOUT_OPENCV = """
 import sys
@@ -43,16 +43,9 @@ assert "cv2" not in sys.modules
 
 @pytest.mark.parametrize("calculator", CALCULATORS, ids=lambda cls: cls.__name__)
 def test_the_example_in_the_docstring_is_a_valid_node(calculator: type[Calculator]) -> None:
-    text = calculator.__doc__ or ""
-    example = text[text.index("::\n") + 2 :].partition("Source:")[0]
-    graph = parse_graph_text(example)
-    for node in graph.node:
-        graph.input_stream.extend(re.sub(r".*:", "", entry) for entry in node.input_stream)
-        sides = (re.sub(r".*:", "", entry) for entry in node.input_side_packet)
-        graph.input_side_packet.extend(sides)
     registry = Registry(REGISTRY)
     calculators.register_all(registry)
-    assert validate_graph(graph, registry=registry).nodes
+    assert validate_graph(example_graph(calculator), registry=registry).nodes
 
 
 def test_a_graph_is_validated_without_opencv() -> None:

@@ -1,4 +1,4 @@
-"""What is drawn for detections, and detections as arrays."""
+"""Drawings of detections, and detections as arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def render(options: str, *given: Any) -> list[Any]:
 
 
 def drawn(*annotations: dict[str, Any], frame: ImageFrame | None = None, options: str = "") -> Any:
-    """What the overlay makes of a black image."""
+    """Return the overlay of a black image."""
     data = json_format.ParseDict(
         {"render_annotations": list(annotations)}, message_class("mediapipe.RenderData")()
     )
@@ -35,7 +35,7 @@ def drawn(*annotations: dict[str, Any], frame: ImageFrame | None = None, options
 
 
 def extent(frame: ImageFrame) -> tuple[int, int, int, int]:
-    """ymin, xmin, ymax, xmax of what is not black."""
+    """Return ymin, xmin, ymax, xmax of the pixels that are not black."""
     rows, columns = np.nonzero(frame.pixels.any(axis=2))
     return int(rows.min()), int(columns.min()), int(rows.max()), int(columns.max())
 
@@ -60,7 +60,7 @@ def test_a_detection_is_a_text_a_tag_and_a_box() -> None:
     assert (keypoint.point.x, keypoint.point.y) == pytest.approx((0.3, 0.6))
 
 
-def test_labels_as_the_options_say() -> None:
+def test_labels_follow_the_options() -> None:
     given = detection((0, 0, 1, 1), 0.5)
     given.label.append("cat")
     given.label_id.append(2)
@@ -75,20 +75,20 @@ def test_labels_as_the_options_say() -> None:
     assert found.render_annotations[0].text.display_text == "cat,0.5,dog,1,"
 
 
-def test_boxes_end_where_the_image_ends() -> None:
+def test_boxes_are_clipped_to_the_image() -> None:
     (found,) = render("", detection((-0.5, 0.5, 1, 2)), detection((1.5, 0, 1, 1)))
     inside, outside = (each.rectangle for each in found.render_annotations[2::3])
     assert (inside.left, inside.top, inside.right, inside.bottom) == (0, 0.5, 0.5, 1)
     assert (outside.left, outside.right) == (0, 0)
 
 
-def test_nothing_found_is_nothing_to_draw() -> None:
+def test_without_detections_nothing_is_drawn() -> None:
     (found,) = render("")
     assert len(found.render_annotations) == 0
     assert render("produce_empty_packet: false") == []
 
 
-def test_detections_that_cannot_be_drawn() -> None:
+def test_detections_that_cannot_be_drawn_are_refused() -> None:
     nowhere = detection((0, 0, 1, 1))
     nowhere.location_data.format = 0
     with pytest.raises(GraphError, match="only detections with BOUNDING_BOX or RELATIVE_BOUNDING"):
@@ -195,19 +195,19 @@ def test_a_canvas_takes_the_place_of_an_image() -> None:
         ({"rounded_rectangle": {"corner_radius": -1}}, "needs a radius and one of OpenCV's line"),
     ],
 )
-def test_what_cannot_be_drawn(annotation: dict[str, Any], text: str) -> None:
+def test_shapes_that_cannot_be_drawn_are_refused(annotation: dict[str, Any], text: str) -> None:
     with pytest.raises(GraphError, match=text):
         drawn(annotation)
 
 
 @pytest.mark.parametrize("far", [1e9, -1e30, "Infinity"])
-def test_numbers_beyond_all_images_are_drawn_nowhere(far: Any) -> None:
+def test_coordinates_far_outside_the_image_draw_nothing(far: Any) -> None:
     line = {"x_start": far, "y_start": far, "x_end": far, "y_end": far}
     found = drawn({"line": line, "color": RED}, {"point": {"x": far, "y": far}, "color": RED})
     assert not found.pixels.any()
 
 
-def test_images_that_cannot_be_drawn_on() -> None:
+def test_images_that_cannot_be_drawn_on_are_refused() -> None:
     with pytest.raises(GraphError, match="GRAY16 cannot be drawn on"):
         drawn(frame=image(4, 4, ImageFormat.GRAY16))
 
@@ -224,7 +224,7 @@ def test_images_that_cannot_be_drawn_on() -> None:
         ("", ('input_stream: "IMAGE:in"', 'output_stream: "UIMAGE:out"'), "of the same tag"),
     ],
 )
-def test_overlays_that_cannot_be(options: str, ports: tuple[str, ...], text: str) -> None:
+def test_impossible_overlays_are_refused(options: str, ports: tuple[str, ...], text: str) -> None:
     with pytest.raises(GraphError, match=text):
         run(node(OVERLAY, options, *ports), {"in": image(2, 2)})
 
@@ -241,7 +241,7 @@ node {
 """
 
 
-def test_detections_as_arrays() -> None:
+def test_detections_become_arrays() -> None:
     named = detection((0.1, 0.2, 0.3, 0.4), 0.75, 3)
     named.label.append("Käfer")
     blank = detection((0, 0, 1, 1))
@@ -256,6 +256,6 @@ def test_detections_as_arrays() -> None:
     assert labels.tolist() == ["Käfer".encode(), b""]
 
 
-def test_no_detections_are_empty_arrays() -> None:
+def test_no_detections_become_empty_arrays() -> None:
     found = run(TENSORS, {"in": []}, "boxes scores ids labels")
     assert [arrays[0].shape for arrays in found.values()] == [(0, 4), (0,), (0,), (0,)]

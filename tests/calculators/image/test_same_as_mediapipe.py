@@ -1,4 +1,4 @@
-"""What the real MediaPipe answered; `make_mediapipe_answers` asked it."""
+"""Answers equal to those of the real MediaPipe, which `make_mediapipe_answers` recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _shown(kind: str, found: Any) -> Any:
 
 
 def _check(ours: Any, theirs: Any, tolerance: float) -> None:
-    """Equal, but for the last digits of numbers."""
+    """Check that two values are equal, except for the last digits of numbers."""
     if isinstance(theirs, dict):
         assert ours.keys() == theirs.keys()
         for key in theirs:
@@ -67,7 +67,7 @@ STREAMS = [case for case in CASES if case["watch"]]
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=map(_named, STREAMS))
-def test_packets(case: dict[str, Any]) -> None:
+def test_packets_equal_mediapipes(case: dict[str, Any]) -> None:
     feeds = {name: _value(feed) for name, feed in case["feeds"].items()}
     found = run(case["text"], feeds, " ".join(case["watch"]))
     for name, kind in case["watch"].items():
@@ -79,7 +79,7 @@ SIDES = [case for case in CASES if not case["watch"]]
 
 
 @pytest.mark.parametrize("case", SIDES, ids=map(_named, SIDES))
-def test_side_packets(case: dict[str, Any]) -> None:
+def test_side_packets_equal_mediapipes(case: dict[str, Any]) -> None:
     registry = Registry(REGISTRY)
     calculators.register_all(registry)
     side = case["side"]

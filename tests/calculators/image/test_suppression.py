@@ -1,4 +1,4 @@
-"""What MediaPipe's answers do not show of NonMaxSuppressionCalculator; and taking padding away."""
+"""NonMaxSuppressionCalculator beyond the recorded answers of MediaPipe, and removal of padding."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_inputs_are_not_changed() -> None:
     assert given.SerializeToString() == before
 
 
-def test_boxes_in_pixels_need_the_image() -> None:
+def test_boxes_in_pixels_need_the_size_of_the_image() -> None:
     boxes = [
         in_pixels(0, 0, 10, 10, 0.9),
         in_pixels(1, 1, 10, 10, 0.8),
@@ -65,10 +65,10 @@ def test_boxes_in_pixels_need_the_image() -> None:
         suppress(f"{options} algorithm: WEIGHTED", boxes, frame=image(30, 20))
 
 
-def test_nothing_comes_of_nothing_unless_asked_for() -> None:
+def test_without_detections_an_empty_list_is_sent_only_on_request() -> None:
     assert suppress("", []) == []
     assert suppress("return_empty_detections: true", []) == [[]]
-    # Detections came in, and none was good enough.
+    # There were detections, but none was good enough.
     assert suppress("min_score_threshold: 0.5", [detection((0, 0, 1, 1), 0.1)]) == [[]]
 
 
@@ -89,7 +89,7 @@ def test_each_label_needs_a_score() -> None:
         suppress("", [wrong])
 
 
-def test_means_need_as_many_keypoints() -> None:
+def test_weighted_boxes_need_equally_many_keypoints() -> None:
     first, second = detection((0, 0, 1, 1), 0.9), detection((0, 0, 1, 1), 0.8)
     first.location_data.relative_keypoints.add(x=0.5, y=0.5)
     with pytest.raises(GraphError, match="different numbers of keypoints"):
@@ -104,7 +104,7 @@ def test_means_need_as_many_keypoints() -> None:
         ("num_detection_streams: 0", "num_detection_streams is at least 1, not 0"),
     ],
 )
-def test_options_that_cannot_be(options: str, text: str) -> None:
+def test_impossible_options_are_refused(options: str, text: str) -> None:
     with pytest.raises(GraphError, match=text):
         run(node(NAME, options, 'input_stream: "in"', 'output_stream: "out"'), {"in": []})
 
@@ -119,13 +119,13 @@ node {
 """
 
 
-def test_padding_is_taken_away() -> None:
+def test_padding_is_removed() -> None:
     given = [detection((0.25, 0.5, 0.25, 0.25))]
     (found,) = run(REMOVAL, {"in": given, "padding": (0.25, 0.0, 0.25, 0.5)})["out"]
     assert box_of(found[0]) == pytest.approx([0, 1, 0.5, 0.5])
 
 
-def test_padding_that_cannot_be() -> None:
+def test_impossible_padding_is_refused() -> None:
     given = [detection((0.25, 0.5, 0.25, 0.25))]
     with pytest.raises(GraphError, match="LETTERBOX_PADDING leaves nothing of the image"):
         run(REMOVAL, {"in": given, "padding": (0.5, 0.0, 0.5, 0.0)})

@@ -1,4 +1,4 @@
-"""What of ImageTransformationCalculator MediaPipe's answers do not show."""
+"""ImageTransformationCalculator beyond the recorded answers of MediaPipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "ImageTransformationCalculator"
 
 
 def transform(options: str, streams: dict[str, Any], sides: dict[str, Any] | None = None) -> Any:
-    """The output image, or None; ``streams`` and ``sides`` by tag."""
+    """Return the output image, or None; ``streams`` and ``sides`` by tag."""
     ports = [f'input_stream: "{tag}:{tag.lower()}"' for tag in streams]
     ports += [f'input_side_packet: "{tag}:{tag.lower()}_side"' for tag in sides or {}]
     text = node(NAME, options, *ports, 'output_stream: "IMAGE:out"')
@@ -25,14 +25,14 @@ def transform(options: str, streams: dict[str, Any], sides: dict[str, Any] | Non
     return found[0] if found else None
 
 
-def test_what_changes_nothing_copies_nothing() -> None:
+def test_an_image_that_is_not_changed_is_not_copied() -> None:
     frame = image(8, 6)
     found = transform("", {"IMAGE": frame})
     assert found == frame
     assert np.shares_memory(found.pixels, frame.pixels)
 
 
-def test_streams_say_what_to_do_with_each_image() -> None:
+def test_streams_set_the_transformation_of_each_image() -> None:
     frame = image(8, 6)
     found = transform("", {"IMAGE": frame, "ROTATION_DEGREES": 90})
     assert np.array_equal(found.pixels, np.rot90(frame.pixels))
@@ -43,7 +43,7 @@ def test_streams_say_what_to_do_with_each_image() -> None:
     assert transform("", {"IMAGE": frame, "ROTATION_DEGREES": 45}) == frame
 
 
-def test_side_packets_come_before_options() -> None:
+def test_side_packets_override_options() -> None:
     frame = image(8, 6)
     sides = {"ROTATION_DEGREES": 270, "FLIP_VERTICALLY": True, "FLIP_HORIZONTALLY": False}
     found = transform("rotation_mode: ROTATION_90", {"IMAGE": frame}, sides)
@@ -60,7 +60,7 @@ def test_side_packets_come_before_options() -> None:
         (10, 20, (0.0, 0.0, 0.0, 0.0)),
     ],
 )
-def test_letterbox_padding(width: int, height: int, expected: tuple[float, ...]) -> None:
+def test_letterbox_padding_is_sent(width: int, height: int, expected: tuple[float, ...]) -> None:
     text = node(
         NAME,
         "output_width: 20 output_height: 40 scale_mode: FIT",
@@ -73,7 +73,7 @@ def test_letterbox_padding(width: int, height: int, expected: tuple[float, ...])
     assert (found["out"][0].width, found["out"][0].height) == (20, 40)
 
 
-def test_no_padding_without_fit() -> None:
+def test_without_fit_there_is_no_padding() -> None:
     text = node(
         NAME,
         "output_width: 20 output_height: 40",
@@ -84,7 +84,7 @@ def test_no_padding_without_fit() -> None:
     assert run(text, {"in": image(10, 10)}, "padding")["padding"] == [(0.0, 0.0, 0.0, 0.0)]
 
 
-def test_sizes_that_cannot_be() -> None:
+def test_impossible_sizes_are_refused() -> None:
     frame = image(8, 6)
     with pytest.raises(GraphError, match="would be 100000x100000; it can have at most 100000000"):
         transform("output_width: 100000 output_height: 100000", {"IMAGE": frame})
@@ -101,14 +101,14 @@ def test_images_on_a_gpu_are_refused() -> None:
         run(text, {"in": image(2, 2)})
 
 
-def test_what_is_no_image_is_refused() -> None:
+def test_packets_that_are_not_images_are_refused() -> None:
     text = node(NAME, "", 'input_stream: "IMAGE:in"', 'output_stream: "IMAGE:out"')
     with pytest.raises(GraphError, match='"ImageFrame" was requested'):
         run(text, {"in": np.zeros((2, 2, 3), np.uint8)})
     assert isinstance(run(text, {"in": image(2, 2)})["out"][0], ImageFrame)
 
 
-def test_the_size_of_one_image_for_another() -> None:
+def test_an_image_can_get_the_size_of_another() -> None:
     text = """
     node { calculator: "ToImageCalculator" input_stream: "IMAGE_CPU:small"
       output_stream: "IMAGE:same" }
@@ -133,7 +133,7 @@ def test_the_size_of_one_image_for_another() -> None:
         ("ToImageCalculator", ("FRAME", "IMAGE"), "exactly one of the input streams IMAGE"),
     ],
 )
-def test_streams_that_cannot_be(name: str, streams: tuple[str, str], text: str) -> None:
+def test_impossible_streams_are_refused(name: str, streams: tuple[str, str], text: str) -> None:
     graph = (
         f'node {{ calculator: "{name}" input_stream: "{streams[0]}:in" '
         f'output_stream: "{streams[1]}:out" }}'

@@ -29,7 +29,7 @@ PARAMETERS = st.dictionaries(
 
 @st.composite
 def tensors(draw: st.DrawFn, name: str = "x") -> Tensor:
-    """Any tensor: any bits, so NaN too."""
+    """Strategy for any tensor: any bits, so NaN too."""
     datatype = draw(st.sampled_from(Datatype))
     shape = draw(SHAPES)
     count = math.prod(shape)
@@ -44,12 +44,12 @@ def tensors(draw: st.DrawFn, name: str = "x") -> Tensor:
 
 
 def named(drawn: list[Tensor]) -> tuple[Tensor, ...]:
-    """The same tensors with names of their own."""
+    """Give the tensors distinct names."""
     return tuple(Tensor(f"x{at}", one.datatype, one.data) for at, one in enumerate(drawn))
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Are both the same to the last bit?"""
+    """Return True if both are equal to the last bit."""
     if (one.name, one.datatype, one.shape) != (other.name, other.datatype, other.shape):
         return False
     if one.datatype == Datatype.BYTES:

@@ -36,7 +36,7 @@ def test_any_bytes_become_a_tensor_or_a_request_error(
     assert bytes(to_raw(Tensor("x", datatype, data))) == raw
 
 
-def test_data_is_a_view_of_what_arrived() -> None:
+def test_data_is_a_view_of_the_bytes() -> None:
     raw = np.arange(8, dtype="<f4").tobytes()
 
     data = from_raw(Datatype.FP32, (2, 4), raw, "x")
@@ -61,7 +61,7 @@ def test_rows_of_a_larger_array_are_written_in_order() -> None:
     assert bytes(to_raw(tensor)) == struct.pack("<6h", 0, 3, 1, 4, 2, 5)
 
 
-def test_a_text_has_its_length_in_front() -> None:
+def test_a_text_is_preceded_by_its_length() -> None:
     tensor = Tensor.of("x", np.array(["é", ""]))
 
     assert bytes(to_raw(tensor)) == b"\x02\0\0\0\xc3\xa9\0\0\0\0"
@@ -96,7 +96,7 @@ def test_a_text_has_its_length_in_front() -> None:
         ),
     ],
 )
-def test_bytes_that_are_no_such_tensor_are_refused(
+def test_bytes_that_do_not_match_the_tensor_are_refused(
     datatype: Datatype, shape: tuple[int, ...], raw: bytes, text: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -134,7 +134,7 @@ def test_any_shape_is_refused_or_can_be_of_an_empty_or_a_virtual_array(shape: li
 
 
 @pytest.mark.parametrize("name", ["FP31", "fp32", "", "INVALID", "f" * 1000])
-def test_an_unknown_datatype_is_refused_with_all_that_are(name: str) -> None:
+def test_an_unknown_datatype_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(RequestError) as caught:
         Datatype.named(name, "x")
     text = caught.value.message
@@ -167,7 +167,7 @@ def test_data_must_have_the_type_of_the_datatype() -> None:
         Tensor("x", Datatype.FP32, np.zeros(1))
 
 
-def test_names_must_be_there_and_differ() -> None:
+def test_names_must_be_present_and_distinct() -> None:
     one = Tensor.of("x", np.zeros(1))
     with pytest.raises(RequestError, match=r'inputs\[0\] and inputs\[1\] have the same name, "x"'):
         InferRequest("m", inputs=(one, one))
@@ -175,6 +175,6 @@ def test_names_must_be_there_and_differ() -> None:
         InferRequest("m", requested_outputs=(RequestedOutput("y"), RequestedOutput("")))
 
 
-def test_what_an_error_shows_is_short() -> None:
+def test_long_values_are_shortened_in_errors() -> None:
     assert quoted("n" * 1000) == f'"{"n" * 64}..."'
     assert len(shown_shape([10**60] * 1000)) < 250

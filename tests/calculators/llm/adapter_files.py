@@ -1,4 +1,4 @@
-"""Adapters for the demo model, good ones and bad ones, for tests."""
+"""Adapters for the demo model, valid and invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {"F32": np.float32, "F16": np.float16}
 def tensors_of(
     layer: str = UP, *, inputs: int = 256, outputs: int = 768, rank: int = 4, seed: int = 1
 ) -> dict[str, Any]:
-    """Random ones for the layer of this name in each of the model's four blocks."""
+    """Return random tensors for the layer of this name in each of the model's four blocks."""
     random = np.random.default_rng(seed)
     made: dict[str, Any] = {}
     for block in range(4):
@@ -27,7 +27,7 @@ def tensors_of(
 
 
 def safetensors(tensors: Mapping[str, Any], dtype: str = "F32", **header: Any) -> bytes:
-    """The content of a file; ``header``: members to put into it, whatever they are."""
+    """Return the content of a file; ``header``: members to add, whatever they are."""
     data = b""
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     for name, values in tensors.items():
@@ -46,13 +46,13 @@ def _bits(values: Any, dtype: str) -> bytes:
 
 
 def write_adapter(path: Path, dtype: str = "F32", **options: Any) -> Path:
-    """A .safetensors file."""
+    """Write a .safetensors file."""
     path.write_bytes(safetensors(tensors_of(**options), dtype))
     return path
 
 
 def write_peft(folder: Path, **config: Any) -> Path:
-    """A folder as PEFT writes it; ``config``: what its config says besides or instead."""
+    """Write a folder as PEFT does; ``config``: members to add to its config or to replace in it."""
     folder.mkdir()
     write_adapter(folder / "adapter_model.safetensors")
     said = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", **config}

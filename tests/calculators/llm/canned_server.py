@@ -1,4 +1,4 @@
-"""A server that gives one answer to everything: for clients that read what a writer wrote."""
+"""A server with one answer to every request, for clients that parse a writer's output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextmanager
 def answering(body: str) -> Iterator[str]:
-    """The address of a server on this machine; events when ``body`` is some, else JSON."""
+    """Yield the address of a server that answers with ``body``, as events or else as JSON."""
     is_stream = not body.startswith("{")
 
     class Handler(BaseHTTPRequestHandler):

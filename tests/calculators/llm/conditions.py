@@ -1,4 +1,4 @@
-"""Waiting for what can be observed, with a deadline."""
+"""Waiting for observable conditions, with a deadline."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.patience import PATIENCE
 
 T = TypeVar("T")
 
-#: Much longer than anything here takes on a busy machine.
+#: Much longer than any wait here takes on a busy machine.
 
 
 async def until(is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> float:
-    """Wait for a condition; the seconds that it took."""
+    """Wait for a condition; return the seconds that it took."""
     begin = time.monotonic()
     while not is_so():
         taken = time.monotonic() - begin
@@ -26,13 +26,13 @@ async def until(is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> floa
 
 
 async def soon(awaitable: Awaitable[T], *, seconds: float = PATIENCE) -> T:
-    """The result, or a failure when there is none in time."""
+    """Return the result, or fail if there is none in time."""
     async with asyncio.timeout(seconds):
         return await awaitable
 
 
 def is_running(pid: int) -> bool:
-    """Is there a process of this id that does something still (a zombie does not)?"""
+    """Return True if a process of this id exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

@@ -1,4 +1,4 @@
-"""What is slow to start, once for all: an event loop, a graph with the demo model."""
+"""Fixtures that are slow to start, once per session: an event loop, a graph with the demo model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="package")
 def ask(in_process_engine: None, runner: asyncio.Runner) -> Iterator[Asking]:
-    """Asks a graph with the demo model."""
+    """Client of a graph with the demo model."""
     families = FamilySettings(LlmSettings(request_limit=QUEUE))
     resources = runner.run(soon(resources_of(QUICKSTART, DEMO, families=families)))
     yield Asking(runner, plan_of(QUICKSTART), resources)
@@ -33,6 +33,6 @@ def ask(in_process_engine: None, runner: asyncio.Runner) -> Iterator[Asking]:
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children wait less: to stop when they do not listen, and to be started again."""
+    """Shorten the waits for children to stop and before they are restarted."""
     monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.3)
     monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.1)

@@ -13,13 +13,13 @@ import numpy as np
 from tests.checkout import ROOT
 
 DEMO = ROOT / "examples" / "models" / "demo"
-#: An option of engines within a test's process: beside other tests the threads of one engine wait
-#: for each other, at full speed, longer than they work.
+#: An option of engines within a test's process: beside other tests, the threads of one engine spin
+#: while they wait for each other, for longer than they work.
 ONE_THREAD = {"INFERENCE_NUM_THREADS": 1}
 
 
 def copy_of_demo(folder: Path, *, without: str = "") -> Path:
-    """A copy whose files may be replaced: links, so that it costs nothing."""
+    """Make a copy whose files may be replaced: it consists of links, so it costs nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in DEMO.iterdir():
         if file.is_file() and file.name != without:
@@ -39,12 +39,12 @@ def _same_device(folder: Path) -> bool:
 
 
 def demo_tokenizer() -> Any:
-    # Only here: the quick tests load no model library.
+    # Imported here because quick tests load no model library.
     import openvino_genai as genai
 
     return genai.Tokenizer(str(DEMO))
 
 
 def ids_of(*ids: int) -> bytes:
-    """Token ids as the engine takes them."""
+    """Return token ids in the form that the engine accepts."""
     return np.array(ids, dtype=np.int64).tobytes()

@@ -1,4 +1,4 @@
-"""Requests answered by a graph with the demo model, as a server would run it."""
+"""Runs of requests by a graph with the demo model, as a server runs it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"
 RESPONSES = "/v3/responses"
 MESSAGES = "/v3/messages"
-#: The most requests that the graph of the tests takes.
+#: The maximum number of requests of the tests' graph.
 QUEUE = 12
 
 
 class LeavingClient:
-    """A client that goes when told to."""
+    """A client that leaves on command."""
 
     def __init__(self) -> None:
         self.is_disconnected = False
@@ -42,7 +42,7 @@ class LeavingClient:
 
 
 class SlowClient(NoClient):
-    """A client that takes nothing until ``reads`` is set."""
+    """A client that reads nothing until ``reads`` is set."""
 
     def __init__(self) -> None:
         self.reads = asyncio.Event()
@@ -57,7 +57,7 @@ class SlowClient(NoClient):
 
 @dataclass
 class Answered:
-    """What came out of a run: values and timestamps of both output streams."""
+    """The output of a run: values and timestamps of both output streams."""
 
     values: list[str] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
@@ -65,19 +65,19 @@ class Answered:
 
     @property
     def is_stream(self) -> bool:
-        """Is it made of events, however many packets they came in?"""
+        """Return True if it consists of events, in however many packets."""
         return self.values[0].startswith("data:")
 
     @property
     def body(self) -> dict[str, Any]:
-        """The unary answer."""
+        """Return the unary answer."""
         (value,) = self.values
         body: dict[str, Any] = json.loads(value)
         return body
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The streamed events; the last must be ``[DONE]``."""
+        """Return the streamed events; the last must be ``[DONE]``."""
         *events, last, end = "".join(self.values).split("\n\n")
         assert (last, end) == ("data: [DONE]", "")
         return [json.loads(event.removeprefix("data: ")) for event in events]
@@ -109,7 +109,7 @@ class Run:
         """Wait for the end.
 
         Raises:
-            RequestError: the one that the calculator raised.
+            RequestError: raised by the calculator.
         """
         try:
             await soon(self.graph.wait_until_done_async())
@@ -119,7 +119,7 @@ class Run:
 
 
 def cause_of(error: RunError) -> GraphError:
-    """The error that the calculator raised."""
+    """Return the error that the calculator raised."""
     first: BaseException = error.errors[0]
     while first.__cause__ is not None and not isinstance(first, RequestError):
         first = first.__cause__
@@ -128,7 +128,7 @@ def cause_of(error: RunError) -> GraphError:
 
 
 class Asking:
-    """Asks a graph's LLM node."""
+    """Client of a graph's LLM node."""
 
     def __init__(
         self, runner: asyncio.Runner, plan: ValidatedGraph, resources: GraphResources
@@ -149,7 +149,7 @@ class Asking:
         return await run.end()
 
     def __call__(self, uri: str, **body: Any) -> Answered:
-        """Ask and wait; greedy and short unless said otherwise."""
+        """Send a request and wait; greedy and short unless members say otherwise."""
         return self.runner.run(self.answer(uri, request(uri, **body)))
 
 
@@ -166,7 +166,7 @@ def request(uri: str, **body: Any) -> dict[str, Any]:
 
 
 def text_of(answered: Answered, *, choice: int = 0) -> str:
-    """A choice's text, of a whole answer or of a stream."""
+    """Return a choice's text, of a whole answer or of a stream."""
     if not answered.is_stream:
         found = answered.body["choices"][choice]
         return str(found["message"]["content"] if "message" in found else found["text"])

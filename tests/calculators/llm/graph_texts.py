@@ -1,4 +1,4 @@
-"""Graphs with LLM nodes, in the forms that people have."""
+"""Texts of graphs with LLM nodes, in the forms that exist in the field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graph_runtime import (
     validate_graph,
 )
 
-#: As in OpenVINO Model Server's quickstart.
+#: From OpenVINO Model Server's quickstart.
 QUICKSTART = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
@@ -50,10 +50,10 @@ node: {
 }
 """
 
-#: As in its demos, with a comma after an option.
+#: From its demos, with a comma after an option.
 DEMO_GRAPH = QUICKSTART.replace('models_path: "./"', 'models_path: "./",\n          cache_size: 1')
 
-#: As its ``--pull`` writes it.
+#: Written by its ``--pull``.
 PULLED = """\
 # File created with: ovms --pull --source_model "OpenVINO/some-model" --task text_generation
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -100,7 +100,7 @@ node: {
 }
 """
 
-#: As a newer version of it is written by hand, all in the brackets without spaces.
+#: Written by hand for a newer version, everything in brackets and without spaces.
 COMPACT = QUICKSTART.replace("type.googleapis.com / mediapipe", "type.googleapis.com/mediapipe")
 
 GRAPHS = {
@@ -112,12 +112,12 @@ GRAPHS = {
 
 
 def with_options(options: str) -> str:
-    """The quickstart's graph with these options."""
+    """Return the quickstart's graph with these options."""
     return QUICKSTART.replace('models_path: "./"', options)
 
 
 def two_nodes(first: str = "first", second: str = "second") -> str:
-    """A graph with two LLM nodes, each with streams of its own."""
+    """Return a graph with two LLM nodes, each with streams of its own."""
     node = QUICKSTART[QUICKSTART.index("node:") :]
 
     def named(name: str, number: int) -> str:

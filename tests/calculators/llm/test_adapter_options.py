@@ -1,4 +1,4 @@
-"""``adapters`` of a node: what they become, and that each bad one is refused by name."""
+"""``adapters`` of a node: their options, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_without_adapters_there_are_none(tmp_path: Path) -> None:
     assert read("", tmp_path) == ()
 
 
-def test_a_file_is_as_strong_as_alpha_says(tmp_path: Path) -> None:
+def test_a_files_strength_follows_from_alpha(tmp_path: Path) -> None:
     path = write_adapter(tmp_path / "a.safetensors")
     adapters = read(
         'adapters { name: "a" path: "a.safetensors" }'
@@ -72,7 +72,7 @@ def test_a_file_is_as_strong_as_alpha_says(tmp_path: Path) -> None:
         ({"modules_to_save": None, "rank_pattern": {}, "use_dora": False}, "", 2.0),
     ],
 )
-def test_a_folder_of_peft_says_how_strong_it_is(
+def test_a_peft_folders_strength_follows_from_its_config(
     config: dict[str, Any], alpha: str, strength: float, tmp_path: Path
 ) -> None:
     folder = write_peft(tmp_path / "peft", **config)
@@ -82,7 +82,7 @@ def test_a_folder_of_peft_says_how_strong_it_is(
 
 
 @pytest.mark.parametrize("dtype", ["F32", "F16", "BF16"])
-def test_types_that_the_engine_takes(dtype: str, tmp_path: Path) -> None:
+def test_the_engines_types_are_accepted(dtype: str, tmp_path: Path) -> None:
     write_adapter(tmp_path / "a.safetensors", dtype)
     assert len(read('adapters { name: "a" path: "a.safetensors" }', tmp_path)) == 1
 
@@ -90,7 +90,7 @@ def test_types_that_the_engine_takes(dtype: str, tmp_path: Path) -> None:
 # Another model's ----------------------------------------------------------------------------------
 
 
-def test_sizes_of_another_model(tmp_path: Path) -> None:
+def test_sizes_of_another_model_are_refused(tmp_path: Path) -> None:
     content = safetensors(tensors_of(inputs=128))
     assert refusal_of_file(content, tmp_path) == (
         'adapters[0] "a": layer model.layers.0.mlp.up_proj has 768 x 256 weights in the model, and '
@@ -102,23 +102,23 @@ def test_sizes_of_another_model(tmp_path: Path) -> None:
     "layer",
     [
         "transformer.h.{}.fc",
-        # The engine would take these for layers in whose names they occur.
+        # The engine would take these for the layers whose names contain theirs.
         "model.layers.{}.mlp.up",
         "layers.{}.mlp.up_proj",
     ],
 )
-def test_layers_of_another_model(layer: str, tmp_path: Path) -> None:
+def test_layers_of_another_model_are_refused(layer: str, tmp_path: Path) -> None:
     told = refusal_of_file(safetensors(tensors_of(layer)), tmp_path)
     first = layer.format(0)
     assert told.startswith(f'adapters[0] "a": the model has no layer {first}, so it is for another')
 
 
-def test_a_layer_with_a_slip_of_the_pen(tmp_path: Path) -> None:
+def test_a_misspelt_layer_is_refused(tmp_path: Path) -> None:
     told = refusal_of_file(safetensors(tensors_of("model.layers.{}.mlp.upp_proj")), tmp_path)
     assert "model.layers.0.mlp.up_proj" in told
 
 
-def test_more_blocks_than_the_model_has(tmp_path: Path) -> None:
+def test_more_blocks_than_the_model_has_are_refused(tmp_path: Path) -> None:
     tensors = tensors_of() | {
         f"base_model.model.{UP.format(7)}.{name}.weight": tensors_of(rank=4)[
             f"base_model.model.{UP.format(0)}.{name}.weight"
@@ -138,18 +138,20 @@ def test_more_blocks_than_the_model_has(tmp_path: Path) -> None:
         (lambda name: name.replace("lora_A.weight", "alpha"), "is none that the engine knows"),
     ],
 )
-def test_tensors_that_are_no_lora(change: Callable[[str], str], told: str, tmp_path: Path) -> None:
+def test_tensors_that_are_not_lora_are_refused(
+    change: Callable[[str], str], told: str, tmp_path: Path
+) -> None:
     tensors = {change(name): values for name, values in tensors_of().items()}
     assert told in refusal_of_file(safetensors(tensors), tmp_path)
 
 
-def test_half_a_layer(tmp_path: Path) -> None:
+def test_half_a_layer_is_refused(tmp_path: Path) -> None:
     tensors = {name: values for name, values in tensors_of().items() if "lora_A" in name}
     told = refusal_of_file(safetensors(tensors), tmp_path)
     assert told == 'adapters[0] "a": layer model.layers.0.mlp.up_proj has no lora_B.weight'
 
 
-def test_matrices_that_are_no_pair(tmp_path: Path) -> None:
+def test_matrices_that_do_not_multiply_are_refused(tmp_path: Path) -> None:
     tensors = tensors_of()
     name = f"base_model.model.{UP.format(0)}.lora_B.weight"
     tensors[name] = tensors[name].T
@@ -200,15 +202,15 @@ def _with_header(text: str) -> bytes:
     ],
     ids=range(20),
 )
-def test_files_that_are_none_or_damaged(content: bytes, told: str, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(content: bytes, told: str, tmp_path: Path) -> None:
     assert told in refusal_of_file(content, tmp_path)
 
 
-def test_a_header_that_is_too_long(tmp_path: Path) -> None:
+def test_a_header_that_is_too_long_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     with path.open("wb") as file:
         file.write((2**30).to_bytes(8, "little"))
-        file.truncate(2**31)  # takes no room on the disk
+        file.truncate(2**31)  # sparse: uses no room on the disk
     told = refusal('adapters { name: "a" path: "a.safetensors" }', tmp_path)
     assert "has a header of 1073741824 bytes" in told
 
@@ -225,7 +227,7 @@ def test_a_header_that_is_too_long(tmp_path: Path) -> None:
         ("", "has no adapter_model.safetensors"),
     ],
 )
-def test_paths(path: str, told: str, tmp_path: Path) -> None:
+def test_paths_that_lead_to_no_adapter_are_refused(path: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "a.bin").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "bare").mkdir()
@@ -252,14 +254,14 @@ def test_paths(path: str, told: str, tmp_path: Path) -> None:
         ({"r": 8}, "its rank is 4, and adapter_config.json says 8"),
     ],
 )
-def test_configs_of_peft_that_cannot_be_honoured(
+def test_peft_configs_that_cannot_be_honoured_are_refused(
     config: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     write_peft(tmp_path / "peft", **config)
     assert told in refusal('adapters { name: "a" path: "peft" }', tmp_path)
 
 
-def test_a_config_that_is_no_json(tmp_path: Path) -> None:
+def test_a_config_that_is_not_json_is_refused(tmp_path: Path) -> None:
     folder = write_peft(tmp_path / "peft")
     (folder / "adapter_config.json").write_text("[")
     told = refusal('adapters { name: "a" path: "peft" }', tmp_path)
@@ -304,12 +306,12 @@ def test_a_config_that_is_no_json(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_options_that_contradict(options: str, told: str, tmp_path: Path) -> None:
+def test_contradicting_options_are_refused(options: str, told: str, tmp_path: Path) -> None:
     write_adapter(tmp_path / "a.safetensors")
     assert told in refusal(options, tmp_path)
 
 
-def test_not_with_a_gguf_model(tmp_path: Path) -> None:
+def test_adapters_of_a_gguf_model_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     (node,) = plan_of(
         with_options('models_path: "model.gguf" adapters { name: "a" path: "a.safetensors" }')
@@ -318,7 +320,7 @@ def test_not_with_a_gguf_model(tmp_path: Path) -> None:
         read_node_options(node, ResourceSettings(tmp_path))
 
 
-def test_not_with_a_model_that_sees_images(tmp_path: Path) -> None:
+def test_adapters_of_a_vision_model_are_refused(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
     for name in ("language_model", "text_embeddings_model", "vision_embeddings_model"):
         for suffix in ("xml", "bin"):

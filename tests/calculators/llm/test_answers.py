@@ -28,7 +28,7 @@ def prompt_of(uri: str) -> str:
 
 
 def reasons_of(answered: Answered) -> list[tuple[int, str]]:
-    """Every finish reason of a stream, with its choice."""
+    """Return every finish reason of a stream, with its choice."""
     return [
         (choice["index"], choice["finish_reason"])
         for event in answered.events
@@ -38,7 +38,7 @@ def reasons_of(answered: Answered) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("uri", URIS)
-def test_a_greedy_answer_is_the_librarys(ask: Asking, library: Any, uri: str) -> None:
+def test_a_greedy_answer_is_that_of_the_library(ask: Asking, library: Any, uri: str) -> None:
     config = genai.GenerationConfig()
     config.apply_chat_template = False
     config.max_new_tokens = 24
@@ -61,7 +61,7 @@ def test_a_greedy_answer_is_the_librarys(ask: Asking, library: Any, uri: str) ->
 
 @pytest.mark.parametrize("uri", URIS)
 def test_a_stream_joins_to_the_whole_answer(ask: Asking, uri: str) -> None:
-    # Tokens that follow each other closely are one piece: in so many there is more than one.
+    # Tokens that follow each other closely are one piece; this many give more than one.
     asked = {"ignore_eos": True, "max_tokens": 300}
     streamed, answered = ask(uri, stream=True, **asked), ask(uri, **asked)
     whole = answered.body
@@ -72,7 +72,7 @@ def test_a_stream_joins_to_the_whole_answer(ask: Asking, uri: str) -> None:
 
 
 @pytest.mark.parametrize("uri", URIS)
-def test_usage_comes_last_when_it_is_asked_for(ask: Asking, uri: str) -> None:
+def test_usage_is_sent_last_on_request(ask: Asking, uri: str) -> None:
     streamed = ask(uri, stream=True, stream_options={"include_usage": True})
     *others, last = streamed.events
     assert last["choices"] == []
@@ -97,7 +97,7 @@ def test_samples_have_a_choice_each(ask: Asking, uri: str, stream: bool) -> None
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_greedy_choices_are_copies_and_count_each(ask: Asking, stream: bool) -> None:
+def test_greedy_choices_are_copies_and_each_counts(ask: Asking, stream: bool) -> None:
     options = {"stream_options": {"include_usage": True}} if stream else {}
     answered = ask(CHAT, n=3, stream=stream, **options)
     assert len({text_of(answered, choice=index) for index in range(3)}) == 1
@@ -122,14 +122,14 @@ def test_a_batch_of_prompts_is_answered_prompt_by_prompt(ask: Asking) -> None:
         assert [text_of(batch, choice=index) for index in range(3)] == alone
 
 
-def test_token_ids_are_as_good_as_their_text(ask: Asking) -> None:
+def test_token_ids_give_the_answer_of_their_text(ask: Asking) -> None:
     ids = demo_tokenizer().encode("The capital of France").input_ids.data[0].tolist()
     assert text_of(ask(COMPLETIONS, prompt=ids)) == text_of(ask(COMPLETIONS))
     both = ask(COMPLETIONS, prompt=[ids, ids])
     assert text_of(both, choice=1) == text_of(ask(COMPLETIONS))
 
 
-def test_many_at_a_time_get_their_own_answers(ask: Asking) -> None:
+def test_concurrent_requests_get_their_own_answers(ask: Asking) -> None:
     prompts = [f"Number {number} is" for number in range(10)]
     alone = [text_of(ask(COMPLETIONS, prompt=prompt)) for prompt in prompts]
 
@@ -206,14 +206,14 @@ def test_a_stop_string_ends_the_text_and_is_not_in_it(ask: Asking, uri: str, len
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_stop_string_may_be_asked_for(ask: Asking, stream: bool) -> None:
+def test_a_stop_string_is_included_on_request(ask: Asking, stream: bool) -> None:
     full = text_of(ask(CHAT))
     stop = full[4:8]
     answered = ask(CHAT, stop=stop, include_stop_str_in_output=True, stream=stream)
     assert text_of(answered) == full[: full.index(stop) + len(stop)]
 
 
-def test_what_might_become_a_stop_string_is_shown_in_the_end(ask: Asking) -> None:
+def test_text_held_back_for_a_stop_string_is_sent_at_the_end(ask: Asking) -> None:
     full = text_of(ask(CHAT))
     streamed = ask(CHAT, stop=full[-3:] + "never", stream=True)
     assert text_of(streamed) == full

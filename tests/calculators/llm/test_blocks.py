@@ -1,4 +1,4 @@
-"""The blocks that an answer's events make."""
+"""Blocks that the events of an answer form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reas
 
 
 def told(events: list[OutputEvent], *, is_cut: bool = False) -> list[str]:
-    """The steps, short: ``+`` opens, ``-`` closes, ``~`` closes what was cut."""
+    """Return the steps in short: ``+`` opens, ``-`` closes, ``~`` closes a block cut off."""
     blocks = Blocks()
     steps: list[Step] = [step for event in events for step in blocks.add(event)]
     steps += blocks.finish(is_cut=is_cut)
@@ -47,7 +47,7 @@ def test_one_block_ends_before_the_next_begins() -> None:
     ]  # fmt: skip
 
 
-def test_the_last_block_is_the_one_that_is_cut() -> None:
+def test_only_the_last_block_is_cut_off() -> None:
     assert told([Content("a"), ToolCall("f"), Arguments("{")], is_cut=True)[-1] == "~1CA"
 
 
@@ -58,7 +58,9 @@ def test_the_last_block_is_the_one_that_is_cut() -> None:
         ([Content(" "), Reasoning("\n"), Reasoning("b")], "0RE \nb"),
     ],
 )
-def test_white_space_goes_before_what_follows(events: list[OutputEvent], expected: str) -> None:
+def test_white_space_belongs_to_the_block_that_follows(
+    events: list[OutputEvent], expected: str
+) -> None:
     assert expected in told(events)
 
 
@@ -78,7 +80,7 @@ def test_white_space_between_calls_is_no_block() -> None:
     assert told(events) == ["+0CA", "-0CA", "+1CA", "-1CA"]
 
 
-def test_white_space_inside_a_block_stays() -> None:
+def test_white_space_inside_a_block_is_kept() -> None:
     assert told([Content("a"), Content("\n\n"), Content("b")])[1:4] == [
         "0CO a",
         "0CO \n\n",
@@ -86,7 +88,7 @@ def test_white_space_inside_a_block_stays() -> None:
     ]
 
 
-def test_a_hundred_thousand_blanks_are_as_quick_as_other_text() -> None:
+def test_a_hundred_thousand_blanks_take_linear_time() -> None:
     blocks = Blocks()
     for _ in range(100_000):
         assert not blocks.add(Content(" "))

@@ -1,4 +1,4 @@
-"""Options of the key-value cache of which the engine would die are refused by name."""
+"""Options of the key-value cache that would crash the engine are refused by name."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def evicting(more: str = "", sizes: str = EVICTION) -> str:
         ),
     ],
 )
-def test_it_is_refused_with_what_would_be_right(options: str, words: list[str]) -> None:
+def test_an_invalid_option_is_refused_with_what_would_be_right(
+    options: str, words: list[str]
+) -> None:
     text = refusal(options)
     assert all(word in text for word in words), text
 
@@ -123,22 +125,22 @@ def test_it_is_refused_with_what_would_be_right(options: str, words: list[str]) 
         "sparse_attention_config { num_retained_start_tokens_in_cache: 0 }",
         'device: "GPU" '
         "sparse_attention_config { mode: XATTENTION xattention_threshold: 0 xattention_stride: 64}",
-        # What is for the other mode is not looked at.
+        # Options of the other mode are not checked.
         "sparse_attention_config { mode: TRISHAPE xattention_stride: 7 }",
         "cache_size: 1 enable_prefix_caching: true cache_interval_multiplier: 1",
         "dynamic_split_fuse: false max_num_batched_tokens: 128 max_num_seqs: 128",
     ],
 )
-def test_what_works_is_taken_without_a_word(options: str) -> None:
+def test_valid_options_give_no_warning(options: str) -> None:
     assert read(options).warnings == ()
 
 
-def test_a_pipeline_that_shares_no_cache_is_only_told_that_they_have_no_effect() -> None:
+def test_a_pipeline_without_a_shared_cache_warns_that_they_have_no_effect() -> None:
     (warning,) = read("pipeline_type: LM cache_size: 1000000 " + evicting()).warnings
     assert warning.startswith("cache_size, cache_eviction_config: no effect")
 
 
-def test_a_sparse_prompt_has_to_have_parts() -> None:
+def test_sparse_attention_needs_prompts_in_parts() -> None:
     (warning,) = read("dynamic_split_fuse: false sparse_attention_config {}").warnings
     assert warning.startswith("sparse_attention_config: TRISHAPE has no effect")
 
@@ -152,12 +154,12 @@ def test_a_sparse_prompt_has_to_have_parts() -> None:
         (evicting("aggregation_mode: SUM snapkv_window_size: 32"), 32),
     ],
 )
-def test_a_window_of_which_the_engine_would_die_is_not_used(options: str, window: int) -> None:
+def test_a_window_that_would_crash_the_engine_is_not_used(options: str, window: int) -> None:
     config = scheduler_config(read(options).engine)
     assert config.cache_eviction_config.snapkv_window_size == window
 
 
-def test_a_window_that_is_not_used_is_said_if_it_was_asked_for() -> None:
+def test_a_requested_window_that_is_not_used_gives_a_warning() -> None:
     (warning,) = read(evicting("snapkv_window_size: 16")).warnings
     assert warning.startswith("cache_eviction_config.snapkv_window_size: 16 is taken as 0")
 

@@ -1,4 +1,4 @@
-"""A precision of the key-value cache that cannot be is refused by its property's name."""
+"""Precisions of the key-value cache that are impossible are refused by the property's name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plugin(**properties: Any) -> str:
         ({"DEVICE_PROPERTIES": {"CPU": {"KV_CACHE_PRECISION": 1}}}, ["KV_CACHE_PRECISION: 1"]),
     ],
 )
-def test_it_is_refused(properties: dict[str, Any], words: list[str]) -> None:
+def test_an_impossible_precision_is_refused(properties: dict[str, Any], words: list[str]) -> None:
     text = refusal(plugin(**properties))
     assert text.startswith("plugin_config: ")
     assert all(word in text for word in words), text
@@ -54,7 +54,7 @@ def test_it_is_refused(properties: dict[str, Any], words: list[str]) -> None:
         {"DEVICE_PROPERTIES": {"GPU": {"KV_CACHE_PRECISION": "i8"}}},
     ],
 )
-def test_it_is_taken(properties: dict[str, Any]) -> None:
+def test_a_possible_precision_is_accepted(properties: dict[str, Any]) -> None:
     assert read(plugin(**properties)).engine.plugin_config == properties
 
 
@@ -72,7 +72,7 @@ def test_it_is_taken(properties: dict[str, Any]) -> None:
     ],
     ids=["precision", "group"],
 )
-def test_what_only_the_device_refuses_is_told_with_its_name(
+def test_a_precision_that_only_the_device_refuses_is_named(
     properties: dict[str, Any], words: str
 ) -> None:
     text = with_options(f'models_path: "./" device: "CPU" {plugin(**properties)}')

@@ -1,4 +1,4 @@
-"""One choice from tokens to events, with a parser for which every capital letter is a call."""
+"""A choice from tokens to events, with a parser for which every capital letter is a call."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shown(events: list[OutputEvent]) -> list[str]:
     return [event[0] for event in events]
 
 
-def test_without_a_parser_all_is_content() -> None:
+def test_without_a_parser_everything_is_content() -> None:
     assert fed(output(), "aB", "c") == [Content("aB"), Content("c")]
 
 
@@ -62,7 +62,7 @@ def test_every_call_has_an_id_of_its_own() -> None:
     assert choice.calls == 3
 
 
-def test_a_stop_string_ends_it_and_what_the_parser_held_comes() -> None:
+def test_a_stop_string_ends_a_choice_and_held_text_is_sent() -> None:
     choice = output("xy", parser=Capitals())
     assert shown(fed(choice, "aBx", "yC")) == ["a", "B", "END", "{}"]
     assert choice.is_stopped
@@ -76,18 +76,18 @@ def test_no_call_begins_beyond_the_most_that_are_allowed() -> None:
     assert choice.calls == 1
 
 
-def test_a_call_at_the_end_may_be_one_too_many() -> None:
+def test_a_call_at_the_end_counts_towards_the_limit() -> None:
     assert shown(fed(output(parser=Capitals(), max_calls=1), "aB")) == ["a", "B"]
 
 
-def test_the_raw_text_is_written_down_whole() -> None:
+def test_the_raw_text_is_recorded_in_full() -> None:
     verbose = Verbose("prompt")
     raw = RawText(TableText(PIECES, strips_space=False), verbose)
     fed(output("xy", parser=Capitals(), raw=raw), "aBx", "y")
     assert verbose.content == "aBxy"
 
 
-def test_only_what_nothing_ends_early_is_plain() -> None:
+def test_a_choice_is_plain_if_nothing_can_end_it_early() -> None:
     assert output(parser=Capitals()).is_plain
     assert not output("x").is_plain
     assert not output(parser=Capitals(), max_calls=1).is_plain

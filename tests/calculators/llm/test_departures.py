@@ -1,4 +1,4 @@
-"""Who goes away stops the generation: the client, or whoever cancels the graph."""
+"""Departures: a client that leaves, or a cancelled graph, stops the generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDLESS: dict[str, Any] = {"max_tokens": 2000, "ignore_eos": True}
 
 
 async def running(ask: Asking, client: Any = None, **more: Any) -> Run:
-    """A run that the engine is at."""
+    """Return a run on which the engine is working."""
     run = ask.new_run()
     await run.start(COMPLETIONS, request(COMPLETIONS, **ENDLESS, **more), client)
     await until(lambda: ask.servable.engine.unfinished > 0)
@@ -53,7 +53,7 @@ def test_a_client_that_leaves_ends_the_generation_and_the_run(
     ask.runner.run(run())
 
 
-def test_a_client_that_left_before_the_engine_was_asked_is_not_answered(ask: Asking) -> None:
+def test_a_client_that_left_before_the_generation_is_not_answered(ask: Asking) -> None:
     async def run() -> None:
         client = LeavingClient()
         client.leave()
@@ -77,7 +77,7 @@ def test_a_cancelled_graph_ends_the_generation(ask: Asking, more: dict[str, Any]
     ask.runner.run(run())
 
 
-def test_one_that_leaves_does_not_disturb_the_others(ask: Asking) -> None:
+def test_a_client_that_leaves_does_not_disturb_others(ask: Asking) -> None:
     async def run() -> None:
         alone = await ask.answer(COMPLETIONS, request(COMPLETIONS, ignore_eos=True))
         client = LeavingClient()

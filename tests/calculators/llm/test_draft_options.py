@@ -1,4 +1,4 @@
-"""Options of draft models and of prompt look-up: what they become, and what is refused by name."""
+"""Options of draft models and of prompt look-up: their values, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_draft_model_inherits_the_models_options() -> None:
     assert engine.decoding_mode == "speculative"
 
 
-def test_its_own_options_come_first() -> None:
+def test_a_draft_models_own_options_win() -> None:
     options = 'draft_device: "CPU" draft_cache_size: 1 draft_max_num_seqs: 4 cache_size: 3'
     draft = read(with_draft(options)).engine.draft
     assert draft is not None
@@ -53,7 +53,7 @@ def test_prompts_are_not_split_and_all_candidates_fit() -> None:
         "dynamic_split_fuse: true",
     ],
 )
-def test_what_has_no_effect_is_told(option: str) -> None:
+def test_options_without_effect_give_a_warning(option: str) -> None:
     (warning,) = read(with_draft(option)).warnings
     assert warning.startswith(option.partition(":")[0] + ": no effect")
 
@@ -107,7 +107,7 @@ def test_prompt_lookup_is_a_property_of_the_plugin() -> None:
         (f'{LOOKUP} adapters {{ name: "a" path: "a" }}', ["prompt_lookup", "adapters"]),
     ],
 )
-def test_refused(options: str, words: list[str]) -> None:
+def test_invalid_options_are_refused(options: str, words: list[str]) -> None:
     text = refusal(options if "models_path" in options else f'models_path: "./" {options}')
     for word in words:
         assert word in text, text
@@ -128,7 +128,7 @@ def test_a_draft_model_of_gguf_is_refused(tmp_path: Path) -> None:
 
 
 def of_other_tokens(folder: Path) -> Path:
-    """The draft model with another tokenizer, one token of which is called something else."""
+    """Copy the draft model with another tokenizer, one token of which has another name."""
     copy = copy_of_demo(folder)
     rewrite(copy / "openvino_tokenizer.bin", lambda content: content + b"\0")
 
@@ -142,7 +142,7 @@ def of_other_tokens(folder: Path) -> Path:
     return copy
 
 
-def test_a_draft_model_of_other_tokens_is_refused(tmp_path: Path) -> None:
+def test_a_draft_model_with_other_tokens_is_refused(tmp_path: Path) -> None:
     path = of_other_tokens(tmp_path / "draft")
     text = refusal(with_draft(path=str(path)))
     assert "has another vocabulary: 2459 tokens, and the model in models_path 2459" in text
@@ -157,14 +157,14 @@ def test_a_draft_model_of_another_size_is_refused_with_both_numbers(tmp_path: Pa
     assert "another vocabulary: 3000 tokens, and the model in models_path 2459" in text
 
 
-def test_the_same_tokens_in_other_files_are_fine(tmp_path: Path) -> None:
+def test_the_same_tokens_in_other_files_are_accepted(tmp_path: Path) -> None:
     path = copy_of_demo(tmp_path / "draft")
     rewrite(path / "openvino_tokenizer.bin", lambda content: content + b"\0")
     assert read(with_draft(path=str(path))).engine.draft is not None
 
 
 def eagle3(folder: Path, information: str, names: bytes = b"hidden_states") -> Path:
-    """The draft model, as if it said of itself what an EAGLE-3 model says."""
+    """Copy the draft model with the description of an EAGLE-3 model."""
     shutil.copytree(DEMO.parent / "demo_draft", folder)
     rewrite(
         folder / "openvino_model.xml",
@@ -180,7 +180,9 @@ LAYERS = '<hidden_layers_list value="0,1,2" />'
 
 
 @pytest.mark.parametrize("option", ["", "draft_eagle3_mode: true"])
-def test_an_eagle3_model_is_one_with_and_without_the_option(option: str, tmp_path: Path) -> None:
+def test_an_eagle3_model_is_recognised_with_and_without_the_option(
+    option: str, tmp_path: Path
+) -> None:
     path = eagle3(tmp_path / "draft", LAYERS)
     engine = read(with_draft(option, path=str(path))).engine
     assert engine.decoding_mode == "eagle3"
@@ -193,7 +195,7 @@ def test_an_eagle3_model_is_one_with_and_without_the_option(option: str, tmp_pat
         ("", b"hidden_states", "hidden_layers_list"),
     ],
 )
-def test_what_an_eagle3_model_lacks_is_named(
+def test_missing_parts_of_an_eagle3_model_are_named(
     information: str, names: bytes, words: str, tmp_path: Path
 ) -> None:
     path = eagle3(tmp_path / "draft", information, names)

@@ -1,4 +1,4 @@
-"""What is published of an engine, as its requests come and go."""
+"""Metrics of an engine as its requests arrive and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.calculators.llm.engine.engines import ENDLESS, demo_engine, part, scr
 
 
 class Followed:
-    """A metric that keeps what it follows."""
+    """A metric that records what it follows."""
 
     def __init__(self) -> None:
         self.read: Callable[[], float] | None = None
@@ -63,7 +63,7 @@ class Board:
 QUEUE = ("requests_running", "requests_waiting")
 
 
-def test_requests_wait_then_run_then_are_gone() -> None:
+def test_requests_count_as_waiting_and_then_as_running() -> None:
     async def run() -> None:
         engine, board = await scripted_engine(), Board()
         end = watch_engine(board, engine)
@@ -75,7 +75,7 @@ def test_requests_wait_then_run_then_are_gone() -> None:
         assert board.values(*QUEUE) == [2, 0]
         assert board.values("kv_cache_usage_ratio", "engine_up") == [0.2, 1]
         generations[0].cancel()
-        # At once, though the engine has not told yet.
+        # At once, although the engine has not reported yet.
         assert sum(board.values(*QUEUE)) == 1
         generations[1].cancel()
         assert board.values(*QUEUE) == [0, 0]
@@ -87,7 +87,7 @@ def test_requests_wait_then_run_then_are_gone() -> None:
     asyncio.run(run())
 
 
-def test_a_process_that_is_started_again_counts() -> None:
+def test_a_restarted_process_is_counted() -> None:
     async def run() -> None:
         engine, board = await demo_engine(), Board()
         watch_engine(board, engine)

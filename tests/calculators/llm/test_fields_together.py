@@ -1,4 +1,4 @@
-"""Members of a request that meet: calls with samples, stops, tokens shown and probabilities."""
+"""Combined members of a request: calls with samples, stops, special tokens and probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STREAM_OR_NOT = pytest.mark.parametrize("stream", [False, True])
 
 
 def message_of(answered: Answered, choice: int = 0) -> dict[str, Any]:
-    """What was said, with its finish reason, of a whole answer or of a stream."""
+    """Return message and finish reason, of a whole answer or of a stream."""
     if answered.is_stream:
         return gathered(answered, choice)
     found: dict[str, Any] = answered.body["choices"][choice]
@@ -30,7 +30,7 @@ def functions_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [call["function"] for call in message["tool_calls"]]
 
 
-def test_samples_have_calls_each_in_a_stream_as_in_a_body(ask: Asking) -> None:
+def test_each_sample_has_its_calls_in_streams_and_bodies(ask: Asking) -> None:
     asked = {**CALLING, "n": 2, "temperature": 1.2, "seed": 3}
     whole, streamed = ask(CHAT, **asked), ask(CHAT, stream=True, **asked)
     messages = [message_of(streamed, index) for index in (0, 1)]
@@ -53,7 +53,7 @@ def test_a_stop_string_inside_a_call_leaves_it_unclosed(ask: Asking, stream: boo
 
 
 @STREAM_OR_NOT
-def test_a_stop_string_before_there_is_a_call_leaves_text(ask: Asking, stream: bool) -> None:
+def test_a_stop_string_before_a_call_leaves_text(ask: Asking, stream: bool) -> None:
     message = message_of(ask(CHAT, stop="get_weather", stream=stream, **CALLING))
     assert message["tool_calls"] == []
     assert message["content"] == '<tool_call>\n{"name": "'
@@ -62,9 +62,7 @@ def test_a_stop_string_before_there_is_a_call_leaves_text(ask: Asking, stream: b
 
 @STREAM_OR_NOT
 @pytest.mark.parametrize("shown", [False, True])
-def test_a_stop_string_behind_a_call_leaves_it_whole(
-    ask: Asking, stream: bool, shown: bool
-) -> None:
+def test_a_stop_string_after_a_call_leaves_it_whole(ask: Asking, stream: bool, shown: bool) -> None:
     stops: dict[str, Any] = {"stop": "</tool_call>", "include_stop_str_in_output": shown}
     message = message_of(ask(CHAT, stream=stream, **stops, **CALLING))
     (function,) = functions_of(message)
@@ -74,7 +72,7 @@ def test_a_stop_string_behind_a_call_leaves_it_whole(
 
 
 @STREAM_OR_NOT
-def test_a_stop_token_behind_a_call_leaves_it_whole(ask: Asking, stream: bool) -> None:
+def test_a_stop_token_after_a_call_leaves_it_whole(ask: Asking, stream: bool) -> None:
     token = demo_tokenizer().get_vocab()[b"</tool_call>"]
     answered = ask(CHAT, stop_token_ids=[token], stream=stream, **CALLING)
     (function,) = functions_of(message_of(answered))
@@ -84,7 +82,7 @@ def test_a_stop_token_behind_a_call_leaves_it_whole(ask: Asking, stream: bool) -
         assert answered.body["usage"]["completion_tokens"] < full
 
 
-def test_log_probabilities_are_of_all_tokens_also_of_reasoning(ask: Asking) -> None:
+def test_log_probabilities_include_the_tokens_of_reasoning(ask: Asking) -> None:
     body = ask(CHAT, logprobs=True, **THINKING).body
     (choice,) = body["choices"]
     events = ask(CHAT, logprobs=True, stream=True, **THINKING).events
@@ -94,7 +92,7 @@ def test_log_probabilities_are_of_all_tokens_also_of_reasoning(ask: Asking) -> N
     assert len(tokens) == body["usage"]["completion_tokens"]
     spoken = "".join(token["token"] for token in tokens)
     assert spoken.startswith("<think>" + choice["message"]["reasoning_content"] + "</think>")
-    # Those of the reasoning come with it at the latest, not at its end.
+    # Log-probabilities of the reasoning are sent with its text at the latest.
     spoken, reasoning = "", "<think>"
     for each in deltas:
         spoken += "".join(token["token"] for token in (each["logprobs"] or {}).get("content", []))
@@ -106,7 +104,7 @@ def test_log_probabilities_are_of_all_tokens_also_of_reasoning(ask: Asking) -> N
 
 @STREAM_OR_NOT
 @pytest.mark.parametrize("choice", ["auto", "required"])
-def test_one_call_is_all_where_parallel_ones_are_not_wanted(
+def test_there_is_one_call_where_parallel_calls_are_forbidden(
     ask: Asking, choice: str, stream: bool
 ) -> None:
     messages = [{"role": "user", "content": "What is the weather in Paris, and in London?"}]
@@ -117,13 +115,13 @@ def test_one_call_is_all_where_parallel_ones_are_not_wanted(
 
 
 @STREAM_OR_NOT
-def test_an_echo_stands_before_what_is_guided(ask: Asking, stream: bool) -> None:
+def test_an_echo_precedes_a_guided_answer(ask: Asking, stream: bool) -> None:
     asked: dict[str, Any] = {"guided_choice": ["foo", "bar"], "echo": True, "stream": stream}
     text = text_of(ask(COMPLETIONS, prompt="The capital", **asked))
     assert text in ("The capitalfoo", "The capitalbar")
 
 
-def test_an_echo_of_what_is_guided_has_its_probabilities(ask: Asking) -> None:
+def test_an_echo_before_a_guided_answer_has_probabilities(ask: Asking) -> None:
     asked: dict[str, Any] = {"guided_choice": ["foo", "bar"], "echo": True, "logprobs": 1}
     (choice,) = ask(COMPLETIONS, prompt="The capital", **asked).body["choices"]
     logprobs = choice["logprobs"]
@@ -159,7 +157,7 @@ def test_a_choice_without_its_tool_is_refused(ask: Asking, members: dict[str, An
 @pytest.mark.parametrize(
     "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
 )
-def test_a_tool_that_has_to_be_called_is(ask: Asking, choice: Any, stream: bool) -> None:
+def test_a_required_tool_is_called(ask: Asking, choice: Any, stream: bool) -> None:
     asked = {**CALLING, "messages": HELLO, "tool_choice": choice, "stream": stream}
     message = message_of(ask(CHAT, **asked))
     (function,) = functions_of(message)
@@ -167,7 +165,7 @@ def test_a_tool_that_has_to_be_called_is(ask: Asking, choice: Any, stream: bool)
     assert set(json.loads(function["arguments"])) == {"city"}
 
 
-def test_a_call_that_has_to_be_made_and_is_cut_is_not_hidden(ask: Asking) -> None:
+def test_a_required_call_that_is_cut_off_is_shown(ask: Asking) -> None:
     (choice,) = ask(CHAT, **{**CALLING, "max_tokens": 3, "tool_choice": "required"}).body["choices"]
     assert choice["finish_reason"] == "length"
     assert choice["message"]["tool_calls"] == []

@@ -1,4 +1,4 @@
-"""What clients and metrics see of long prompts, long answers, and a cache that is full."""
+"""Long prompts, long answers, and a full cache, as clients and metrics see them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.engine_metrics import watch_engine
-from calculators.llm.engine.in_process_engine import InProcessEngine
 from calculators.llm.engine.messages import Failed, Tokens
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import RequestError
@@ -20,6 +19,7 @@ from graph_runtime import Code, GraphResources
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import open_engine
+from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
 from tests.calculators.llm.test_engine_metrics import Board
@@ -27,12 +27,12 @@ from tests.calculators.llm.test_engine_metrics import Board
 BLOCKS = 8
 TOKENS = BLOCKS * 32
 MESSAGES = "/v3/messages"
-#: Of the model.
+#: Length of the model.
 LENGTH = 2048
 
 
 def bodies(words: int, answer: int | None) -> dict[str, dict[str, Any]]:
-    """By path: a prompt of at least so many tokens, and at most ``answer`` more."""
+    """Return bodies by path: a prompt of at least this many tokens, and at most ``answer`` more."""
     text = "hello " * words
     messages = [{"role": "user", "content": text}]
     return {
@@ -53,7 +53,7 @@ FIELDS = {COMPLETIONS: "prompt", CHAT: "messages", MESSAGES: "messages", RESPONS
 
 @pytest.fixture(scope="module")
 def small(ask: Asking) -> Iterator[Asking]:
-    """Asks the demo model with a cache of eight blocks."""
+    """Client of the demo model with a cache of eight blocks."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         pipeline = open_engine(monkeypatch, blocks=BLOCKS)
     assert isinstance(pipeline, CacheAdmission)
@@ -74,7 +74,7 @@ def refusal(ask: Asking, uri: str, body: dict[str, Any]) -> RequestError:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("uri", FIELDS)
-def test_a_prompt_that_is_longer_than_the_model_is_told_both_numbers(
+def test_a_prompt_longer_than_the_model_is_refused_with_both_numbers(
     uri: str, stream: bool, ask: Asking
 ) -> None:
     error = refusal(ask, uri, asked(uri, 3000, 10, stream=stream))
@@ -87,7 +87,7 @@ def test_a_prompt_that_is_longer_than_the_model_is_told_both_numbers(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("uri", FIELDS)
-def test_a_prompt_that_is_longer_than_the_cache_is_told_both_numbers(
+def test_a_prompt_longer_than_the_cache_is_refused_with_both_numbers(
     uri: str, stream: bool, small: Asking
 ) -> None:
     error = refusal(small, uri, asked(uri, 300, 10, stream=stream))
@@ -102,7 +102,7 @@ def reason_of(body: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("uri", [COMPLETIONS, CHAT])
-def test_an_answer_that_fills_the_cache_ends_as_its_length_would(uri: str, small: Asking) -> None:
+def test_an_answer_that_fills_the_cache_ends_by_length(uri: str, small: Asking) -> None:
     board = Board()
     end = watch_engine(board, small.servable.engine)
     before = board.values("cache_full")[0]
@@ -114,7 +114,7 @@ def test_an_answer_that_fills_the_cache_ends_as_its_length_would(uri: str, small
     end()
 
 
-def test_its_stream_ends_so_too(small: Asking) -> None:
+def test_a_stream_that_fills_the_cache_ends_by_length(small: Asking) -> None:
     answered = small.runner.run(
         small.answer(COMPLETIONS, asked(COMPLETIONS, 200, 500, stream=True))
     )
@@ -131,9 +131,9 @@ def test_more_long_requests_than_fit_all_get_their_answers(
     step = CacheAdmission.step
 
     def noted_step(
-        pipeline: CacheAdmission, *, tells_all: bool = True
+        pipeline: CacheAdmission, *, reports_all: bool = True
     ) -> Sequence[Tokens | Failed]:
-        told = step(pipeline, tells_all=tells_all)
+        told = step(pipeline, reports_all=reports_all)
         used.append(pipeline.metrics().cache_usage)
         return told
 
@@ -161,7 +161,7 @@ def test_an_answer_ends_at_the_models_length(uri: str, ask: Asking) -> None:
 
 
 @pytest.mark.parametrize("limit", [20, 90])
-def test_the_nodes_limit_is_for_answers_that_name_none(limit: int, small: Asking) -> None:
+def test_the_nodes_limit_applies_to_requests_without_one(limit: int, small: Asking) -> None:
     servable = copy.copy(small.servable)
     servable.limits = replace(
         servable.limits, request=replace(servable.limits.request, max_tokens_limit=limit)
@@ -175,7 +175,7 @@ def test_the_nodes_limit_is_for_answers_that_name_none(limit: int, small: Asking
     assert str(limit) in str(error)
 
 
-def test_a_size_in_gigabytes_is_known_in_tokens(runner: asyncio.Runner) -> None:
+def test_a_size_in_gigabytes_is_converted_to_tokens(runner: asyncio.Runner) -> None:
     text = with_options(
         'models_path: "./" device: "CPU" cache_size: 1'
         ' plugin_config: \'{"KV_CACHE_PRECISION": "u8"}\''

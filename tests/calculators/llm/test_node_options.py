@@ -1,4 +1,4 @@
-"""What every option of an LLM node becomes, and what is refused by name."""
+"""Options of an LLM node: their effects, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_options_reach_the_server(text: str, name: str, value: object) -> None:
         ),
     ],
 )
-def test_a_plugin_config_is_json(text: str, config: dict[str, object]) -> None:
+def test_a_plugin_config_is_parsed_as_json(text: str, config: dict[str, object]) -> None:
     assert read(f"plugin_config: '{text}'").engine.plugin_config == config
 
 
@@ -190,16 +190,16 @@ def test_a_wrong_option_is_refused_by_its_name(options: str, words: list[str]) -
         ('device: "AUTO:NPU"', "LM_CB"),
     ],
 )
-def test_what_runs_the_model_follows_from_its_files_and_the_device(options: str, kind: str) -> None:
+def test_the_pipeline_follows_from_the_files_and_the_device(options: str, kind: str) -> None:
     assert read(options).engine.pipeline_type == kind
 
 
-def test_what_has_no_effect_is_said() -> None:
+def test_options_without_effect_give_a_warning() -> None:
     (warning,) = read("chat_template_mode: MINJA").warnings
     assert warning.startswith("chat_template_mode: ")
 
 
-def test_a_node_without_options_is_told_what_it_needs() -> None:
+def test_a_node_without_options_is_refused_with_what_it_needs() -> None:
     text = with_options("")
     start, end = text.index("  node_options"), text.index("  input_stream_handler")
     (node,) = plan_of(text[:start] + text[end:]).nodes
@@ -229,7 +229,7 @@ def test_a_missing_or_empty_file_is_named(file: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_a_file_that_breaks_off_is_named(file: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_named(file: str, tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model", without=file)
     (folder / file).write_text('{"model_type": "lla')
     assert f"{file} is not JSON, or only a part of it" in refusal('models_path: "./"', folder)
@@ -241,7 +241,7 @@ def test_a_path_may_be_absolute_or_start_at_the_graph(tmp_path: Path) -> None:
         assert read(f'models_path: "{path}"', tmp_path).model_path == folder
 
 
-def test_a_gguf_file_has_its_other_files_beside_it(tmp_path: Path) -> None:
+def test_a_gguf_files_other_files_are_beside_it(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     options = read('models_path: "model.gguf"', tmp_path)
     assert options.model_path == tmp_path / "model.gguf"
@@ -251,7 +251,7 @@ def test_a_gguf_file_has_its_other_files_beside_it(tmp_path: Path) -> None:
 # The library's scheduler --------------------------------------------------------------------------
 
 
-def test_the_scheduler_is_told_all_of_it() -> None:
+def test_all_options_reach_the_scheduler() -> None:
     config = scheduler_config(
         read(
             "max_num_batched_tokens: 1024 cache_size: 1 max_num_seqs: 95 dynamic_split_fuse: false"
@@ -269,7 +269,7 @@ def test_the_scheduler_is_told_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("mode", ["RANDOM", "ZEROS", "ONES", "MEAN", "ALTERNATING"])
-def test_the_scheduler_evicts_as_told(mode: str) -> None:
+def test_options_of_eviction_reach_the_scheduler(mode: str) -> None:
     config = scheduler_config(
         read(
             "cache_eviction_config { start_size: 32 recent_size: 128 max_cache_size: 672"
@@ -289,7 +289,7 @@ def test_the_scheduler_evicts_as_told(mode: str) -> None:
     assert (crush.anchor_point_mode.name, crush.budget, crush.rng_seed) == (mode, 1, 42)
 
 
-def test_the_schedulers_own_defaults_hold_for_sparse_attention() -> None:
+def test_sparse_attention_has_the_schedulers_defaults() -> None:
     given: Callable[[str], Any] = lambda text: scheduler_config(read(text).engine)  # noqa: E731
     config = given("sparse_attention_config {}")
     assert config.use_sparse_attention

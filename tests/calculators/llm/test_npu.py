@@ -1,4 +1,4 @@
-"""Device NPU: OpenVINO's plugin for it, which is told to compute on the CPU."""
+"""Device NPU: OpenVINO's plugin for it, configured to compute on the CPU."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def npu(runner: asyncio.Runner) -> Iterator[Asking]:
 
 
 def test_a_greedy_answer_is_that_of_other_devices(npu: Asking, ask: Asking) -> None:
-    # One that the model is sure of: the plugin computes with 16 bits.
+    # An answer of which the model is sure: the plugin computes with 16 bits.
     answered, expected = npu(CHAT).body, ask(CHAT).body
     assert answered["choices"] == expected["choices"]
     assert answered["usage"] == expected["usage"]
     assert text_of(npu(CHAT, stream=True)) == text_of(ask(CHAT))
 
 
-def test_a_prompt_beyond_its_longest_is_refused_with_both_numbers(npu: Asking) -> None:
+def test_a_prompt_longer_than_the_limit_is_refused_with_both_numbers(npu: Asking) -> None:
     with pytest.raises(RequestError) as caught:
         npu(COMPLETIONS, prompt=list(range(100, 101 + LONGEST)))
     error = caught.value
@@ -70,7 +70,7 @@ def test_a_prompt_beyond_its_longest_is_refused_with_both_numbers(npu: Asking) -
     assert longest["usage"]["prompt_tokens"] == LONGEST
 
 
-def test_an_answer_ends_where_its_memory_does(npu: Asking) -> None:
+def test_an_answer_ends_when_the_devices_memory_is_full(npu: Asking) -> None:
     prompt = list(range(100, 110))
     body = npu(COMPLETIONS, prompt=prompt, max_tokens=500, ignore_eos=True).body
     assert body["choices"][0]["finish_reason"] == "length"
@@ -89,7 +89,7 @@ def test_several_answers_are_made_one_after_the_other(npu: Asking) -> None:
     assert len(body["choices"]) == 2
 
 
-def test_a_model_that_sees_images_takes_so_many_tokens_too() -> None:
+def test_the_limit_applies_to_vision_models() -> None:
     of_npu: dict[str, PluginValue] = {
         "NPUW_DEVICES": "CPU",
         "NPUW_ONLINE_PIPELINE": "NONE",
@@ -121,7 +121,7 @@ def test_a_model_that_sees_images_takes_so_many_tokens_too() -> None:
     assert len(told) == 3
 
 
-def test_a_machine_without_one_says_so() -> None:
+def test_a_machine_without_an_npu_is_an_error() -> None:
     if any(name.startswith("NPU") for name in openvino.Core().available_devices):
         pytest.skip("this machine has one")
     settings = EngineSettings(model_path=str(DEMO), pipeline_type="LM", device="NPU")

@@ -1,4 +1,4 @@
-"""OpenVINO Model Server's cases of node options, where its files lie beside the checkout."""
+"""Conformance cases of OpenVINO Model Server's node options, in files beside the checkout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load
 
 _ROTATION = "apply_rotation is refused: with it the engine dies"
 
-#: By id: why what is expected is not what happens here.
+#: By id: why the result here differs from the expected one.
 EXCEPTIONS = {
     "initialization:VLMServableInitializationTest.draftModelProvided": (
         "a draft model is refused there because the model sees images; with the text model that "
@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirWritesCacheArtifacts": (
         "that the engine writes its cache is tested below"
     ),
-    # There the engine takes these at the load and dies at the first long request.
+    # OpenVINO Model Server's engine accepts these options and crashes at the first long request.
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCheckNonDefault": _ROTATION,
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckNonDefault": _ROTATION,
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckNonDefaultCacheEvictionConfig": _ROTATION,
@@ -51,7 +51,7 @@ EXCEPTIONS = {
 
 
 def mapped(text: str, folder: Path) -> str:
-    """The case's model is our demo model, its temporary folder ours."""
+    """Replace the case's model by the demo model, and its temporary folder by ours."""
     text = re.sub(r"/ovms/src/test/llm_testing/[\w./-]+", str(DEMO), text)
     return text.replace("<tmp>", str(folder))
 
@@ -114,12 +114,12 @@ def is_as_expected(roots: dict[str, Any], check: dict[str, Any], folder: Path) -
     return bool(is_so) is not bool(check.get("not"))
 
 
-def test_every_exception_is_a_case() -> None:
+def test_every_exception_has_a_case() -> None:
     if CASES:
         assert EXCEPTIONS.keys() <= {case["id"] for case in CASES}
 
 
-def test_the_engine_writes_its_cache_where_the_server_says(tmp_path: Path) -> None:
+def test_the_engine_writes_its_cache_into_the_servers_directory(tmp_path: Path) -> None:
     async def run() -> None:
         resources = await resources_of(QUICKSTART, DEMO, cache_dir=str(tmp_path))
         await resources.close()
@@ -128,6 +128,6 @@ def test_the_engine_writes_its_cache_where_the_server_says(tmp_path: Path) -> No
     assert any(tmp_path.rglob("*"))
 
 
-def test_a_plugin_config_of_openvino_model_servers_tests_is_read_the_same() -> None:
+def test_plugin_configs_of_openvino_model_servers_tests_are_read_alike() -> None:
     text = '{"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}'
     assert read_plugin_config(text) == json.loads(text)

@@ -1,4 +1,4 @@
-"""How many tokens of an answer were reasoning, as ``usage`` tells it."""
+"""Counts of reasoning tokens in ``usage``."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ IDS = {piece: number for number, piece in enumerate(PIECES)}
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
 
 
-#: Tokens in which a tag may begin, as a server knows them, or as it knows nothing.
+#: Tokens in which a tag may begin, as a server knows them; or None, if it does not.
 TURNING = turning_tokens(("<think>", "</think>"), PIECES)
-#: A special token, which is not shown.
+#: A special token, which has no text.
 HIDDEN = IDS[b""]
 
 
@@ -57,7 +57,7 @@ def ids(*pieces: bytes | str) -> list[int]:
 
 
 def counted(choice: ChoiceOutput, tokens: list[int], *, at_once: int, scored: bool) -> int | None:
-    """Feed the tokens so many at a time, then end."""
+    """Feed the tokens in groups of this size, then end; return the count."""
 
     async def run() -> list[OutputEvent]:
         events: list[OutputEvent] = []
@@ -81,36 +81,40 @@ SAID = ids("</think>", "\n", "Paris", ".")
 @pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize("at_once", [1, 2, 3, 100])
 class TestCount:
-    def test_from_the_tag_that_begins_to_the_last_that_is_thought(
+    def test_reasoning_counts_from_its_tag_to_its_last_token(
         self, at_once: int, scored: bool
     ) -> None:
         tokens = THOUGHT + SAID
         assert counted(output(), tokens, at_once=at_once, scored=scored) == len(THOUGHT)
 
-    def test_without_reasoning(self, at_once: int, scored: bool) -> None:
+    def test_an_answer_without_reasoning_counts_none(self, at_once: int, scored: bool) -> None:
         assert counted(output(), ids("Paris", "."), at_once=at_once, scored=scored) == 0
 
-    def test_opened_by_the_prompt(self, at_once: int, scored: bool) -> None:
+    def test_reasoning_opened_by_the_prompt_counts_from_the_beginning(
+        self, at_once: int, scored: bool
+    ) -> None:
         tokens = ids("Well", ",") + SAID
         assert counted(output(opened=True), tokens, at_once=at_once, scored=scored) == 2
 
-    def test_of_an_answer_that_is_cut(self, at_once: int, scored: bool) -> None:
+    def test_reasoning_that_is_cut_off_counts(self, at_once: int, scored: bool) -> None:
         tokens = ids("<think>", "Well", ",", "<")
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
 
-    def test_parts_of_a_character_count_with_it(self, at_once: int, scored: bool) -> None:
+    def test_all_tokens_of_a_character_count(self, at_once: int, scored: bool) -> None:
         tokens = ids("<think>", "Well", *PIECES[8:10]) + SAID
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
 
-    def test_what_might_be_the_tag_counts_when_it_is_not(self, at_once: int, scored: bool) -> None:
+    def test_text_that_might_be_the_tag_counts_when_it_is_not(
+        self, at_once: int, scored: bool
+    ) -> None:
         tokens = ids("<think>", "Well", " <", "/th", " so") + SAID
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 5
 
-    def test_what_is_not_shown_belongs_to_what_follows(self, at_once: int, scored: bool) -> None:
+    def test_hidden_tokens_belong_to_what_follows(self, at_once: int, scored: bool) -> None:
         tokens = [*ids("Paris"), HIDDEN, *ids("<think>", "Well"), HIDDEN, *SAID]
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 3
 
-    def test_a_call_is_no_reasoning(self, at_once: int, scored: bool) -> None:
+    def test_a_call_is_not_reasoning(self, at_once: int, scored: bool) -> None:
         call = ids("<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>")
         tokens = ids("<think>", "Well", "</think>") + call
         assert counted(output(), tokens, at_once=at_once, scored=scored) == 2
@@ -139,26 +143,26 @@ def usage_of(answered: Answered) -> dict[str, Any]:
     return usage
 
 
-def test_usage_tells_it_whole_and_streamed(ask: Asking) -> None:
+def test_usage_has_the_count_in_bodies_and_streams(ask: Asking) -> None:
     body = ask(CHAT, **THINKING).body
     usage = body["usage"]
     thought = usage["completion_tokens_details"]["reasoning_tokens"]
     assert 0 < thought < usage["completion_tokens"]
     options = {"stream": True, "stream_options": {"include_usage": True}}
     assert usage_of(ask(CHAT, **THINKING, **options)) == usage
-    # As many tokens as the tokenizer makes of the text, with the tag and the line it stands on.
+    # The tokenizer's tokens of the text, with the tag and its line.
     text = body["choices"][0]["message"]["reasoning_content"]
     encoded = ask.runner.run(ask.servable.prompts.encode(text, add_special_tokens=False))
     assert 0 <= thought - encoded.token_count <= 4
 
 
-def test_equal_answers_count_each(ask: Asking) -> None:
+def test_each_of_several_equal_answers_counts(ask: Asking) -> None:
     one = ask(CHAT, **THINKING).body["usage"]["completion_tokens_details"]
     three = ask(CHAT, n=3, **THINKING).body["usage"]["completion_tokens_details"]
     assert three["reasoning_tokens"] == 3 * one["reasoning_tokens"]
 
 
-def test_responses_tell_it_in_their_words(ask: Asking) -> None:
+def test_responses_report_the_count_in_their_form(ask: Asking) -> None:
     chat = ask(CHAT, **THINKING).body["usage"]["completion_tokens_details"]
     question = "What is the capital of France?"
     asked = {"input": question, "reasoning": {"effort": "high"}, "max_output_tokens": 80}
@@ -167,12 +171,12 @@ def test_responses_tell_it_in_their_words(ask: Asking) -> None:
     assert details["reasoning_tokens"] == chat["reasoning_tokens"]
 
 
-def test_nothing_is_told_where_nothing_is_looked_for(ask: Asking) -> None:
+def test_there_is_no_count_without_a_reasoning_parser(ask: Asking) -> None:
     assert "completion_tokens_details" not in ask(COMPLETIONS).body["usage"]
 
 
 @given(st.lists(st.integers(0, len(PIECES) - 1), max_size=40), st.integers(2, 40), st.booleans())
-def test_it_does_not_matter_how_many_tokens_come_at_a_time(
+def test_the_count_does_not_depend_on_how_tokens_are_grouped(
     tokens: list[int], at_once: int, scored: bool
 ) -> None:
     alone = counted(output(turning=None), tokens, at_once=1, scored=False)

@@ -53,7 +53,7 @@ def test_a_misspelt_role_is_named(ask: Asking, stream: bool) -> None:
     assert refusal(ask, RESPONSES, input=items, stream=stream).param == "input"
 
 
-def test_documents_are_refused_by_a_model_that_has_no_place_for_them(ask: Asking) -> None:
+def test_documents_are_refused_by_a_model_whose_template_ignores_them(ask: Asking) -> None:
     messages = [{"role": "user", "content": "Hi"}]
     error = refusal(ask, CHAT, messages=messages, documents=[{"text": "graphs have nodes"}])
     assert error.param == "documents"
@@ -73,7 +73,7 @@ def test_documents_are_refused_by_a_model_that_has_no_place_for_them(ask: Asking
     ],
     ids=["tokens", "characters", "ids", "chat tokens", "chat characters"],
 )
-def test_a_prompt_that_cannot_fit_is_told_both_numbers(
+def test_a_prompt_that_cannot_fit_is_refused_with_both_numbers(
     ask: Asking, uri: str, field: str, value: Any
 ) -> None:
     error = refusal(ask, uri, **{field: value})
@@ -95,7 +95,7 @@ def test_another_path_is_not_found(ask: Asking, uri: str) -> None:
     assert refusal(ask, uri).code is Code.NOT_FOUND
 
 
-def test_a_body_that_is_no_json_is_refused(ask: Asking) -> None:
+def test_a_body_that_is_not_json_is_refused(ask: Asking) -> None:
     async def run() -> None:
         run = ask.new_run()
         await run.graph.start_run_async({"llm": {"LLMExecutor": ask.servable}})
@@ -120,7 +120,7 @@ def test_a_refused_request_does_not_disturb_a_running_one(ask: Asking) -> None:
     ask.runner.run(run())
 
 
-def test_a_full_queue_refuses_with_the_time_to_try_again(ask: Asking) -> None:
+def test_a_full_queue_refuses_with_the_time_to_retry(ask: Asking) -> None:
     async def run() -> None:
         engine = ask.servable.engine
         runs = [ask.new_run() for _ in range(QUEUE)]
@@ -143,7 +143,7 @@ def test_a_full_queue_refuses_with_the_time_to_try_again(ask: Asking) -> None:
     ask.runner.run(run())
 
 
-def test_an_engine_that_dies_ends_its_answers_and_comes_back(ask: Asking) -> None:
+def test_an_engine_that_dies_ends_its_answers_and_is_restarted(ask: Asking) -> None:
     async def run() -> None:
         engine = ask.servable.engine
         assert isinstance(engine, ProcessEngine)

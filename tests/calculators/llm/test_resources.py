@@ -1,4 +1,4 @@
-"""Resources of LLM nodes: found by name, loaded as the graph is written, given back."""
+"""Resources of LLM nodes: found by name, loaded as the graph says, closed at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.options.node_options import OPTIONS_TYPE
+from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options
@@ -25,7 +25,7 @@ from tests.calculators.llm.graph_texts import (
 
 
 def pids(resources: GraphResources) -> list[int]:
-    """The processes of all engines and prompts."""
+    """Return the processes of all engines and prompts."""
     found: list[int] = []
     for resource in resources.resources:
         assert isinstance(resource, LlmServable)
@@ -53,7 +53,7 @@ def test_existing_graphs_load_as_they_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_all_ways_of_writing_it_are_the_same_graph(name: str) -> None:
+def test_all_spellings_give_the_same_graph(name: str) -> None:
     plan = plan_of(GRAPHS[name])
     assert [node.config.name for node in plan.nodes] == ["LLMExecutor"]
     assert [node.calculator_type for node in plan.nodes] == ["HttpLLMCalculator"]
@@ -86,11 +86,11 @@ def test_a_node_needs_a_name() -> None:
     assert 'name: "LLMExecutor"' in text
 
 
-def test_two_nodes_of_one_name_are_refused_and_nothing_stays() -> None:
+def test_two_nodes_of_one_name_are_refused_and_nothing_stays_open() -> None:
     assert '"same"' in refusal(two_nodes("same", "same"))
 
 
-def test_what_is_wrong_with_the_second_node_closes_the_first() -> None:
+def test_an_error_of_the_second_node_closes_the_first() -> None:
     text = two_nodes()
     place = text.rindex('"./"')
     reason = refusal(text[:place] + '"./none"' + text[place + 4 :])

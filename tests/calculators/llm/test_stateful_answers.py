@@ -1,4 +1,4 @@
-"""The example graph that answers one request at a time: as continuous batching does, in turn."""
+"""The example graph that answers one request at a time, compared with continuous batching."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def stateful(runner: asyncio.Runner) -> Iterator[Asking]:
 
 
 def without_times(body: dict[str, Any]) -> dict[str, Any]:
-    """What two engines have to agree on."""
+    """Return the parts of an answer on which two engines have to agree."""
     return {
         name: value
         for name, value in body.items()
@@ -167,10 +167,10 @@ def test_log_probabilities_are_refused(
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_a_prompt_beyond_what_the_device_takes_is_refused(
+def test_a_prompt_longer_than_the_devices_limit_is_refused(
     stateful: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on an NPU, which no machine of these tests has.
+    # The limit of an NPU, which no machine of these tests has.
     limits = dataclasses.replace(stateful.servable.limits, prompt=10)
     monkeypatch.setattr(stateful.servable, "limits", limits)
     with pytest.raises(RequestError) as caught:
@@ -195,7 +195,9 @@ def test_a_client_that_leaves_makes_room_for_the_next(
         engine = stateful.servable.engine
         await until(lambda: engine.running > 0)
         client.leave()
-        answered = await stateful.answer(COMPLETIONS, request(COMPLETIONS, max_tokens=3))
+        # However few tokens the model would write.
+        three = request(COMPLETIONS, max_tokens=3, ignore_eos=True)
+        answered = await stateful.answer(COMPLETIONS, three)
         assert answered.body["usage"]["completion_tokens"] == 3
         assert engine.unfinished == 0
         with pytest.raises(Cancelled):
@@ -204,7 +206,7 @@ def test_a_client_that_leaves_makes_room_for_the_next(
     stateful.runner.run(run())
 
 
-def test_many_requests_at_a_time_are_all_answered_alike(stateful: Asking) -> None:
+def test_concurrent_equal_requests_get_equal_answers(stateful: Asking) -> None:
     async def run() -> None:
         alone = text_of(await stateful.answer(COMPLETIONS, request(COMPLETIONS)))
         together = await asyncio.gather(

@@ -57,7 +57,7 @@ def test_a_draft_model_is_refused(option: str) -> None:
         "sparse_attention_config { }",
     ],
 )
-def test_what_has_no_effect_is_told_where_it_was_given(option: str) -> None:
+def test_given_options_without_effect_give_a_warning(option: str) -> None:
     field = option.split()[0].rstrip(":")
     assert any(
         text.startswith(f"{field}: no effect with pipeline_type LM")
@@ -66,12 +66,12 @@ def test_what_has_no_effect_is_told_where_it_was_given(option: str) -> None:
     assert not any("no effect" in text for text in read(option).warnings)
 
 
-def test_without_options_nothing_is_told() -> None:
+def test_without_options_there_is_no_warning() -> None:
     assert read("pipeline_type: LM").warnings == ()
     assert read('device: "NPU"').warnings == ()
 
 
-def test_another_attention_is_told() -> None:
+def test_another_attention_backend_gives_a_warning() -> None:
     (warning,) = read('pipeline_type: LM plugin_config: \'{"ATTENTION_BACKEND": "PA"}\'').warnings
     assert warning == "plugin_config: ATTENTION_BACKEND: pipeline_type LM always uses SDPA"
 
@@ -86,7 +86,7 @@ def test_another_attention_is_told() -> None:
         ('{"MAX_PROMPT_LEN": 9, "DEVICE_PROPERTIES": {"NPU": {"MAX_PROMPT_LEN": 9}}}', 9),
     ],
 )
-def test_the_longest_prompt_of_an_npu(config: str, longest: int) -> None:
+def test_an_npu_has_a_longest_prompt(config: str, longest: int) -> None:
     options = read(f"device: \"NPU\" plugin_config: '{config}'")
     assert options.max_prompt_tokens == longest
     assert options.engine.pipeline_type == "LM"
@@ -109,7 +109,7 @@ def test_other_devices_have_no_longest_prompt(device: str) -> None:
         ),
     ],
 )
-def test_what_is_no_length_is_refused(config: str, place: str, value: str) -> None:
+def test_an_invalid_length_is_refused(config: str, place: str, value: str) -> None:
     with pytest.raises(ResourceError) as caught:
         read(f"device: \"NPU\" plugin_config: '{config.replace('VALUE', value)}'")
     assert f"plugin_config: {place}: must be a number of tokens from 1 on" in str(caught.value)
@@ -129,7 +129,7 @@ def test_a_length_for_another_device_is_refused(device: str, shown: str) -> None
         read(f"pipeline_type: LM {device} plugin_config: '{{\"MAX_PROMPT_LEN\": 9}}'")
 
 
-def test_the_properties_of_an_npu_reach_a_text_model_at_the_top() -> None:
+def test_properties_of_an_npu_reach_a_text_model_at_the_top_level() -> None:
     given = '{"A": "1", "DEVICE_PROPERTIES": {"NPU": {"MIN_RESPONSE_LEN": 64}, "CPU": {"B": "2"}}}'
     assert properties(f"device: \"NPU\" plugin_config: '{given}'") == {
         "A": "1",

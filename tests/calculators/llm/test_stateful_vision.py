@@ -39,7 +39,7 @@ def vision(runner: asyncio.Runner) -> Iterator[Asking]:
 
 
 def seen(question: str, *names: str) -> list[dict[str, Any]]:
-    """A message of the user with pictures of the model's folder."""
+    """Return a message of the user with pictures of the model's folder."""
     parts: list[dict[str, Any]] = []
     for name in names:
         data = base64.b64encode((MODEL / "pictures" / f"{name}.png").read_bytes()).decode()
@@ -47,7 +47,7 @@ def seen(question: str, *names: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": question}]}]
 
 
-def test_it_names_what_a_picture_shows(vision: Asking) -> None:
+def test_the_answer_names_what_a_picture_shows(vision: Asking) -> None:
     whole = vision(CHAT, messages=seen(WHAT, "red_circle"))
     assert "red" in text_of(whole)
     assert "blue" in text_of(vision(CHAT, messages=seen(WHAT, "blue_square")))
@@ -82,7 +82,7 @@ def test_an_answer_follows_a_choice(vision: Asking) -> None:
 @pytest.mark.parametrize(
     ("more", "param"), [({"best_of": 2}, "best_of"), ({"logprobs": True}, "logprobs")]
 )
-def test_what_the_library_does_not_give_is_refused(
+def test_outputs_that_the_library_does_not_give_are_refused(
     vision: Asking, more: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -108,7 +108,7 @@ def test_a_failed_request_leaves_nothing_for_the_next(vision: Asking) -> None:
     assert vision.servable.engine.restarts == 0
 
 
-def test_it_answers_chats_only(vision: Asking) -> None:
+def test_other_endpoints_than_chats_are_refused(vision: Asking) -> None:
     with pytest.raises(RequestError, match="answers chats only"):
         vision(COMPLETIONS)
 

@@ -1,4 +1,4 @@
-"""The graph that is made for a model without one: OpenVINO Model Server's form of it."""
+"""Generated graphs of models without one, in OpenVINO Model Server's form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def registry() -> Registry:
 
 
 def node_of(folder: Path, task: TextGeneration) -> Any:
-    """The one node of the graph, read back from a file."""
+    """Return the one node of the graph, read back from a file."""
     path = folder / "graph.pbtxt"
     path.write_text(task.graph(), encoding="utf-8")
     (node,) = load_graph_config(path).node
@@ -39,7 +39,7 @@ def node_of(folder: Path, task: TextGeneration) -> Any:
 
 
 def options_of(folder: Path, task: TextGeneration) -> dict[str, Any]:
-    """The options that are set, enums by name."""
+    """Return the options that are set, with enums by name."""
     options = find_options(node_of(folder, task), OPTIONS)
     return {
         field.name: field.enum_type.values_by_number[value].name if field.enum_type else value
@@ -64,7 +64,7 @@ def test_the_graph_is_one_llm_node_in_cycles(tmp_path: Path, registry: Registry)
     assert plan.warnings == ()
 
 
-def test_a_graph_needs_no_file(registry: Registry) -> None:
+def test_a_generated_graph_needs_no_file(registry: Registry) -> None:
     source = GraphSource("nowhere/graph.pbtxt", registry, text=TextGeneration().graph())
     assert source.queue_size() == 0
     assert len(source.validate().nodes) == 1
@@ -183,13 +183,13 @@ def test_properties_are_merged_into_the_plugin_config(
         ({"draft_source_model": "\udcff"}, "--draft_source_model: the value is not UTF-8"),
     ],
 )
-def test_what_an_option_cannot_be_is_told(options: dict[str, Any], message: str) -> None:
+def test_invalid_values_of_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskError) as raised:
         TextGeneration(**options).graph()
     assert message in str(raised.value)
 
 
-def test_a_model_is_told_by_its_files(tmp_path: Path) -> None:
+def test_a_model_is_recognised_by_its_files(tmp_path: Path) -> None:
     assert not holds_model(tmp_path)
     (tmp_path / "config.json").touch()
     assert not holds_model(tmp_path)
@@ -197,7 +197,7 @@ def test_a_model_is_told_by_its_files(tmp_path: Path) -> None:
     assert holds_model(tmp_path)
 
 
-def test_a_model_that_sees_images_is_told_by_its_files(tmp_path: Path) -> None:
+def test_a_vision_model_is_recognised_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "openvino_language_model.xml").touch()
     assert not holds_model(tmp_path)
     (tmp_path / "config.json").touch()

@@ -1,4 +1,4 @@
-"""What the real model says through a graph, understood: calls of tools, reasoning, raw text."""
+"""Parsed answers of the real model through a graph: calls of tools, reasoning, raw text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARIS: list[dict[str, Any]] = [{"role": "user", "content": "What is the weather 
 
 
 def gathered(answered: Answered, choice: int = 0) -> dict[str, Any]:
-    """The message that the deltas of a stream make, put together as OpenAI's clients do it."""
+    """Return the message that the deltas of a stream form, accumulated as OpenAI's clients do."""
     message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
     for event in answered.events:
         for each in event["choices"]:
@@ -47,7 +47,7 @@ def gathered(answered: Answered, choice: int = 0) -> dict[str, Any]:
     return message
 
 
-def test_a_call_of_a_tool(ask: Asking) -> None:
+def test_a_call_of_a_tool_is_found(ask: Asking) -> None:
     (choice,) = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body["choices"]
     (call,) = choice["message"]["tool_calls"]
     assert call["type"] == "function"
@@ -58,7 +58,7 @@ def test_a_call_of_a_tool(ask: Asking) -> None:
     assert choice["finish_reason"] == "tool_calls"
 
 
-def test_a_streamed_call_is_the_same(ask: Asking) -> None:
+def test_a_streamed_call_equals_the_whole_one(ask: Asking) -> None:
     asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
     whole = ask(CHAT, **asked).body["choices"][0]["message"]
     streamed = gathered(ask(CHAT, stream=True, **asked))
@@ -68,7 +68,7 @@ def test_a_streamed_call_is_the_same(ask: Asking) -> None:
     assert streamed["finish_reason"] == "tool_calls"
 
 
-def test_the_answer_to_a_tools_result(ask: Asking) -> None:
+def test_a_tools_result_is_answered(ask: Asking) -> None:
     first = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body["choices"][0]["message"]
     (call,) = first["tool_calls"]
     result = {"role": "tool", "tool_call_id": call["id"], "content": "12 degrees and rain"}
@@ -88,7 +88,7 @@ def test_without_tools_nothing_is_taken_for_a_call(ask: Asking) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_reasoning_stands_apart(ask: Asking, stream: bool) -> None:
+def test_reasoning_is_separated_from_the_answer(ask: Asking, stream: bool) -> None:
     asked: dict[str, Any] = {"max_tokens": 80, "chat_template_kwargs": {"enable_thinking": True}}
     answered = ask(CHAT, stream=stream, **asked)
     message = gathered(answered) if stream else answered.body["choices"][0]["message"]
@@ -98,21 +98,21 @@ def test_reasoning_stands_apart(ask: Asking, stream: bool) -> None:
         assert "think>" not in text
 
 
-def test_equal_answers_have_their_calls_each(ask: Asking) -> None:
+def test_each_of_several_equal_answers_has_its_calls(ask: Asking) -> None:
     body = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60, n=2).body
     assert [len(each["message"]["tool_calls"]) for each in body["choices"]] == [1, 1]
     streamed = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60, n=2, stream=True)
     assert [len(gathered(streamed, index)["tool_calls"]) for index in (0, 1)] == [1, 1]
 
 
-def test_a_call_that_is_cut_ends_by_length(ask: Asking) -> None:
+def test_a_call_that_is_cut_off_ends_by_length(ask: Asking) -> None:
     full = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body
     cut = full["usage"]["completion_tokens"] - 4
     (choice,) = ask(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=cut).body["choices"]
     assert choice["finish_reason"] == "length"
 
 
-def test_log_probabilities_are_of_all_tokens_also_of_a_call(ask: Asking) -> None:
+def test_log_probabilities_include_the_tokens_of_a_call(ask: Asking) -> None:
     asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
     body = ask(CHAT, logprobs=True, **asked).body
     (choice,) = body["choices"]
@@ -133,23 +133,23 @@ class TestVerboseResponse:
         monkeypatch.setattr(ask.servable, "settings", LlmSettings(verbose_response=True))
         return ask
 
-    def test_shows_prompt_and_raw_text(self, verbose: Asking) -> None:
+    def test_a_chat_shows_prompt_and_raw_text(self, verbose: Asking) -> None:
         body = verbose(CHAT, messages=PARIS, tools=[WEATHER], max_tokens=60).body
         shown = body["__verbose"]
         assert shown["prompt"].startswith("<|im_start|>system\n")
         assert shown["prompt"].endswith("<|im_start|>assistant\n")
         assert shown["content"].startswith("<tool_call>\n")
 
-    def test_shows_it_at_the_end_of_a_stream(self, verbose: Asking) -> None:
+    def test_a_stream_shows_them_at_its_end(self, verbose: Asking) -> None:
         asked: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
         whole = verbose(CHAT, **asked).body["__verbose"]
         events = verbose(CHAT, stream=True, **asked).events
         assert [event.get("__verbose") for event in events] == [None] * (len(events) - 1) + [whole]
 
-    def test_shows_a_completion(self, verbose: Asking) -> None:
+    def test_a_completion_shows_them(self, verbose: Asking) -> None:
         body = verbose(COMPLETIONS, prompt=["The capital", "A packet"], max_tokens=5).body
         assert body["__verbose"]["prompt"] == "The capital"
         assert body["__verbose"]["content"].startswith(body["choices"][0]["text"])
 
-    def test_is_off_by_default(self, ask: Asking) -> None:
+    def test_they_are_hidden_by_default(self, ask: Asking) -> None:
         assert "__verbose" not in ask(CHAT).body

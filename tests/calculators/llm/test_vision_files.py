@@ -1,4 +1,4 @@
-"""The files of a model that sees: a missing one is named before the library fails on it."""
+"""Files of a vision model: a missing one is named before the library fails on it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_example_is_complete(model: Path) -> None:
         ("openvino_detokenizer.xml", "the detokenizer"),
     ],
 )
-def test_each_file_is_missed(model: Path, name: str, purpose: str) -> None:
+def test_each_missing_file_is_named(model: Path, name: str, purpose: str) -> None:
     (model / name).unlink()
     with pytest.raises(ResourceError) as caught:
         find_model("./", model)
@@ -50,7 +50,7 @@ def test_each_file_is_missed(model: Path, name: str, purpose: str) -> None:
 
 
 @pytest.mark.parametrize("config", ["[]", "{", json.dumps({"model_type": [1]})])
-def test_a_strange_config_is_no_crash(model: Path, config: str) -> None:
+def test_a_strange_config_is_an_error_and_not_a_crash(model: Path, config: str) -> None:
     (model / "config.json").unlink()
     (model / "config.json").write_text(config)
     if config == "{":

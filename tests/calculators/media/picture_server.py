@@ -1,4 +1,4 @@
-"""A server of pictures on this machine, with all that a bad one does."""
+"""A server of pictures on this machine that can misbehave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PICTURE: Final = b"a picture"
 
 
 class PictureServer:
-    """Remembers what it was asked for; ``port`` is its own."""
+    """Handler state: the requests so far; ``port`` is the server's."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -46,13 +46,13 @@ class PictureServer:
             await response.write(bytes(1000))
 
     def end(self) -> None:
-        """Let the slow ones go."""
+        """Release the slow answers."""
         self._may_end.set()
 
 
 @asynccontextmanager
 async def picture_server(host: str = "127.0.0.1") -> AsyncIterator[PictureServer]:
-    """Runs one."""
+    """Run a server."""
     pictures = PictureServer()
     app = web.Application()
     app.router.add_get("/{path:.*}", pictures.answer)

@@ -1,4 +1,4 @@
-"""Pictures of one colour, hostile ones too, made cheaply."""
+"""Pictures of one colour, and hostile ones, made cheaply."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RED = (200, 30, 60)
 def picture(
     width: int = 8, height: int = 6, kind: str = "PNG", colour: Any = RED, mode: str = "RGB"
 ) -> bytes:
-    """A file with a picture of one colour."""
+    """Return a file with a picture of one colour."""
     file = io.BytesIO()
     Image.new(mode, (width, height), colour).save(file, kind)
     return file.getvalue()
 
 
 def animation() -> bytes:
-    """A GIF that is first red, and then blue."""
+    """Return a GIF that is first red, and then blue."""
     file = io.BytesIO()
     pictures = [Image.new("RGB", (8, 6), colour) for colour in (RED, (0, 0, 250))]
     pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:])
@@ -31,7 +31,7 @@ def animation() -> bytes:
 
 
 def promising_png(width: int, height: int) -> bytes:
-    """A PNG of a few bytes whose header promises so many pixels."""
+    """Return a PNG of a few bytes whose header claims this many pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
@@ -47,5 +47,5 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def data_uri(data: bytes, kind: str = "image/png") -> str:
-    """A picture as requests carry it."""
+    """Return a picture as requests carry it."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"

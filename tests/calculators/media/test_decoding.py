@@ -1,4 +1,4 @@
-"""Image files become pixels, or a reason that the client can use."""
+"""Image files become pixels, or a reason that helps the client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from PIL import Image as Pillow
 
 from calculators.media import decoding
 from calculators.media.decoding import decode_image, decode_images
-from calculators.media.encoded_image import EncodedImage
-from calculators.media.image import Image
+from calculators.media.image import EncodedImage, Image
 from calculators.requests.http_payload import RequestError
 from tests.calculators.media.pictures import RED, animation, picture, promising_png
 
@@ -28,7 +27,7 @@ def refused(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP"])
-def test_the_usual_kinds_are_read(kind: str) -> None:
+def test_the_usual_formats_are_decoded(kind: str) -> None:
     image = decode_image(picture(8, 6, kind))
     assert (image.height, image.width) == (6, 8)
     assert np.abs(pixels_of(image).astype(int) - RED).max() < 12
@@ -78,7 +77,9 @@ def test_a_photograph_is_turned_upright() -> None:
         (promising_png(100, 100), "the image is broken, or a part of it is missing"),
     ],
 )
-def test_what_is_no_image_is_told_without_a_word_of_the_decoder(data: bytes, reason: str) -> None:
+def test_data_that_is_not_an_image_is_refused_without_the_decoders_words(
+    data: bytes, reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_image(data)
 
@@ -92,7 +93,7 @@ def test_too_many_pixels_are_refused_by_the_header(
     assert shown == (f"the image has {width} x {height} pixels; 25000000 in all are the maximum")
 
 
-def test_a_picture_that_is_nearly_a_line_is_refused() -> None:
+def test_an_extreme_aspect_ratio_is_refused() -> None:
     assert "1 x 20000 pixels is too narrow" in refused(picture(1, 20_000))
     assert decode_image(picture(1, 200)).height == 200
     assert decode_image(picture(1, 1)).width == 1
@@ -113,6 +114,6 @@ def test_the_bytes_of_an_image_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("text", [b"%%%%", b"aGVsbG8", b"aGVsbG8=?"])
-def test_what_is_no_base64_is_refused(text: bytes) -> None:
+def test_invalid_base64_is_refused(text: bytes) -> None:
     with pytest.raises(RequestError, match="input: the data is not Base64"):
         decode_images([EncodedImage("input", text, is_base64=True)])

@@ -1,4 +1,4 @@
-"""Images from the web: from the hosts of the list only, over whatever way they are reached."""
+"""Downloads of images: only from listed hosts, by whatever route they are reached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def refused(url: str, rules: MediaRules, **more: Any) -> str:
     return str(caught.value)
 
 
-def test_an_image_is_fetched_without_telling_much() -> None:
+def test_an_image_is_fetched_with_few_headers() -> None:
     async def test(pictures: PictureServer) -> None:
         assert await download(f"http://127.0.0.1:{pictures.port}/a.png?b", HERE) == PICTURE
         (headers,) = pictures.headers
@@ -73,7 +73,7 @@ def test_an_image_is_fetched_without_telling_much() -> None:
         ("http:///x.png", HERE, "no URL|starts with http"),
     ],
 )
-def test_nothing_else_is_connected_to(url: str, rules: MediaRules, reason: str) -> None:
+def test_other_addresses_are_not_connected_to(url: str, rules: MediaRules, reason: str) -> None:
     async def test(pictures: PictureServer) -> None:
         shown = await refused(url.format(port=pictures.port), rules)
         assert any(each in shown for each in reason.split("|")), shown
@@ -100,7 +100,7 @@ def test_a_name_may_have_a_private_address_where_the_list_has_that_too() -> None
         ("http://a:b@127.0.0.1:{port}/secret", "a user or a password"),
     ],
 )
-def test_a_redirection_is_checked_as_the_address_before_it(target: str, reason: str) -> None:
+def test_a_redirection_is_checked_like_the_first_address(target: str, reason: str) -> None:
     async def test(pictures: PictureServer) -> None:
         to = target.format(port=pictures.port)
         assert reason in await refused(f"http://127.0.0.1:{pictures.port}/redirect?to={to}", HERE)
@@ -112,7 +112,7 @@ def test_a_redirection_is_checked_as_the_address_before_it(target: str, reason: 
 def test_a_redirection_to_a_host_of_the_list_that_is_private_is_not_followed() -> None:
     async def test(pictures: PictureServer) -> None:
         async with picture_server("127.0.0.2") as other:
-            # The list has the name, and not the address that it leads to.
+            # The list has the name, but not the address to which it resolves.
             rules = MediaRules(("127.0.0.2", "localhost"))
             url = f"http://127.0.0.2:{other.port}/redirect?to=http://localhost:{pictures.port}/"
             assert "private address" in await refused(url, rules)
@@ -121,7 +121,7 @@ def test_a_redirection_to_a_host_of_the_list_that_is_private_is_not_followed() -
     with_server(test)
 
 
-def test_redirections_are_followed_a_few_times() -> None:
+def test_the_number_of_redirections_is_limited() -> None:
     async def test(pictures: PictureServer) -> None:
         here = f"http://127.0.0.1:{pictures.port}"
         assert await download(f"{here}/redirect?to=/a.png", HERE) == PICTURE
@@ -132,7 +132,7 @@ def test_redirections_are_followed_a_few_times() -> None:
     with_server(test)
 
 
-def test_what_a_server_fails_to_send_is_told() -> None:
+def test_failures_of_the_image_server_are_reported() -> None:
     async def test(pictures: PictureServer) -> None:
         here = f"http://127.0.0.1:{pictures.port}"
         assert await refused(f"{here}/missing", HERE) == "its server answered with status 404"
@@ -179,5 +179,5 @@ def test_an_endless_image_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ff02::1", False),
     ],
 )
-def test_addresses_of_the_internet(address: str, expected: bool) -> None:
+def test_only_public_addresses_are_allowed(address: str, expected: bool) -> None:
     assert is_public(ip_address(address)) is expected

@@ -1,4 +1,4 @@
-"""Files that requests name: only those inside the one directory, however they are named."""
+"""Local files in requests: only those inside the one directory, however they are named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calculators.media.local_file import read_local_file
 
 @pytest.fixture
 def allowed(tmp_path: Path) -> Path:
-    """A directory with a picture, beside it a secret, and links to it."""
+    """Make a directory with a picture, a secret beside it, and links to it."""
     directory = tmp_path / "allowed"
     (directory / "inner").mkdir(parents=True)
     (tmp_path / "secret.png").write_bytes(b"secret")
@@ -46,7 +46,7 @@ def test_paths_and_file_urls_are_read(allowed: Path) -> None:
     assert read_local_file("inner/b.png", str(allowed)) == b"inner"
 
 
-def test_a_link_inside_is_followed_and_so_is_the_directory(allowed: Path) -> None:
+def test_links_inside_the_directory_and_to_it_are_followed(allowed: Path) -> None:
     assert read_local_file("same/b.png", str(allowed)) == b"inner"
     link = allowed.parent / "link"
     link.symlink_to(allowed)
@@ -68,7 +68,7 @@ def test_a_link_inside_is_followed_and_so_is_the_directory(allowed: Path) -> Non
         "circle",
     ],
 )
-def test_nothing_outside_is_read_or_told_of(allowed: Path, url: str) -> None:
+def test_files_outside_are_neither_read_nor_revealed(allowed: Path, url: str) -> None:
     shown = refused(url.format(outside=allowed.parent), allowed)
     assert shown in (
         "the file is not in the directory that --allowed_local_media_path allows",
@@ -100,7 +100,7 @@ def test_dots_are_refused_even_where_they_stay_inside(allowed: Path, url: str) -
         ("javascript:alert(1)", "there is no such file"),
     ],
 )
-def test_what_is_no_file_is_refused(allowed: Path, url: str, reason: str) -> None:
+def test_paths_that_are_not_files_are_refused(allowed: Path, url: str, reason: str) -> None:
     assert reason in refused(url, allowed)
 
 
@@ -108,7 +108,7 @@ def test_without_the_flag_no_file_is_read(allowed: Path) -> None:
     assert "--allowed_local_media_path" in refused(f"{allowed}/a b.png", "")
 
 
-def test_a_link_put_there_after_the_check_is_not_followed(
+def test_a_link_created_after_the_check_is_not_followed(
     allowed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_inside = local_file._open_inside

@@ -1,4 +1,4 @@
-"""The images of a request, wherever each is."""
+"""Images of a request, wherever each is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.media import reader
-from calculators.media.encoded_image import EncodedImage, ImageReference
+from calculators.media.image import EncodedImage, ImageReference
 from calculators.media.media_rules import MediaRules
 from calculators.media.reader import ImageReader
 from calculators.requests.http_payload import RequestError
@@ -56,7 +56,7 @@ def test_images_keep_their_order(tmp_path: Path) -> None:
         ("iVBORw0KGgo=", "--allowed_local_media_path"),
     ],
 )
-def test_the_first_that_cannot_be_had_is_named(url: str, reason: str) -> None:
+def test_the_first_image_that_cannot_be_read_is_named(url: str, reason: str) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
         read(data_uri(b"abc"), url, "/etc/passwd")
     assert caught.value.param == "input[1]"

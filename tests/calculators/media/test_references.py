@@ -1,4 +1,4 @@
-"""Where requests say that their images are, at each endpoint; in the order of the messages."""
+"""References to images in the requests of each endpoint, in the order of the messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calculators.llm.api.openai.responses_request import parse_responses_request
 from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.media.encoded_image import ImageReference
+from calculators.media.image import ImageReference
 from calculators.media.tags import with_tags
 from calculators.requests.http_payload import RequestError
 
@@ -78,7 +78,7 @@ def test_images_of_all_messages_are_found_with_their_places(
 
 
 @pytest.mark.parametrize(("ask", "part", "place"), ENDPOINTS)
-def test_too_many_are_refused(ask: Ask, part: Part, place: str) -> None:
+def test_too_many_images_are_refused(ask: Ask, part: Part, place: str) -> None:
     with pytest.raises(RequestError, match="only 3 images are allowed"):
         ask([{"role": "user", "content": [part("x")] * 2}] * 2)
 

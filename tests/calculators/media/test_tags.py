@@ -41,7 +41,7 @@ def test_images_are_numbered_over_all_messages() -> None:
     ("prompt", "count"),
     [("", 0), ("a", 0), ("<ov_genai_image_0>", 1), ("<ov_genai_image_1><ov_genai_image_0>", 2)],
 )
-def test_a_prompt_has_each_image_once(prompt: str, count: int) -> None:
+def test_a_prompt_must_have_each_image_once(prompt: str, count: int) -> None:
     check_tags(prompt, count)
 
 
@@ -63,7 +63,7 @@ def test_any_other_prompt_is_refused(prompt: str, count: int, reason: str) -> No
         check_tags(prompt, count)
 
 
-def test_the_text_alone() -> None:
+def test_tags_can_be_removed_from_the_text() -> None:
     assert without_tags("a<ov_genai_image_0>b<ov_genai_image_12>c") == "abc"
 
 

@@ -10,7 +10,7 @@ from tests.calculators.openvino.tiny_models import compiled
 
 
 class GivenModels:
-    """Gives what it was made from, by the names of the models themselves."""
+    """Provider of models by their own names, from the objects that it was made with."""
 
     def __init__(self, *models: Any) -> None:
         self._models = {

@@ -1,4 +1,4 @@
-"""Graphs of one session and one inference node, and their runs."""
+"""Graphs with a session and an inference node, and their runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def registry() -> Registry:
 def session_and_inference(
     model: str, inputs: Sequence[str], outputs: Sequence[str], options: str = ""
 ) -> str:
-    """A graph whose streams are those of its inference node, written ``TAG:name``."""
+    """Return a graph whose streams are those of its inference node, written ``TAG:name``."""
     ends = [("input_stream", entry) for entry in inputs]
     ends += [("output_stream", entry) for entry in outputs]
     return "\n".join(
@@ -57,14 +57,14 @@ def session_and_inference(
 
 
 def tensor_names(field: str, **names: str) -> str:
-    """A map option."""
+    """Return a map option."""
     return " ".join(f'{field} {{ key: "{key}" value: "{names[key]}" }}' for key in names)
 
 
 def run(
     text: str, feed: Feed, models: ModelProvider | None, *, on_loop: bool = False
 ) -> dict[str, list[Any]]:
-    """The values of each graph output, after a whole run, with or without an event loop.
+    """Return the values of each graph output after a whole run, with or without an event loop.
 
     Without ``models`` the graph finds them itself.
     """

@@ -1,4 +1,4 @@
-"""What goes into a model, and what comes out, by the node's tags and options."""
+"""Inputs and outputs of a model, by the node's tags and options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def floats(*numbers: float) -> Any:
 
 
 @pytest.mark.parametrize("on_loop", [False, True], ids=["no loop", "event loop"])
-def test_maps_say_which_tensor_a_tag_carries(on_loop: bool) -> None:
+def test_maps_choose_the_tensor_of_a_tag(on_loop: bool) -> None:
     text = session_and_inference(
         "sum_and_difference",
         ["OVTENSOR1:left", "OVTENSOR2:right"],
@@ -55,7 +55,7 @@ def test_maps_say_which_tensor_a_tag_carries(on_loop: bool) -> None:
 
 
 @pytest.mark.parametrize("tag", ["OVTENSORS", "OVTENSORS2", "TENSORS", "TFTENSORS"])
-def test_order_lists_say_the_order_of_lists(tag: str) -> None:
+def test_order_lists_set_the_order_of_lists(tag: str) -> None:
     text = session_and_inference(
         "sum_and_difference",
         [f"{tag}:pair"],
@@ -114,7 +114,7 @@ def test_every_element_type_keeps_its_values(dtype: str) -> None:
     assert value.tolist() == array.tolist()
 
 
-def test_of_bf16_an_array_holds_the_bits() -> None:
+def test_an_array_of_bf16_holds_its_bits() -> None:
     text = session_and_inference("identity", ["X:in"], ["SAME:out"])
     bits = np.array([0x3F80, 0xC000, 1], np.uint16)
     models = GivenModels(identity_model(openvino.Type.bf16, [3]))
@@ -139,7 +139,7 @@ def test_arrays_may_be_views_and_read_only() -> None:
     ]
 
 
-def test_a_chain_of_models_as_servers_of_several_models_have_it() -> None:
+def test_models_can_be_chained() -> None:
     text = """
     input_stream: "in1"
     input_stream: "in2"

@@ -1,25 +1,22 @@
-"""A model that nobody holds any more gives its memory back."""
+"""Memory of a model that is no longer used is returned."""
 
 from __future__ import annotations
 
 import asyncio
-import resource
 from pathlib import Path
 
 import numpy as np
 import openvino
-import pytest
 from openvino import opset13 as op
 
 from calculators.openvino.model_loading import load_model
 from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.memory import needs_proc, resident_bytes
 
-STATM = Path("/proc/self/statm")
 
-
-@pytest.mark.skipif(not STATM.exists(), reason="only Linux says so easily how much memory is used")
+@needs_proc
 def test_memory_comes_back_right_after_an_inference(tmp_path: Path) -> None:
-    """OpenVINO's thread may still be busy with its end, and must not be the last to hold it."""
+    """OpenVINO's thread may still be finishing, and must not hold the last reference."""
     x = parameter("X", [1, 2048])
     y = x
     for _ in range(2):  # 32 MB, which a compiled model has twice
@@ -33,12 +30,7 @@ def test_memory_comes_back_right_after_an_inference(tmp_path: Path) -> None:
             model = load_model(tmp_path / "m.xml", "m")
             await asyncio.gather(*(model.infer(inputs) for _ in range(count)))
             del model
-            used.append(megabytes())
+            used.append(resident_bytes() >> 20)
         assert used[-1] - used[0] < 100, used
 
     asyncio.run(run())
-
-
-def megabytes() -> int:
-    """What this process has in memory."""
-    return int(STATM.read_text().split()[1]) * resource.getpagesize() // 2**20

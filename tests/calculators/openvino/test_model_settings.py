@@ -1,4 +1,4 @@
-"""What a configuration says about a model changes what it takes, and what it computes."""
+"""Settings of a model in the configuration change its inputs and its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shapes(model: Model) -> list[str]:
 
 
 def run(model: Model, **inputs: Any) -> Any:
-    """The only output."""
+    """Return the only output."""
     (output,) = asyncio.run(model.infer(inputs)).values()
     return output
 
@@ -67,11 +67,11 @@ def pixels(dtype: Any, *shape: int) -> Any:
         # The axis of the batch is the one that the layout calls N.
         ({"batch_size": Dimension(7, 7), "layouts": {"": ("CNHW", "CNHW")}}, "[1,7,4,5]"),
         ({"batch_size": Dimension(7, 7), "layouts": {"": ("CHWD", "CHWD")}}, "[1,3,4,5]"),
-        # Shapes come before the batch.
+        # Shapes are applied before the batch size.
         ({"batch_size": Dimension(7, 7), "shapes": {"": None}}, "[?,?,?,?]"),
     ],
 )
-def test_shapes_and_batches(image: Path, settings: Any, shape: str) -> None:
+def test_shapes_and_batches_can_be_set(image: Path, settings: Any, shape: str) -> None:
     assert shapes(load(image, **settings)) == [shape, shape]
 
 
@@ -81,7 +81,7 @@ def test_a_model_of_any_shape_computes_all_of_them(image: Path) -> None:
         assert np.array_equal(run(model, IMAGE=pixels("f4", *shape)), pixels("f4", *shape) * 2)
 
 
-def test_inputs_have_shapes_by_name(tmp_path: Path) -> None:
+def test_shapes_can_be_set_by_input(tmp_path: Path) -> None:
     save(add_model(), tmp_path / "m.xml")
     model = load(tmp_path / "m.xml", shapes={"A": (Dimension(3, 3),)})
     assert [spec.shape_text for spec in model.inputs] == ["[3]", "[?]"]
@@ -90,14 +90,14 @@ def test_inputs_have_shapes_by_name(tmp_path: Path) -> None:
 # Layouts and what comes with them -----------------------------------------------------------------
 
 
-def test_images_are_taken_in_another_layout(image: Path) -> None:
+def test_images_are_accepted_in_another_layout(image: Path) -> None:
     model = load(image, layouts={"": ("NHWC", "NCHW")})
     assert shapes(model) == ["[1,4,5,3]", "[1,3,4,5]"]
     sent = pixels("f4", 1, 4, 5, 3)
     assert np.array_equal(run(model, IMAGE=sent), sent.transpose(0, 3, 1, 2) * 2)
 
 
-def test_images_are_given_in_another_layout(image: Path) -> None:
+def test_images_are_returned_in_another_layout(image: Path) -> None:
     model = load(image, layouts={"IMAGE": ("NHWC", "NCHW"), "OUT": ("NHWC", "NCHW")})
     assert shapes(model) == ["[1,4,5,3]", "[1,4,5,3]"]
     sent = pixels("f4", 1, 4, 5, 3)
@@ -110,7 +110,7 @@ def test_a_shape_is_that_of_the_layout_that_clients_send(image: Path) -> None:
     assert shapes(model) == ["[1,8,8,3]", "[1,3,8,8]"]
 
 
-def test_colours_element_types_mean_and_scale(image: Path) -> None:
+def test_colours_element_type_mean_and_scale_can_be_set(image: Path) -> None:
     model = load(
         image,
         layouts={"": ("NHWC", "NCHW")},
@@ -125,13 +125,13 @@ def test_colours_element_types_mean_and_scale(image: Path) -> None:
     assert np.allclose(run(model, IMAGE=sent), taken.transpose(0, 3, 1, 2) * 2)
 
 
-def test_one_mean_and_scale_for_all(image: Path) -> None:
+def test_one_mean_and_scale_may_be_for_all_channels(image: Path) -> None:
     model = load(image, mean=1.0, scale=4.0)
     sent = pixels("f4", 1, 3, 4, 5)
     assert np.allclose(run(model, IMAGE=sent), (sent - 1) / 4 * 2)
 
 
-# What does not fit --------------------------------------------------------------------------------
+# Contradictions -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ def test_one_mean_and_scale_for_all(image: Path) -> None:
         ({"plugin_config": {"NO_SUCH": 1}}, "Unsupported property NO_SUCH by CPU plugin"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_told(image: Path, settings: Any, message: str) -> None:
+def test_a_setting_that_does_not_fit_the_model_is_refused(
+    image: Path, settings: Any, message: str
+) -> None:
     with pytest.raises(GraphError) as caught:
         load(image, **settings)
     assert message in str(caught.value)
@@ -161,7 +163,7 @@ def test_a_setting_that_does_not_fit_is_told(image: Path, settings: Any, message
     assert str(image.parent) not in str(caught.value)
 
 
-def test_a_shape_that_the_model_cannot_have(tmp_path: Path) -> None:
+def test_a_shape_that_the_model_cannot_have_is_refused(tmp_path: Path) -> None:
     x = parameter("X", [1, 2])
     y = op.matmul(x, op.constant(np.ones((2, 3), np.float32)), False, False)
     save(openvino.Model([op.result(named(y, "Y"))], [x], "m"), tmp_path / "m.xml")
@@ -192,7 +194,7 @@ def test_a_mapping_file_gives_tensors_other_names(image: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"inputs": 7}', '{"inputs": [1]}'])
-def test_a_mapping_file_of_another_form_is_told(image: Path, text: str) -> None:
+def test_a_mapping_file_of_another_form_is_refused(image: Path, text: str) -> None:
     (image.parent / "mapping_config.json").write_text(text)
     with pytest.raises(GraphError, match=r"mapping_config\.json needs"):
         load(image)
@@ -204,14 +206,14 @@ def test_infer_requests_and_properties_reach_openvino(image: Path) -> None:
     assert load(image, plugin_config=properties).nireq == 2
 
 
-def test_compiled_models_are_kept_where_the_server_says(image: Path, tmp_path: Path) -> None:
+def test_compiled_models_are_cached_in_the_servers_directory(image: Path, tmp_path: Path) -> None:
     load(image)
     assert not (tmp_path / "cache").exists()
     load(image, cache_dir=str(tmp_path / "cache"))
     assert list((tmp_path / "cache").glob("*.blob"))
 
 
-def test_what_the_file_says_of_the_model(tmp_path: Path) -> None:
+def test_the_description_of_a_model_comes_from_its_file(tmp_path: Path) -> None:
     model = add_model()
     model.set_rt_info("cat dog", ["model_info", "labels"])
     model.set_rt_info("0.5", ["model_info", "post", "threshold"])
@@ -222,14 +224,14 @@ def test_what_the_file_says_of_the_model(tmp_path: Path) -> None:
     }
 
 
-def test_an_onnx_file(tmp_path: Path) -> None:
+def test_an_onnx_file_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(onnx_relu())
     model = load(tmp_path / "m.onnx")
     assert run(model, x=np.array([-1, 2], np.float32)).tolist() == [0, 2]
 
 
 def onnx_relu() -> bytes:
-    """``y`` = Relu(``x``), two numbers of float32: a ModelProto, written by hand."""
+    """Return ``y`` = Relu(``x``), two numbers of float32: a ModelProto, written by hand."""
 
     def part(number: int, value: bytes | int) -> bytes:
         if isinstance(value, int):

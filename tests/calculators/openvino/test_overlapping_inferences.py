@@ -1,4 +1,4 @@
-"""Inferences run beside each other and beside the event loop, as far as there are requests."""
+"""Inferences overlap each other and the event loop, up to the number of infer requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pair(first: float, second: float) -> Any:
 
 
 def within(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run it on an event loop of its own."""
+    """Run a coroutine on an event loop of its own."""
     return asyncio.run(asyncio.wait_for(coroutine, PATIENCE))
 
 
@@ -109,7 +109,7 @@ def test_the_event_loop_goes_on_while_a_model_computes() -> None:
     assert within(both()) == [1, 2]
 
 
-def test_more_inferences_than_requests_take_turns() -> None:
+def test_more_inferences_than_infer_requests_take_turns() -> None:
     running = 0
     most = 0
     lock = threading.Lock()
@@ -131,7 +131,7 @@ def test_more_inferences_than_requests_take_turns() -> None:
     assert most == 1
 
 
-def test_who_leaves_takes_no_request_along() -> None:
+def test_a_cancelled_inference_returns_its_infer_request() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def on_run() -> None:
@@ -156,7 +156,7 @@ def test_who_leaves_takes_no_request_along() -> None:
     assert within(leave()) == [3, 3]
 
 
-def test_a_failed_inference_spoils_no_other() -> None:
+def test_a_failed_inference_disturbs_no_other() -> None:
     model = Model(compiled(add_model()), "add", nireq=1)
     one, two = np.ones(1, np.float32), pair(1, 2)
 
@@ -170,7 +170,7 @@ def test_a_failed_inference_spoils_no_other() -> None:
     within(fail_and_go_on())
 
 
-def test_an_output_stays_as_it_is_when_the_model_runs_again() -> None:
+def test_an_output_does_not_change_when_the_model_runs_again() -> None:
     model = Model(compiled(add_model()), "add", nireq=1)
 
     async def twice() -> None:

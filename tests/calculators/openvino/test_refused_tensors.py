@@ -1,4 +1,4 @@
-"""Packets that the model cannot take: the error names the tensor and what is expected."""
+"""Refused packets: the error names the tensor and what the model expects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_one_tensor(case: str) -> None:
+def test_a_tensor_that_does_not_fit_is_refused(case: str) -> None:
     value, message = WRONG[case]
     text = session_and_inference("matmul", ["X:in"], ["Y:out"])
     with pytest.raises(RunError) as caught:
@@ -60,7 +60,7 @@ def test_one_tensor(case: str) -> None:
         ([np.ones(2, np.float32), np.ones(2)], 'tensor "B": the element type is float64, float32'),
     ],
 )
-def test_a_list(value: Any, message: str) -> None:
+def test_a_list_that_does_not_fit_is_refused(value: Any, message: str) -> None:
     text = session_and_inference(
         "add", ["OVTENSORS:in"], ["SUM:out"], 'input_order_list: ["A", "B"]'
     )
@@ -70,7 +70,7 @@ def test_a_list(value: Any, message: str) -> None:
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_an_input_without_a_packet() -> None:
+def test_an_input_without_a_packet_is_an_error() -> None:
     text = session_and_inference("add", ["A:left", "B:right"], ["SUM:out"])
     with pytest.raises(RunError) as caught:
         run(text, [("left", np.ones(2, np.float32), 3)], GivenModels(add_model()))
@@ -81,7 +81,7 @@ def test_an_input_without_a_packet() -> None:
 
 
 @pytest.mark.parametrize("on_loop", [False, True], ids=["no loop", "event loop"])
-def test_shapes_that_do_not_go_together_fail_in_openvino_and_say_why(on_loop: bool) -> None:
+def test_shapes_that_contradict_each_other_fail_in_openvino_with_a_reason(on_loop: bool) -> None:
     text = session_and_inference("add", ["A:left", "B:right"], ["SUM:out"])
     feed = [("left", np.ones(2, np.float32), 0), ("right", np.ones(3, np.float32), 0)]
     with pytest.raises(RunError) as caught:

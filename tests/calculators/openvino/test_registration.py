@@ -1,8 +1,7 @@
-"""What the family registers."""
+"""Registration of the family."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
@@ -12,7 +11,8 @@ from calculators.openvino.openvino_inference_calculator import OpenVINOInference
 from calculators.openvino.openvino_model_server_session_calculator import (
     OpenVINOModelServerSessionCalculator,
 )
-from graph_runtime import Calculator, parse_graph_text, validate_graph
+from graph_runtime import Calculator, validate_graph
+from tests.calculators.docstring_examples import example_graph
 from tests.calculators.openvino.graphs import registry, session_and_inference
 
 CALCULATORS = [OpenVINOInferenceCalculator, OpenVINOModelServerSessionCalculator]
@@ -28,14 +28,8 @@ assert "openvino" not in sys.modules
 
 @pytest.mark.parametrize("calculator", CALCULATORS, ids=lambda cls: cls.__name__)
 def test_the_example_in_the_docstring_is_a_valid_node(calculator: type[Calculator]) -> None:
-    text = calculator.__doc__ or ""
-    example = text[text.index("::\n") + 2 : text.index("Source: OpenVINO Model Server")]
-    graph = parse_graph_text(example)
-    for node in graph.node:
-        graph.input_stream.extend(re.sub(r".*:", "", entry) for entry in node.input_stream)
-        sides = (re.sub(r".*:", "", entry) for entry in node.input_side_packet)
-        graph.input_side_packet.extend(sides)
-    assert validate_graph(graph, registry=registry()).nodes
+    assert "Source: OpenVINO Model Server" in (calculator.__doc__ or "")
+    assert validate_graph(example_graph(calculator), registry=registry()).nodes
 
 
 def test_a_graph_is_validated_without_openvino() -> None:

@@ -1,4 +1,4 @@
-"""Which model a session finds, and what it says when there is none."""
+"""Models that sessions find, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def times(factor: float) -> Any:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """The model ``times`` in versions 2 and 10, and ``three`` as a file."""
+    """Make the model ``times`` in versions 2 and 10, and ``three`` as a file."""
     save(times(2), tmp_path / "times" / "2" / "model.xml")
     save(times(10), tmp_path / "times" / "10" / "other_name.xml")
     save(times(3), tmp_path / "three.xml")
@@ -58,12 +58,12 @@ def test_a_version_is_chosen_and_the_highest_is_the_default(
 
 
 @pytest.mark.parametrize("version", [None, "1"])
-def test_a_file_beside_is_version_1(directory: Path, version: str | None) -> None:
+def test_a_file_beside_the_graph_is_version_1(directory: Path, version: str | None) -> None:
     assert answer(graph("three", version), DirectoryModels(directory)) == 3
 
 
 def message(*fields: tuple[int, bytes | int]) -> bytes:
-    """A protobuf message of short fields: length-delimited ones, or small numbers."""
+    """Return a protobuf message of short fields: length-delimited ones, or small numbers."""
     return b"".join(
         bytes([number << 3, value])
         if isinstance(value, int)
@@ -73,7 +73,7 @@ def message(*fields: tuple[int, bytes | int]) -> bytes:
 
 
 def onnx_double() -> bytes:
-    """An ONNX model: Y = X + X, one float each."""
+    """Return an ONNX model: Y = X + X, one float each."""
 
     def vector(name: bytes) -> bytes:
         tensor = message((1, 1), (2, message((1, message((1, 1))))))
@@ -84,13 +84,13 @@ def onnx_double() -> bytes:
     return message((1, 8), (7, graph), (8, message((2, 13))))
 
 
-def test_an_onnx_file_is_a_model_too(tmp_path: Path) -> None:
+def test_an_onnx_file_is_a_model(tmp_path: Path) -> None:
     (tmp_path / "double" / "1").mkdir(parents=True)
     (tmp_path / "double" / "1" / "model.onnx").write_bytes(onnx_double())
     assert answer(graph("double"), DirectoryModels(tmp_path)) == 2
 
 
-def test_without_a_provider_the_working_directory_has_the_models(
+def test_without_a_provider_models_are_read_from_the_working_directory(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(directory)
@@ -131,7 +131,7 @@ def test_a_model_is_loaded_once(directory: Path) -> None:
         ),
     ],
 )
-def test_a_model_that_is_not_there_fails_the_run(
+def test_a_missing_model_fails_the_run(
     directory: Path, name: str, version: str | None, code: Code, message: str
 ) -> None:
     with pytest.raises(RunError) as caught:
@@ -154,7 +154,7 @@ def test_a_tensor_that_numpy_cannot_hold_is_refused_by_name(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("version", ["-1", "one", "1.0", "9999999999"])
-def test_what_is_no_version_is_refused_at_validation(version: str) -> None:
+def test_an_invalid_version_is_refused_at_validation(version: str) -> None:
     with pytest.raises(ValidationError, match=f'servable_version: "{version}" is no version'):
         validate_graph(parse_graph_text(graph("any", version)), registry=registry())
 

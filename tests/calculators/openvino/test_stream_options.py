@@ -1,4 +1,4 @@
-"""Tags and options that do not fit, at validation or when the model is known."""
+"""Tags and options that contradict each other or the model."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_validation_refuses(case: str) -> None:
+def test_validation_refuses_contradictions(case: str) -> None:
     inputs, outputs, options, message = REFUSED[case]
     text = session_and_inference("any", inputs, outputs, options)
     with pytest.raises(ValidationError, match=re.escape(message)):
         validate_graph(parse_graph_text(text), registry=registry())
 
 
-def test_the_session_is_needed() -> None:
+def test_a_node_needs_a_session() -> None:
     text = session_and_inference("any", ["in"], ["out"])
     text = text.replace('input_side_packet: "SESSION:session"', "")
     with pytest.raises(ValidationError, match="SESSION"):
         validate_graph(parse_graph_text(text), registry=registry())
 
 
-def test_a_key_may_stand_idle_beside_a_tag_of_its_kind() -> None:
+def test_an_unused_key_is_accepted_beside_a_tag_of_its_kind() -> None:
     """OpenVINO Model Server accepts such graphs."""
     options = tensor_names("tag_to_output_tensor_names", OVTENSOR="SUM", OVTENSOR9="DIFFERENCE")
     text = session_and_inference("any", ["OVTENSOR:in"], ["OVTENSOR:out"], options)

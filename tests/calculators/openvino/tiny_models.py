@@ -1,4 +1,4 @@
-"""Models small enough to be made by the tests that use them."""
+"""Models small enough to be built by the tests that use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from openvino import opset13 as op
 
 
 def named(node: Any, *names: str) -> Any:
-    """A node whose output has names."""
+    """Name the output of a node."""
     node.output(0).tensor.set_names(set(names))
     return node
 
@@ -52,14 +52,14 @@ def sum_and_difference_model() -> Any:
 
 
 def identity_model(dtype: Any, shape: list[int]) -> Any:
-    """``SAME`` is ``X``; made so that there is something to compute."""
+    """Build ``SAME`` = ``X``, with an operation so that there is something to compute."""
     x = parameter("X", shape, dtype)
     same = op.reshape(x, op.shape_of(x), special_zero=False)
     return openvino.Model([op.result(named(same, "SAME"))], [x], "identity")
 
 
 def calling_model(on_run: Callable[[], object]) -> Any:
-    """``Y`` is ``X``, two numbers of float32; each inference calls ``on_run``, in its thread."""
+    """Build ``Y`` = ``X``, two numbers of float32; an inference calls ``on_run`` in its thread."""
 
     class Calling(openvino.Op):  # type: ignore[misc]
         def __init__(self, inputs: Any = None) -> None:
@@ -88,6 +88,6 @@ def compiled(model: Any, **config: Any) -> Any:
 
 
 def save(model: Any, file: Path) -> None:
-    """As OpenVINO's two files."""
+    """Write the model as OpenVINO's two files."""
     file.parent.mkdir(parents=True, exist_ok=True)
     openvino.save_model(model, file, compress_to_fp16=False)

@@ -1,4 +1,4 @@
-"""Where handlers live; children that wait less."""
+"""Isolation of handlers as a parameter, and short waits for children."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from calculators.child_process import supervisor
 
 @pytest.fixture(params=["THREAD", "PROCESS"])
 def isolation(request: pytest.FixtureRequest) -> str:
-    """For what is the same in both."""
+    """Parameter for behaviour that both kinds of isolation share."""
     isolation: str = request.param
     return isolation
 
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes are started again sooner."""
+    """Restart processes sooner."""
     monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.05)

@@ -1,4 +1,4 @@
-"""Graphs with Python nodes, loaded and run as a server does."""
+"""Graphs with Python nodes, loaded and run as a server does it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = (
     '{ handler_path: "%s" } }\n'
 )
 
-#: As in OpenVINO Model Server's documentation: one input, one output.
+#: From OpenVINO Model Server's documentation: one input, one output.
 PLAIN = (
     """
 input_stream: "OVMS_PY_TENSOR:text"
@@ -46,7 +46,7 @@ node {
     + "}"
 )
 
-#: What lets a node have a generator.
+#: The loop that a node needs for a generator.
 LOOP = """
   input_stream: "LOOPBACK:loopback"
   output_stream: "LOOPBACK:loopback"
@@ -67,7 +67,7 @@ def registry() -> Registry:
 
 
 class Run:
-    """One run of a graph, with what has come out of it."""
+    """A run of a graph, with its output so far."""
 
     def __init__(self, plan: ValidatedGraph, side_packets: dict[str, Any]) -> None:
         self.graph = CalculatorGraph(validated_graph=plan, registry=registry())
@@ -90,17 +90,17 @@ class Run:
         await self.graph.wait_until_idle_async()
 
     async def end(self) -> list[tuple[str, int, Any]]:
-        """Close all inputs and wait for the end; the packets."""
+        """Close all inputs and wait for the end; return the packets."""
         self.graph.close_all_packet_sources()
         await self.graph.wait_until_done_async()
         return self.packets
 
     async def texts(self) -> list[tuple[int, str]]:
-        """The end; time and text of each packet."""
+        """End the run; return time and text of each packet."""
         return [(time, bytes(value).decode()) for _, time, value in await self.end()]
 
     async def failure(self) -> GraphError:
-        """The end; what the first call that failed raised."""
+        """End the run; return the exception of the first call that failed."""
         try:
             await self.end()
         except RunError as error:
@@ -117,24 +117,24 @@ class Loaded:
         self.side_packets = side_packets
 
     def node(self, name: str = "node") -> PythonNode:
-        """The node's resource."""
+        """Return the node's resource."""
         node: PythonNode = self.side_packets["py"][name]
         return node
 
     def model(self, name: str = "node", instance: int = 0) -> Any:
-        """The handler's own object, which lives in a thread."""
+        """Return the handler's own object, which lives in a thread."""
         found = self.node(name).instances[instance]
         assert isinstance(found, ThreadInstance)
         return found.handler.model
 
     def process(self, instance: int = 0) -> ProcessInstance:
-        """The handler's process."""
+        """Return the handler's process."""
         found = self.node().instances[instance]
         assert isinstance(found, ProcessInstance)
         return found
 
     async def run(self, *values: Any) -> Run:
-        """A run that is started, with packets at 0, 1, ... added."""
+        """Start a run and add packets at 0, 1, ..."""
         run = await Run(self.plan, self.side_packets).start()
         for time, value in enumerate(values):
             run.add(value, time)

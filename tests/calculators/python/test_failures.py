@@ -1,4 +1,4 @@
-"""What a handler does wrong, and what is told of it."""
+"""Failures of handlers, and how they are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OvmsPythonModel:
 
 
 def failure_of(folder: Path, isolation: str, statement: str) -> GraphError:
-    """What a run fails with whose handler does this; a run that follows must go well."""
+    """Return the error of a run whose handler does this; check that a following run succeeds."""
 
     async def scenario() -> GraphError:
         async with loaded(folder, HANDLER.format(statement), isolation=isolation) as graph:
@@ -50,7 +50,7 @@ def failure_of(folder: Path, isolation: str, statement: str) -> GraphError:
         ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_h"),
     ],
 )
-def test_an_exception_is_told_by_its_first_line_and_logged_whole(
+def test_an_exception_is_reported_by_its_first_line_and_logged_in_full(
     tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture, statement: str, told: str
 ) -> None:
     error = failure_of(tmp_path, isolation, statement)
@@ -63,7 +63,7 @@ def test_an_exception_is_told_by_its_first_line_and_logged_whole(
     assert f'File "{tmp_path}/model.py", line 10' in caplog.text
 
 
-def test_a_request_error_stays_what_it_is(
+def test_a_request_error_is_passed_on(
     tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = failure_of(tmp_path, isolation, 'raise RequestError("too long", param="text")')
@@ -73,7 +73,7 @@ def test_a_request_error_stays_what_it_is(
     assert "too long" not in caplog.text
 
 
-def test_all_that_a_request_error_says_is_kept(tmp_path: Path, isolation: str) -> None:
+def test_a_request_error_keeps_all_its_attributes(tmp_path: Path, isolation: str) -> None:
     statement = (
         'raise RequestError("busy", code=Code.RESOURCE_EXHAUSTED, retry_after=2.5, reason="full")'
     )
@@ -101,13 +101,15 @@ def test_all_that_a_request_error_says_is_kept(tmp_path: Path, isolation: str) -
         ),
     ],
 )
-def test_nonsense_is_told(tmp_path: Path, isolation: str, statement: str, told: str) -> None:
+def test_invalid_results_are_refused(
+    tmp_path: Path, isolation: str, statement: str, told: str
+) -> None:
     error = failure_of(tmp_path, isolation, statement)
     assert str(error) == f'the handler of node "node" failed: {told}'
     assert error.code is Code.INTERNAL
 
 
-def test_an_error_of_finalize_goes_to_the_log(
+def test_an_error_of_finalize_is_logged(
     tmp_path: Path, isolation: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     failure_of(tmp_path, isolation, "raise ValueError")

@@ -76,7 +76,8 @@ def test_a_session_can_generate_again(tmp_path: Path, isolation: str) -> None:
         async with loaded(tmp_path, WORDS, GENERATIVE, isolation=isolation) as graph:
             run = await graph.run("a b c")
             await run.idle()
-            # Times of the client that lie behind those of the answers go on where these ended.
+            # If the client's timestamps are behind those of the answers, they continue where the
+            # answers ended.
             run.add("d e", 1)
             await run.idle()
             run.add("f", 100)
@@ -97,7 +98,9 @@ def test_a_generator_may_yield_nothing(tmp_path: Path, isolation: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_node_with_a_loop_may_return_a_list(tmp_path: Path, isolation: str) -> None:
+def test_the_handler_of_a_node_with_a_loop_may_return_a_list(
+    tmp_path: Path, isolation: str
+) -> None:
     handler = WORDS.replace("yield [", "return [")
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Handlers as OpenVINO Model Server's documentation and demos have them, unmodified."""
+"""Handlers of OpenVINO Model Server's documentation and demos, unmodified."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TWO_NODES = (
 )
 
 
-def test_the_quickstart(tmp_path: Path, isolation: str) -> None:
+def test_the_quickstarts_handler_runs(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, UPPERCASE, isolation=isolation) as graph:
             run = await graph.run(Tensor("text", b"hello"), Tensor("text", b"again"))
@@ -80,7 +80,7 @@ def test_nodes_in_a_row_share_a_file_and_nothing_else(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_initialize_is_told_the_node_and_finalize_ends_it(tmp_path: Path) -> None:
+def test_initialize_receives_the_node_and_finalize_is_called_at_the_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, INCREMENT, TWO_NODES) as graph:
             model = graph.model("two")
@@ -96,9 +96,7 @@ def test_initialize_is_told_the_node_and_finalize_ends_it(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_calls_that_may_overlap_come_one_by_one_and_in_order(
-    tmp_path: Path, isolation: str
-) -> None:
+def test_overlapping_calls_run_one_by_one_and_in_order(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         graph_text = PLAIN[:-1] + "max_in_flight: 3 }"
         async with loaded(tmp_path, UPPERCASE, graph_text, isolation=isolation) as graph:
@@ -108,7 +106,7 @@ def test_calls_that_may_overlap_come_one_by_one_and_in_order(
     asyncio.run(scenario())
 
 
-def test_all_runs_share_the_object(tmp_path: Path) -> None:
+def test_all_runs_share_the_handlers_object(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, INCREMENT) as graph:
             runs = [await graph.run(np.zeros(1)) for _ in range(3)]
@@ -136,7 +134,7 @@ output_stream: "OVMS_PY_TENSOR:names"
 )
 
 
-def test_inputs_come_in_the_order_of_their_tags(tmp_path: Path, isolation: str) -> None:
+def test_inputs_have_the_order_of_their_tags(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, NAMES, THREE_INPUTS, isolation=isolation) as graph:
             run = await graph.run()
@@ -223,7 +221,7 @@ def test_files_of_one_name_in_two_directories_are_two_handlers(
     asyncio.run(scenario())
 
 
-def test_a_graph_that_is_loaded_again_sees_the_new_file(tmp_path: Path, isolation: str) -> None:
+def test_a_graph_that_is_loaded_again_uses_the_new_file(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, UPPERCASE, isolation=isolation) as graph:
             assert await (await graph.run("aB")).texts() == [(0, "AB")]

@@ -80,7 +80,7 @@ def test_a_handler_in_a_thread_gets_the_request_itself(tmp_path: Path) -> None:
         ("yield 1; yield [2]", ["data: 1\n\n", "data: [2]\n\n"]),
     ],
 )
-def test_what_is_given_is_the_answer(
+def test_the_handlers_result_is_the_answer(
     tmp_path: Path, isolation: str, statement: str, answer: list[object]
 ) -> None:
     packets, error = asyncio.run(run_of(tmp_path, isolation, statement))
@@ -96,7 +96,7 @@ def test_what_is_given_is_the_answer(
         ('return {"x": float("nan")}', "it gave dict, which cannot become JSON"),
     ],
 )
-def test_what_is_no_answer_is_told(
+def test_invalid_answers_are_refused(
     tmp_path: Path, isolation: str, statement: str, told: str
 ) -> None:
     packets, error = asyncio.run(run_of(tmp_path, isolation, statement))
@@ -105,7 +105,7 @@ def test_what_is_no_answer_is_told(
 
 
 class SlowClient(NoClient):
-    """A client that takes nothing until ``reads`` is set; says when it is waited for."""
+    """A client that reads nothing until ``reads`` is set; reports when it is waited for."""
 
     def __init__(self) -> None:
         self.reads = asyncio.Event()

@@ -13,7 +13,7 @@ from graph_runtime import GraphError, ResourceError
 from tests.calculators.llm.conditions import signal_process, soon, until
 from tests.calculators.python.running import GENERATIVE, PLAIN, Loaded, loaded
 
-#: A pipe opens when both sides open it: the two calls must be made at the same time.
+#: A pipe opens when both sides open it, so both calls must be made at the same time.
 MEETING = """
 from pathlib import Path
 from pyovms import Tensor
@@ -52,7 +52,7 @@ def pipe(tmp_path: Path) -> Path:
 
 
 async def told(graph: Loaded, *orders: str) -> list[str]:
-    """What requests that are made at the same time are told."""
+    """Return the handlers' answers to requests that are made at the same time."""
     runs = [await graph.run(order) for order in orders]
     return [text for run in runs for _, text in await soon(run.texts())]
 
@@ -63,13 +63,13 @@ def test_two_requests_are_answered_at_the_same_time(
     async def scenario() -> None:
         async with loaded(tmp_path, MEETING, PLAIN, isolation, "instances: 2") as graph:
             assert await told(graph, f"write {pipe}", f"read {pipe}") == ["wrote", "met"]
-            # Each has its own object.
+            # Each instance has its own object.
             assert await told(graph, "count") == ["2"]
 
     asyncio.run(scenario())
 
 
-def test_a_request_goes_to_the_one_that_is_idle(tmp_path: Path, pipe: Path, isolation: str) -> None:
+def test_a_request_goes_to_an_idle_instance(tmp_path: Path, pipe: Path, isolation: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, MEETING, PLAIN, isolation, "instances: 2") as graph:
             busy = await graph.run(f"read {pipe}")
@@ -81,7 +81,7 @@ def test_a_request_goes_to_the_one_that_is_idle(tmp_path: Path, pipe: Path, isol
     asyncio.run(scenario())
 
 
-def test_generators_stay_where_they_began(tmp_path: Path, isolation: str) -> None:
+def test_generators_stay_on_their_instance(tmp_path: Path, isolation: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, WORDS, GENERATIVE, isolation, "instances: 2") as graph:
             runs = [await graph.run("a b c d") for _ in range(4)]
@@ -93,7 +93,7 @@ def test_generators_stay_where_they_began(tmp_path: Path, isolation: str) -> Non
     asyncio.run(scenario())
 
 
-def test_one_that_ends_leaves_the_others_at_work(tmp_path: Path, pipe: Path) -> None:
+def test_an_instance_that_ends_does_not_disturb_the_others(tmp_path: Path, pipe: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, MEETING, PLAIN, "PROCESS", "instances: 2") as graph:
             first, second = graph.process(0), graph.process(1)
@@ -104,14 +104,14 @@ def test_one_that_ends_leaves_the_others_at_work(tmp_path: Path, pipe: Path) -> 
             assert ' of node "node" is starting' in first.unavailable_reason
             assert graph.node().unavailable_reason == second.unavailable_reason == ""
             assert await told(graph, "count") == ["1"]
-            # It is given work again.
+            # The restarted instance receives work again.
             await until(lambda: not first.unavailable_reason)
             assert await told(graph, f"write {pipe}", f"read {pipe}") == ["wrote", "met"]
 
     asyncio.run(scenario())
 
 
-def test_a_waiting_request_is_taken_by_the_first_that_is_free(
+def test_a_waiting_request_goes_to_the_first_free_instance(
     tmp_path: Path, pipe: Path, isolation: str
 ) -> None:
     async def scenario() -> None:
@@ -129,7 +129,7 @@ def test_a_waiting_request_is_taken_by_the_first_that_is_free(
     asyncio.run(scenario())
 
 
-def test_one_that_cannot_be_loaded_fails_all(tmp_path: Path, isolation: str) -> None:
+def test_an_instance_that_cannot_be_loaded_fails_the_graph(tmp_path: Path, isolation: str) -> None:
     text = """
 import os
 os.close(os.open({file!r}, os.O_CREAT | os.O_EXCL))
@@ -146,7 +146,7 @@ class OvmsPythonModel:
 
     with pytest.raises(ResourceError, match="line 3: FileExistsError"):
         asyncio.run(scenario())
-    # By the other one.
+    # The other instance answers.
     assert done.exists()
 
 
@@ -159,7 +159,7 @@ class OvmsPythonModel:
         ("cancel_grace_seconds: nan", 'node "node": cancel_grace_seconds: nan is not 0 or more'),
     ],
 )
-def test_options_that_cannot_be(tmp_path: Path, options: str, told: str) -> None:
+def test_impossible_options_are_refused(tmp_path: Path, options: str, told: str) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, MEETING, options=options):
             pass

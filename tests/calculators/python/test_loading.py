@@ -1,4 +1,4 @@
-"""Handlers that cannot be loaded: which file, and what."""
+"""Handlers that cannot be loaded: the error names file and reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def load_error(folder: Path, isolation: str, handler: str, graph: str = PLAIN) -
         ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
     ],
 )
-def test_the_file_and_the_reason_are_told(
+def test_the_error_names_the_file_and_the_reason(
     tmp_path: Path, isolation: str, handler: str, told: str
 ) -> None:
     modules = set(sys.modules)
@@ -60,11 +60,11 @@ def test_the_log_has_the_traceback(
     assert "ValueError: deep" in caplog.text
 
 
-def test_a_node_without_a_path(tmp_path: Path, isolation: str) -> None:
+def test_a_node_without_a_path_is_refused(tmp_path: Path, isolation: str) -> None:
     error = load_error(tmp_path, isolation, "", PLAIN.replace(OPTIONS % "model.py", ""))
     assert error.startswith('node "node": it has no handler_path; it needs node_options')
 
 
-def test_a_node_without_a_name(tmp_path: Path, isolation: str) -> None:
+def test_a_node_without_a_name_is_refused(tmp_path: Path, isolation: str) -> None:
     error = load_error(tmp_path, isolation, "", PLAIN.replace('name: "node"', ""))
     assert "PythonExecutorCalculator node has no name" in error

@@ -1,4 +1,4 @@
-"""What a handler in a process gets and gives is what one in a thread does."""
+"""Values that cross to a handler's process and back are the same as in a thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _heads = msgspec.msgpack.Decoder(list[Head])
 
 
 def carried(*values: Any) -> tuple[bytes, list[Any]]:
-    """The frame, and the values as they come out of it."""
+    """Return the frame, and the values decoded from it."""
     heads: list[Head] = []
     pieces: list[Any] = []
     for value in values:
@@ -67,7 +67,7 @@ def test_arrays_are_views_of_the_frame_in_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "né", "half a pair \ud800", b"", b"\xff"])
-def test_text_and_bytes(text: str | bytes) -> None:
+def test_text_and_bytes_are_distinguished(text: str | bytes) -> None:
     _, (got,) = carried(text)
     assert got == text
 
@@ -76,7 +76,7 @@ def test_text_and_bytes(text: str | bytes) -> None:
     "parsed",
     [None, {"n": 3, "é": [1.5, None, True]}, 2**70, "half a pair \ud800", [], float("inf"), False],
 )
-def test_a_request_is_the_same_but_for_its_client(parsed: Any) -> None:
+def test_a_request_is_the_same_except_for_its_client(parsed: Any) -> None:
     headers = {"a": "b", "c": "bytes that are no UTF-8: \udcff"}
     payload = HttpPayload("/v3/x?y", headers, b'{"as": "sent"}', parsed)
     _, (got,) = carried(payload)

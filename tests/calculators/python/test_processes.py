@@ -1,4 +1,4 @@
-"""A handler in a process of its own: whatever it does, the server goes on."""
+"""A handler in a process of its own: whatever it does, the server continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graph_runtime import Code, GraphError, ResourceError, RunError
 from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.python.running import GENERATIVE, PLAIN, Loaded, Run, loaded
 
-#: Does what it is told.
+#: A handler that follows orders.
 OBEDIENT = """
 import ctypes, logging, os, sys
 from pathlib import Path
@@ -45,7 +45,7 @@ class OvmsPythonModel:
             pass
 """
 
-#: Yields how often it has been called, which the file says too; the file says when it is closed.
+#: Yields how often it has been called, which a file records too; the file also records the close.
 COUNTING = """
 from pathlib import Path
 from pyovms import Tensor
@@ -65,7 +65,7 @@ class OvmsPythonModel:
 
 
 async def told(graph: Loaded, order: str) -> str:
-    """The handler's answer to an order."""
+    """Return the handler's answer to an order."""
     ((_, text),) = await soon((await graph.run(order)).texts())
     return text
 
@@ -84,7 +84,7 @@ def reads(path: Path, text: str) -> bool:
     return path.exists() and path.read_text() == text
 
 
-def test_it_is_the_default(tmp_path: Path) -> None:
+def test_a_process_is_the_default(tmp_path: Path) -> None:
     async def scenario() -> None:
         text = PLAIN.replace("model.py", "other.py")
         (tmp_path / "other.py").write_text(OBEDIENT)
@@ -127,7 +127,7 @@ def test_a_handler_that_ends_its_process_fails_its_request_only(
     asyncio.run(scenario())
 
 
-def test_however_often_calls_crash_it_the_next_process_starts_at_once(
+def test_a_process_restarts_at_once_however_often_calls_crash_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -145,7 +145,7 @@ def test_however_often_calls_crash_it_the_next_process_starts_at_once(
     assert all("starting it again in 0.0 s" in death for death in deaths)
 
 
-def test_what_cannot_be_packed_fails_its_own_call(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_packed_fails_its_own_call(tmp_path: Path) -> None:
     handler = (
         OBEDIENT
         + """
@@ -186,7 +186,7 @@ def test_requests_in_flight_fail_at_once_when_it_is_killed(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
-def test_sys_exit_ends_no_process(tmp_path: Path) -> None:
+def test_sys_exit_fails_the_call_and_not_the_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, OBEDIENT, PLAIN, "PROCESS") as graph:
             error = await refused(await graph.run("leave 3"))
@@ -226,7 +226,7 @@ async def cancelled(run: Run) -> None:
         await soon(run.graph.wait_until_done_async())
 
 
-def test_a_handler_that_hangs_is_ended_when_nobody_waits_any_more(tmp_path: Path) -> None:
+def test_a_hanging_handler_is_ended_once_no_client_waits(tmp_path: Path) -> None:
     async def scenario() -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
@@ -244,7 +244,7 @@ def test_a_handler_that_hangs_is_ended_when_nobody_waits_any_more(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_a_call_that_ends_in_time_is_not_ended(tmp_path: Path) -> None:
+def test_a_handler_that_returns_in_time_keeps_its_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
@@ -261,7 +261,7 @@ def test_a_call_that_ends_in_time_is_not_ended(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_generator_that_hangs_in_its_end_is_ended(tmp_path: Path) -> None:
+def test_a_generator_that_hangs_in_its_close_is_ended(tmp_path: Path) -> None:
     handler = COUNTING.replace('path.write_text("closed")', "while True: pass")
 
     async def scenario() -> None:
@@ -296,7 +296,7 @@ def test_finalize_may_not_take_for_ever(
 # Loading and unloading ----------------------------------------------------------------------------
 
 
-def test_finalize_is_called_and_the_process_is_gone(tmp_path: Path) -> None:
+def test_finalize_is_called_before_the_process_ends(tmp_path: Path) -> None:
     file = tmp_path / "finalized"
     handler = OBEDIENT + f"\n    def finalize(self): Path({str(file)!r}).write_text('well')\n"
 
@@ -320,7 +320,7 @@ def test_a_process_that_ends_while_it_loads_fails_the_graph(tmp_path: Path) -> N
     assert str(caught.value) == ('node "node": handler_path "model.py": it exited with status 7')
 
 
-def test_a_handler_that_cannot_be_loaded_again_is_tried_again(tmp_path: Path) -> None:
+def test_a_handler_that_cannot_be_loaded_again_is_retried(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, OBEDIENT, PLAIN, "PROCESS") as graph:
             process = graph.process()
@@ -335,10 +335,10 @@ def test_a_handler_that_cannot_be_loaded_again_is_tried_again(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
-# What it says -------------------------------------------------------------------------------------
+# Output -------------------------------------------------------------------------------------------
 
 
-def test_what_it_prints_goes_to_standard_error(
+def test_printed_text_goes_to_standard_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def scenario() -> None:
@@ -351,7 +351,7 @@ def test_what_it_prints_goes_to_standard_error(
     assert captured.err.count("hello\n") == 2
 
 
-def test_what_it_logs_is_in_the_log_of_the_server(
+def test_log_records_of_a_handler_are_in_the_servers_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -378,7 +378,7 @@ def test_cancelling_closes_the_generator(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-# What cannot go there -----------------------------------------------------------------------------
+# Values that cannot be sent -----------------------------------------------------------------------
 
 
 async def failure_of(graph: Loaded, value: object) -> GraphError:
@@ -426,7 +426,7 @@ def test_inputs_that_are_too_large_are_refused(
         ("b'', None, '\\ud800'", "a name that is not Unicode, or a size beyond 64 bits"),
     ],
 )
-def test_outputs_that_cannot_leave_are_refused(tmp_path: Path, made: str, told: str) -> None:
+def test_outputs_that_cannot_be_sent_are_refused(tmp_path: Path, made: str, told: str) -> None:
     handler = (
         "import numpy as np\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n"
         f"  def execute(self, inputs): return [Tensor('uppercase', {made})]"
@@ -445,7 +445,7 @@ def test_outputs_that_cannot_leave_are_refused(tmp_path: Path, made: str, told: 
     asyncio.run(scenario())
 
 
-def test_a_generator_whose_output_cannot_leave_is_closed(tmp_path: Path) -> None:
+def test_a_generator_whose_output_cannot_be_sent_is_closed(tmp_path: Path) -> None:
     handler = COUNTING.replace("str(number).encode()", "__import__('numpy').array([object()])")
 
     async def scenario() -> None:
@@ -457,7 +457,7 @@ def test_a_generator_whose_output_cannot_leave_is_closed(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
-def test_texts_that_are_not_unicode_are_told(tmp_path: Path) -> None:
+def test_texts_that_are_not_unicode_are_refused(tmp_path: Path) -> None:
     handler = OBEDIENT + "\n    def fail(self, _): raise ValueError('half: \\ud800')\n"
 
     async def scenario() -> None:

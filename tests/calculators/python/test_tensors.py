@@ -1,4 +1,4 @@
-"""`pyovms.Tensor`: what handlers do with it."""
+"""`pyovms.Tensor` as handlers use it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_tensor_of_an_array_is_like_the_array(datatype: str, dtype: np.dtype[A
     assert bytes(tensor) == array.tobytes()
 
 
-def test_a_tensor_of_bytes() -> None:
+def test_a_tensor_can_be_made_of_bytes() -> None:
     tensor = Tensor("out", b"some text")
     assert (tensor.datatype, tensor.shape, tensor.size) == ("UINT8", (9,), 9)
     assert (tensor.data.format, tensor.data.shape) == ("B", (9,))
@@ -36,8 +36,8 @@ def test_a_tensor_of_bytes() -> None:
     assert (Tensor("out", b"").shape, bytes(Tensor("out", b""))) == ((0,), b"")
 
 
-def test_whatever_reads_buffers_reads_tensors() -> None:
-    # NumPy's type hints know of the buffer protocol from Python 3.12 on only.
+def test_tensors_support_the_buffer_protocol() -> None:
+    # NumPy's type hints support the buffer protocol from Python 3.12 on only.
     tensor: Any = Tensor("in", np.array([1.5, 2.5], np.float32))
     assert struct.unpack("2f", bytes(tensor)) == (1.5, 2.5)
     assert struct.unpack_from("f", tensor, 4) == (2.5,)
@@ -60,7 +60,7 @@ def test_a_tensor_is_no_copy_and_cannot_be_written() -> None:
         tensor.data[0] = 1.0
 
 
-def test_shape_and_datatype_that_are_given_only_describe() -> None:
+def test_given_shape_and_datatype_only_describe_the_data() -> None:
     tensor = Tensor("out", b"abcdef", [2, 3], "my_type")
     assert (tensor.shape, tensor.datatype, tensor.size) == ((2, 3), "my_type", 6)
     assert (tensor.data.shape, tensor.data.format) == ((6,), "B")
@@ -75,12 +75,12 @@ def test_strings_of_an_array_are_read_back_by_their_datatype() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["data", "buffer"])
-def test_both_names_of_the_data_are_known(keyword: str) -> None:
+def test_the_data_has_both_names(keyword: str) -> None:
     arguments: dict[str, Any] = {"name": "out", keyword: b"x"}
     assert bytes(Tensor(**arguments)) == b"x"
 
 
-def test_what_is_computed_from_a_tensor_is_an_array() -> None:
+def test_computing_with_a_tensor_gives_an_array() -> None:
     tensor = Tensor("in", np.array([[1.0, 2.0]]), [2], "FP64")
     doubled = tensor * 2
     assert (type(doubled), doubled.tolist()) == (np.ndarray, [[2.0, 4.0]])
@@ -89,7 +89,7 @@ def test_what_is_computed_from_a_tensor_is_an_array() -> None:
     assert tensor[0].shape == (2,)
 
 
-def test_it_shows_what_it_is() -> None:
+def test_its_repr_describes_it() -> None:
     assert str(Tensor("in", b"ab")) == "Tensor('in', datatype='UINT8', shape=(2,))"
 
 
@@ -103,7 +103,7 @@ def test_it_shows_what_it_is() -> None:
         ((b"out", b"x"), "the name of a Tensor is a str, not bytes"),
     ],
 )
-def test_what_is_no_tensor(arguments: Any, said: str) -> None:
+def test_invalid_arguments_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         Tensor(*arguments)
 
@@ -111,7 +111,7 @@ def test_what_is_no_tensor(arguments: Any, said: str) -> None:
 # Requests -----------------------------------------------------------------------------------------
 
 
-def test_a_request_s_bytes_become_numbers() -> None:
+def test_bytes_of_a_request_become_numbers() -> None:
     raw = np.arange(6, dtype=np.float32).tobytes()
     tensor = Tensor.of_request("in", raw, [2, 3], "FP32")
     assert (tensor.shape, tensor.datatype) == ((2, 3), "FP32")
@@ -120,7 +120,7 @@ def test_a_request_s_bytes_become_numbers() -> None:
 
 
 @pytest.mark.parametrize("datatype", ["BYTES", "my_string", "BF16"])
-def test_a_request_of_another_type_stays_bytes(datatype: str) -> None:
+def test_a_request_of_an_unknown_type_stays_bytes(datatype: str) -> None:
     tensor = Tensor.of_request("in", b"null0terminated0string0", (3,), datatype)
     assert (tensor.shape, tensor.datatype) == ((3,), datatype)
     assert (tensor.data.shape, tensor.data.format) == ((23,), "B")
@@ -132,7 +132,7 @@ def test_a_request_of_another_size_is_refused(shape: list[int]) -> None:
         Tensor.of_request("in", b"12345", shape, "INT16")
 
 
-def test_packed_elements_have_their_lengths_in_front() -> None:
+def test_packed_elements_are_preceded_by_their_lengths() -> None:
     assert pack_elements([b"abc", "é", b""]) == b"\3\0\0\0abc\2\0\0\0\xc3\xa9\0\0\0\0"
     with pytest.raises(TypeError, match="bytes or str, not int"):
         pack_elements([3])  # type: ignore[list-item]

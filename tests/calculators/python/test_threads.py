@@ -45,7 +45,7 @@ def test_the_loop_goes_on_while_a_handler_works(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with loaded(tmp_path, BLOCKING) as graph:
             run = await graph.run("a")
-            # Only a loop that goes on can see that it began, and let it end.
+            # Only a running loop can see that the call began, and end it.
             await set_soon(graph.model().began)
             graph.model().go_on.set()
             assert await run.texts() == [(0, "a")]
@@ -68,7 +68,7 @@ def test_calls_of_one_handler_come_one_after_the_other(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_handler_that_hangs_holds_up_its_own_node_only(tmp_path: Path) -> None:
+def test_a_hanging_handler_delays_only_its_own_node(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "other").mkdir()
         async with (
@@ -118,7 +118,7 @@ def test_a_call_that_waits_for_its_turn_is_dropped_when_cancelled(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_unloading_waits_for_finalize_for_a_while_only(
+def test_unloading_waits_for_finalize_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(thread_instance, "FINALIZE_SECONDS", 0.01)

@@ -1,4 +1,4 @@
-"""Declared members are read in one pass, and described as they are read."""
+"""Declared members: one pass reads them, and the schema describes what is read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KNOWN = table(
 )
 
 
-def test_values_are_as_their_readers_return_them() -> None:
+def test_values_are_those_that_readers_return() -> None:
     body = {"size": 3, "warmth": 0, "side": "left", "is_open": False}
     read = read_members(body, KNOWN)
     assert read == {"size": 3, "warmth": 0.0, "side": "left", "is_open": False}
     assert type(read["warmth"]) is float
 
 
-def test_what_has_no_effect_and_what_is_null_is_left_out() -> None:
+def test_null_and_members_without_effect_are_left_out() -> None:
     assert read_members({"size": 3, "warmth": None, "colour": "red", "other": None}, KNOWN) == {
         "size": 3
     }
@@ -65,11 +65,11 @@ def test_errors_name_the_member_and_the_remedy(body: dict[str, Any], message: st
 
 
 @pytest.mark.parametrize("nothing", [None, False, "", []])
-def test_a_refused_member_may_ask_for_nothing(nothing: object) -> None:
+def test_a_refused_member_is_accepted_when_it_requests_nothing(nothing: object) -> None:
     assert read_members({"volume": nothing, "weights": {}}, KNOWN) == {}
 
 
-def test_only_members_that_are_there_are_read() -> None:
+def test_only_present_members_are_read() -> None:
     read: list[str] = []
 
     def note(value: Any, path: str) -> Any:
@@ -87,7 +87,7 @@ def test_a_later_declaration_replaces_an_earlier_one() -> None:
     assert read_members({"colour": "red"}, KNOWN) == {}
 
 
-def test_the_schema_has_every_member_and_says_what_the_reader_does() -> None:
+def test_the_schema_describes_every_member_as_it_is_read() -> None:
     schema = body_schema(KNOWN)
     assert schema["required"] == ["size"]
     assert schema["additionalProperties"] is False

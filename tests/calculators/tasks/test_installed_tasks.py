@@ -1,4 +1,4 @@
-"""Tasks as servers find them: by entry points, those of strangers like ours."""
+"""Tasks found by entry points, those of other packages like ours."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from calculators import tasks
-from calculators.llm.api.endpoints import GENERATING
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.task import TASK
+from calculators.llm.endpoints import ENDPOINTS, Generating
 from calculators.settings.declaration import options_of
 from calculators.tasks import ErrorForm
 from servers.fronts.http.routes import error_form, find_route, may_stream, task_paths
 from tests.checkout import ROOT
+from tests.installed_package import install
 from tests.patience import PATIENCE
 
-#: A package of somebody else with a task of its own, and one that is broken.
+#: Another package with a task of its own, and a broken one.
 STRANGER = """
 from dataclasses import dataclass, replace
 from calculators.settings.declaration import option
@@ -92,12 +91,9 @@ print(json.dumps({
 """
 
 
-def test_a_task_of_another_package_is_found_as_ours_are(tmp_path: Path) -> None:
+def test_a_task_of_another_package_is_found_like_ours(tmp_path: Path) -> None:
     (tmp_path / "stranger.py").write_text(STRANGER, encoding="utf-8")
-    info = tmp_path / "stranger-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    install(tmp_path, "stranger", ENTRY_POINTS)
     paths = (str(tmp_path), os.environ.get("PYTHONPATH", ""), str(ROOT))
     done = subprocess.run(
         [sys.executable, "-c", REPORT],
@@ -126,7 +122,7 @@ def test_every_task_answers_under_each_prefix(path: str) -> None:
     assert find_route(path) is not None
 
 
-def test_servers_ask_the_tasks_how_their_paths_behave() -> None:
+def test_tasks_define_how_their_paths_behave() -> None:
     assert may_stream("/v3/chat/completions")
     assert not may_stream("/v3/embeddings")
     assert error_form("/v1/messages") is ErrorForm.ANTHROPIC
@@ -134,8 +130,8 @@ def test_servers_ask_the_tasks_how_their_paths_behave() -> None:
 
 
 @pytest.mark.parametrize("task", tasks.installed_tasks(), ids=lambda task: task.name)
-def test_every_task_is_described_whole(task: tasks.Task) -> None:
-    """Each endpoint is in the document under each prefix, each example at an endpoint, ..."""
+def test_every_task_is_described_completely(task: tasks.Task) -> None:
+    """Each endpoint is documented under each prefix, and each example has an endpoint."""
     described = {path for each in task.describe("m").operations for path in each.paths.values()}
     assert described == {prefix + each.path for prefix in tasks.PREFIXES for each in task.endpoints}
     path, body = task.example("m")
@@ -145,7 +141,6 @@ def test_every_task_is_described_whole(task: tasks.Task) -> None:
     assert options_of(task.options)
 
 
-def test_the_language_models_endpoints_are_those_that_its_calculator_answers() -> None:
-    assert [each.path for each in TASK.endpoints] == [each.value for each in Endpoint]
-    generating = [each.path for each in TASK.endpoints if each.streams]
-    assert generating == [each.value for each in GENERATING]
+def test_the_language_models_endpoints_that_generate_are_those_that_stream() -> None:
+    for endpoint in ENDPOINTS:
+        assert endpoint.streams is isinstance(endpoint.handling(), Generating)

@@ -1,4 +1,4 @@
-"""Use one client library against both base URLs of a server; prints JSON."""
+"""Uses one client library against both base URLs of a server; prints JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main(url: str, *names: str) -> None:
     outside: list[str] = []
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        """Note who else is called: no telemetry, no prices, no models from elsewhere."""
+        """Record other connections: telemetry, prices, models from elsewhere."""
         if event == "socket.connect" and isinstance(arguments[1], tuple):
             host = arguments[1][0]
         elif event == "socket.getaddrinfo":

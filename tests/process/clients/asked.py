@@ -1,4 +1,4 @@
-"""What every client asks, so that their answers can be compared."""
+"""Requests of every client, so that their answers can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TOKENS: Final = 12
 TOO_HOT: Final = 99.0
 NO_MODEL: Final = "no-such-model"
 
-#: What the model needs a tool for, the tool, what the tool says, and what the model says then.
+#: A question that needs a tool, the tool, its result, and the model's answer to it.
 NEEDS_TOOL: Final = "What is the weather in Paris?"
 TOOL: Final = "get_weather"
 TOOL_ABOUT: Final = "Get the weather of a city"
@@ -25,13 +25,13 @@ TOOL_SCHEMA: Final[dict[str, Any]] = {
 TOOL_ARGUMENTS: Final = {"city": "Paris"}
 TOOL_RESULT: Final = "12 degrees and rainy"
 TOOL_ANSWER: Final = "It is 12 degrees and rainy in Paris."
-#: Needs the tool twice, for Paris and for London.
+#: A question that needs the tool twice, for Paris and for London.
 NEEDS_TWO: Final = "What is the weather in Paris and London?"
-#: Has the city, and the model does not see what the tool would be for.
+#: A question with the city, from which the model does not see that the tool is needed.
 NEEDS_NO_TOOL: Final = "I live in Paris."
-#: Enough for a call, a thought, a person.
+#: Tokens enough for a call, for reasoning, for a person.
 MORE_TOKENS: Final = 160
-#: Has the model think before it answers.
+#: A question about which the model reasons before it answers.
 THINKING: Final = {"chat_template_kwargs": {"enable_thinking": True}}
 CHAT_TOOLS: Final[list[Any]] = [
     {

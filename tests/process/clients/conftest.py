@@ -17,7 +17,7 @@ from tests.process.server_process import ServerProcess
 
 @pytest.fixture(scope="package")
 def ask(client_libraries: None, demo: ServerProcess) -> Iterator[Ask]:
-    """What a module saw, per base URL. Two at a time: most of their time is importing."""
+    """Return a module's facts, per base URL. Two run at a time: most of the time is importing."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = {}
         for names in LIBRARIES:
@@ -38,7 +38,7 @@ def ask(client_libraries: None, demo: ServerProcess) -> Iterator[Ask]:
 
 @pytest.fixture(scope="package")
 def answer(demo: ServerProcess) -> dict[str, Any]:
-    """What the model answers to what the clients ask."""
+    """Return the model's answer to the clients' question."""
     return _asked(demo.client, CHAT, messages=[{"role": "user", "content": QUESTION}])
 
 

@@ -1,4 +1,4 @@
-"""What clients should have seen, where the exact words are the model's."""
+"""Expected facts where the exact words are the model's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CALL = [TOOL, TOOL_ARGUMENTS]
 
 
 class _Person:
-    """Equals any person that keeps to its schema."""
+    """Equals any person that follows its schema."""
 
     def __eq__(self, other: object) -> bool:
         match other:

@@ -1,6 +1,6 @@
-"""The clients of OpenAI and Anthropic, reading streams while the engine dies.
+"""Clients of OpenAI and Anthropic that read streams while the engine dies.
 
-Prints ``began`` when there is text in all of them, then what each ended with.
+Prints ``began`` when all of them have text, then how each ended.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def main(url: str) -> None:
 
 
 async def _end(pieces: AsyncIterator[Any], began: asyncio.Barrier) -> dict[str, Any]:
-    """The error that a stream raises, or its last piece."""
+    """Return the error that a stream raises, or its last piece."""
     last: Any = None
     try:
         async for piece in pieces:

@@ -1,4 +1,4 @@
-"""The libraries with their modules, and how a process of one is run."""
+"""Client libraries with their modules, and how to run a process of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.checkout import ROOT
 from tests.servers.cli.process import environment
 
-#: The modules of this folder that share a process: those of one library.
+#: Modules of this folder that share a process: those of one library.
 LIBRARIES: Final = (
     ("with_openai", "tools_with_openai", "responses_with_openai"),
     ("with_openai_async", "tools_with_openai_async"),
@@ -23,7 +23,7 @@ LIBRARIES: Final = (
     ("with_anthropic", "tools_with_anthropic"),
 )
 
-#: These libraries would tell their makers of their use, or ask them for prices.
+#: Variables that keep libraries from sending telemetry or fetching prices.
 _QUIET: Final = {
     "ANONYMIZED_TELEMETRY": "False",
     "DO_NOT_TRACK": "1",
@@ -37,7 +37,7 @@ _QUIET: Final = {
     "OTEL_SDK_DISABLED": "true",
 }
 
-#: What a module saw, per base URL.
+#: Facts that a module saw, per base URL.
 Ask = Callable[[str], list[dict[str, Any]]]
 
 

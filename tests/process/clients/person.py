@@ -1,4 +1,4 @@
-"""What clients ask for by its schema."""
+"""A person, which clients request by its schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-#: A model that knows nobody could go on for ever with a name of its own.
+#: Without bounds, a model could write a name for ever.
 Person = create_model("Person", name=(Literal["Ann", "Bob", "Eve"], ...), age=(int, ...))
 
 
 def told(person: Any) -> dict[str, Any]:
-    """A person as a fact; what is not one is shown as it is."""
+    """Return a person as a fact; any other object as it is."""
     if not isinstance(person, Person):
         return {"not_a_person": repr(person)}
     members: dict[str, Any] = person.model_dump()

@@ -1,4 +1,4 @@
-"""OpenAI's own client, the blocking one: its newer API."""
+"""OpenAI's blocking client: the responses API."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _summary(response: Any) -> str:
 
 
 def _call(response: Any) -> list[Any]:
-    """The name and the arguments of the only call."""
+    """Return the name and the arguments of the only call."""
     (call,) = response.output
     assert call.type == "function_call"
     return [call.name, json.loads(call.arguments)]
@@ -144,7 +144,7 @@ def _call(response: Any) -> list[Any]:
 def _error(
     client: openai.OpenAI, kind: type[openai.APIStatusError], model: str, **members: Any
 ) -> list[Any]:
-    """The same for a unary request and a stream: nothing has been sent when it fails."""
+    """Return the error, the same for unary requests and streams: nothing was sent before."""
     told_of = []
     for stream in (False, True):
         try:

@@ -1,9 +1,9 @@
-"""What the usual client libraries get.
+"""Answers of the server as the usual client libraries see them.
 
-Text, over both base URLs, and errors of the right class; what an answer is, a plain request tells:
-the words are the model's. Calls of tools, structured output and reasoning, over chat completions,
-and over the newer APIs where a library has them; a call for a question that needs the tool is the
-model's own, one that is forced it would not make itself.
+Text over both base URLs, and errors of the right class; a plain request gives the expected words,
+which are the model's. Calls of tools, structured output and reasoning over chat completions, and
+over the newer APIs where a library has them. A call for a question that needs the tool is the
+model's own choice; a forced call is one that it would not choose.
 
 One file, so one worker: each library is imported once for all its tests.
 """
@@ -32,7 +32,7 @@ from tests.process.server_process import ServerProcess
 
 
 class Thought(NamedTuple):
-    """What the model thinks, and what it says then."""
+    """The model's reasoning, and its answer."""
 
     reasoning: str
     content: str
@@ -40,7 +40,7 @@ class Thought(NamedTuple):
 
 @pytest.fixture(scope="package")
 def thought(demo: ServerProcess) -> Thought:
-    """Of the question that all clients ask."""
+    """Return reasoning and answer of the question that all clients ask."""
     question = [{"role": "user", "content": QUESTION}]
     message = _message(demo, messages=question, **THINKING)
     return Thought(message["reasoning_content"], message["content"])
@@ -48,7 +48,7 @@ def thought(demo: ServerProcess) -> Thought:
 
 @pytest.fixture(scope="package")
 def text(demo: ServerProcess) -> str:
-    """The answer without a thought, whole."""
+    """Return the answer to a question without reasoning."""
     content: str = _message(demo, messages=[{"role": "user", "content": QUESTION}])["content"]
     return content
 
@@ -59,7 +59,7 @@ def _message(demo: ServerProcess, **members: Any) -> dict[str, Any]:
     return message
 
 
-def test_text_with_openai(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+def test_openai_gets_text(ask: Ask, answer: dict[str, Any], completion: str) -> None:
     choice, usage = answer["choices"][0], answer["usage"]
     text, reason = choice["message"]["content"], choice["finish_reason"]
     for facts in ask("with_openai"):
@@ -98,7 +98,7 @@ def test_text_with_openai(ask: Ask, answer: dict[str, Any], completion: str) -> 
         }
 
 
-def test_text_with_openai_async(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+def test_openai_async_gets_text(ask: Ask, answer: dict[str, Any], completion: str) -> None:
     text = answer["choices"][0]["message"]["content"]
     for facts in ask("with_openai_async"):
         assert facts == {
@@ -110,7 +110,7 @@ def test_text_with_openai_async(ask: Ask, answer: dict[str, Any], completion: st
         }
 
 
-def test_text_with_langchain(ask: Ask, answer: dict[str, Any]) -> None:
+def test_langchain_gets_text(ask: Ask, answer: dict[str, Any]) -> None:
     choice, total = answer["choices"][0], answer["usage"]["total_tokens"]
     text, reason = choice["message"]["content"], choice["finish_reason"]
     for facts in ask("with_langchain"):
@@ -128,7 +128,7 @@ def test_text_with_langchain(ask: Ask, answer: dict[str, Any]) -> None:
         }
 
 
-def test_text_with_pydantic_ai(ask: Ask, answer: dict[str, Any]) -> None:
+def test_pydantic_ai_gets_text(ask: Ask, answer: dict[str, Any]) -> None:
     text, total = answer["choices"][0]["message"]["content"], answer["usage"]["total_tokens"]
     for facts in ask("with_pydantic_ai"):
         assert facts == {
@@ -141,7 +141,7 @@ def test_text_with_pydantic_ai(ask: Ask, answer: dict[str, Any]) -> None:
         }
 
 
-def test_text_with_litellm(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+def test_litellm_gets_text(ask: Ask, answer: dict[str, Any], completion: str) -> None:
     choice, total = answer["choices"][0], answer["usage"]["total_tokens"]
     text, reason = choice["message"]["content"], choice["finish_reason"]
     for facts in ask("with_litellm"):
@@ -158,7 +158,7 @@ def test_text_with_litellm(ask: Ask, answer: dict[str, Any], completion: str) ->
         }
 
 
-def test_text_with_llama_index(ask: Ask, answer: dict[str, Any], completion: str) -> None:
+def test_llama_index_gets_text(ask: Ask, answer: dict[str, Any], completion: str) -> None:
     text = answer["choices"][0]["message"]["content"]
     for facts in ask("with_llama_index"):
         assert facts == {
@@ -172,7 +172,7 @@ def test_text_with_llama_index(ask: Ask, answer: dict[str, Any], completion: str
         }
 
 
-def test_text_with_openai_agents(ask: Ask, answer: dict[str, Any]) -> None:
+def test_openai_agents_gets_text(ask: Ask, answer: dict[str, Any]) -> None:
     text, total = answer["choices"][0]["message"]["content"], answer["usage"]["total_tokens"]
     for facts in ask("with_openai_agents"):
         assert facts == {
@@ -185,7 +185,7 @@ def test_text_with_openai_agents(ask: Ask, answer: dict[str, Any]) -> None:
         }
 
 
-def test_text_with_anthropic(ask: Ask, answer: dict[str, Any]) -> None:
+def test_anthropic_gets_text(ask: Ask, answer: dict[str, Any]) -> None:
     text = answer["choices"][0]["message"]["content"]
     usage = [answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]]
     for facts in ask("with_anthropic"):
@@ -214,7 +214,7 @@ def test_text_with_anthropic(ask: Ask, answer: dict[str, Any]) -> None:
         }
 
 
-def test_tools_with_openai(ask: Ask, thought: Thought) -> None:
+def test_openai_calls_tools(ask: Ask, thought: Thought) -> None:
     for facts in ask("tools_with_openai"):
         assert facts == {
             "call": CALL,
@@ -251,7 +251,7 @@ def test_tools_with_openai(ask: Ask, thought: Thought) -> None:
         }
 
 
-def test_responses_with_openai(
+def test_openai_gets_responses(
     ask: Ask, text: str, thought: Thought, answer: dict[str, Any]
 ) -> None:
     for facts in ask("responses_with_openai"):
@@ -286,7 +286,7 @@ def test_responses_with_openai(
         }
 
 
-def test_tools_with_openai_async(ask: Ask, text: str) -> None:
+def test_openai_async_calls_tools(ask: Ask, text: str) -> None:
     for facts in ask("tools_with_openai_async"):
         assert facts == {
             "streamed_calls": [CALL] * 3,
@@ -295,7 +295,7 @@ def test_tools_with_openai_async(ask: Ask, text: str) -> None:
         }
 
 
-def test_tools_with_langchain(ask: Ask, text: str, thought: Thought) -> None:
+def test_langchain_calls_tools(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "call": CALL,
         "streamed_call": CALL,
@@ -318,7 +318,7 @@ def test_tools_with_langchain(ask: Ask, text: str, thought: Thought) -> None:
         assert facts == {**understood, "reasoned": thought.content}
 
 
-def test_tools_with_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
+def test_pydantic_ai_calls_tools(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "calls": [CALL],
         "asked": ["Paris", "Paris"],
@@ -336,7 +336,7 @@ def test_tools_with_pydantic_ai(ask: Ask, text: str, thought: Thought) -> None:
         assert facts == understood
 
 
-def test_tools_with_litellm(ask: Ask, text: str, thought: Thought) -> None:
+def test_litellm_calls_tools(ask: Ask, text: str, thought: Thought) -> None:
     for facts in ask("tools_with_litellm"):
         assert facts == {
             "call": CALL,
@@ -358,7 +358,7 @@ def test_tools_with_litellm(ask: Ask, text: str, thought: Thought) -> None:
         }
 
 
-def test_tools_with_llama_index(ask: Ask, text: str) -> None:
+def test_llama_index_calls_tools(ask: Ask, text: str) -> None:
     understood = {
         "call": CALL,
         "streamed_call": CALL,
@@ -380,7 +380,7 @@ def test_tools_with_llama_index(ask: Ask, text: str) -> None:
         }
 
 
-def test_tools_with_openai_agents(ask: Ask, text: str, thought: Thought) -> None:
+def test_openai_agents_calls_tools(ask: Ask, text: str, thought: Thought) -> None:
     understood = {
         "asked": ["Paris", "Paris"],
         "answer": TOOL_ANSWER,
@@ -397,7 +397,7 @@ def test_tools_with_openai_agents(ask: Ask, text: str, thought: Thought) -> None
         assert facts == understood
 
 
-def test_tools_with_instructor(ask: Ask, text: str) -> None:
+def test_instructor_gets_persons(ask: Ask, text: str) -> None:
     for facts in ask("with_instructor"):
         assert facts == {
             "chat": text,
@@ -409,7 +409,7 @@ def test_tools_with_instructor(ask: Ask, text: str) -> None:
         }
 
 
-def test_tools_with_anthropic(ask: Ask, demo: ServerProcess, thought: Thought) -> None:
+def test_anthropic_calls_tools(ask: Ask, demo: ServerProcess, thought: Thought) -> None:
     weather = {"name": TOOL, "description": TOOL_ABOUT, "parameters": TOOL_SCHEMA}
     asked = demo.client.post(
         CHAT,

@@ -24,7 +24,7 @@ _TOOLS: list[Any] = [{"name": TOOL, "description": TOOL_ABOUT, "input_schema": T
 _ASKED: dict[str, Any] = {
     "model": MODEL,
     "max_tokens": MORE_TOKENS,
-    # It has no member for it any more.
+    # The client no longer has a parameter for it.
     "extra_body": {"temperature": 0},
 }
 
@@ -56,7 +56,7 @@ def _user(text: str) -> list[Any]:
 
 
 def _loop(client: anthropic.Anthropic) -> str:
-    """Its own loop of questions, calls and results; it would have the server keep them."""
+    """Run the client's own loop of questions, calls and results."""
     runner = client.beta.messages.tool_runner(
         **_ASKED, messages=_user(NEEDS_TOOL), tools=[get_weather]
     )
@@ -122,7 +122,7 @@ def _thinking(client: anthropic.Anthropic) -> dict[str, Any]:
 
 
 def _call(message: Any) -> list[Any]:
-    """The name and the input of the only call."""
+    """Return the name and the input of the only call."""
     (use,) = message.content
     assert use.type == "tool_use"
     assert use.id

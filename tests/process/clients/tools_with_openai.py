@@ -1,4 +1,4 @@
-"""OpenAI's own client, the blocking one: tools, structured output, reasoning."""
+"""OpenAI's blocking client: tools, structured output, reasoning."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _tools(client: openai.OpenAI) -> dict[str, Any]:
 
 
 def _pieces(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:
-    """Of the chunks, put together by hand."""
+    """Join the deltas of the chunks by hand."""
     names, arguments, ids, content = [], "", [], ""
     for chunk in client.chat.completions.create(**asked, stream=True):
         delta = chunk.choices[0].delta
@@ -88,7 +88,7 @@ def _pieces(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _several(client: openai.OpenAI) -> dict[str, Any]:
-    """A question that needs two calls."""
+    """Ask a question that needs two calls."""
     asked: dict[str, Any] = {
         **_ASKED,
         "messages": [{"role": "user", "content": NEEDS_TWO}],
@@ -111,7 +111,7 @@ def _cities(message: Any) -> list[Any]:
 
 
 def _forced(client: openai.OpenAI) -> dict[str, Any]:
-    """Choices that the model would not make itself."""
+    """Force calls that the model would not choose itself."""
     asked: dict[str, Any] = {**_ASKED, "messages": _NEEDS_NO_TOOL, "tools": CHAT_TOOLS}
     told_of = {}
     for name, choice in (("required", "required"), ("named", _NAMED)):
@@ -175,7 +175,7 @@ def _reasoning(client: openai.OpenAI) -> dict[str, Any]:
 
 
 def _call(choice: Any) -> list[Any]:
-    """The name and the arguments of the only call."""
+    """Return the name and the arguments of the only call."""
     (call,) = choice.message.tool_calls
     assert call.type == "function"
     assert call.id

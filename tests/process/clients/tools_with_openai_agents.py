@@ -1,4 +1,4 @@
-"""OpenAI's agents SDK: tools and structured output, over chat completions and its own default."""
+"""OpenAI's agents SDK: tools and structured output, over chat completions and its default."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def _tools(model: Any) -> dict[str, Any]:
 
 
 async def _tools_of(model: Any, question: str, choice: str) -> list[str]:
-    """The tools that are called when they have to be."""
+    """Return the tools that are called when they are required."""
     called: list[str] = []
 
     @function_tool(name_override=TOOL, description_override=TOOL_ABOUT)  # type: ignore[untyped-decorator]

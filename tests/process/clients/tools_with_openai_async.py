@@ -1,4 +1,4 @@
-"""OpenAI's own client, the asynchronous one: tools, structured output, responses, at once."""
+"""OpenAI's asynchronous client: tools, structured output, responses, all at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.process.clients.asked import (
 )
 from tests.process.clients.person import Person, told
 
-# It checks arguments itself, and wants to be told that they will be right.
+# The client checks arguments itself, and requires strict tools for that.
 _STRICT = [{**tool, "function": {**tool["function"], "strict": True}} for tool in CHAT_TOOLS]
 
 

@@ -101,7 +101,7 @@ async def _reasoning(model: Any) -> dict[str, Any]:
         for part in message.parts
         if isinstance(part, ThinkingPart)
     ]
-    # What it thought goes back to it.
+    # The model's reasoning is sent back to it.
     after = await _agent(model).run(QUESTION, message_history=whole.all_messages())
     return {
         "reasoning": "".join(thoughts),

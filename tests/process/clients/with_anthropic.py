@@ -1,4 +1,4 @@
-"""Anthropic's own client, whose base URL has no version."""
+"""Anthropic's client, whose base URL has no version."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.process.clients.asked import (
     TOO_HOT,
 )
 
-#: It has no member for it any more.
+#: The client no longer has a parameter for it.
 _COLD = {"temperature": 0}
 
 
 def facts(base_url: str) -> dict[str, Any]:
-    # It appends /v1/messages: OpenVINO Model Server's prefix stays before that.
+    # The client appends /v1/messages: OpenVINO Model Server's prefix goes before that.
     where: dict[str, Any] = {
         "base_url": base_url.removesuffix("/v1"),
         "api_key": API_KEY,
@@ -89,7 +89,7 @@ async def _async_text(where: dict[str, Any]) -> list[str]:
 def _error(
     client: anthropic.Anthropic, kind: type[anthropic.APIStatusError], model: str, **members: Any
 ) -> dict[str, Any]:
-    """The same for a unary request and a stream: nothing has been sent when it fails."""
+    """Return the error, the same for unary requests and streams: nothing was sent before."""
     told_of = []
     for stream in (False, True):
         try:

@@ -10,7 +10,7 @@ import openai
 from tests.process.clients.asked import API_KEY, MODEL, MORE_TOKENS, QUESTION
 from tests.process.clients.person import Person, told
 
-#: By calling a tool, by a schema, over the newer API.
+#: By a tool call, by a schema, over the newer API.
 _MODES: Final = ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "RESPONSES_TOOLS")
 
 
@@ -36,7 +36,7 @@ def _person(client: openai.OpenAI, asked: dict[str, Any], mode: str) -> dict[str
 
 
 def _partial(client: openai.OpenAI, asked: dict[str, Any]) -> dict[str, Any]:
-    """The last of the persons that a stream grows into."""
+    """Return the last of the persons that a stream grows into."""
     patched = instructor.from_openai(client, mode=instructor.Mode.TOOLS)
     *_, last = patched.chat.completions.create_partial(response_model=Person, **asked)
     members: dict[str, Any] = last.model_dump()

@@ -1,4 +1,4 @@
-"""LiteLLM, which maps errors to classes by what they say."""
+"""LiteLLM, which maps errors to classes by their text."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _llm(base_url: str, model: str, temperature: float, *, is_chat_model: bool) 
         api_base=base_url,
         api_key=API_KEY,
         model=model,
-        # Not as `temperature`, whose range it checks itself.
+        # Not as `temperature`, whose range the library checks itself.
         additional_kwargs={"temperature": temperature},
         max_tokens=MAX_TOKENS,
         is_chat_model=is_chat_model,

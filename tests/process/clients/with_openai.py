@@ -1,4 +1,4 @@
-"""OpenAI's own client, the blocking one."""
+"""OpenAI's blocking client."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _models(client: openai.OpenAI) -> dict[str, Any]:
 def _error(
     client: openai.OpenAI, kind: type[openai.APIStatusError], model: str, temperature: float
 ) -> dict[str, Any]:
-    """The same for a unary request and a stream: nothing has been sent when it fails."""
+    """Return the error, the same for unary requests and streams: nothing was sent before."""
     told = []
     for stream in (False, True):
         try:

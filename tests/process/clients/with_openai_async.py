@@ -1,4 +1,4 @@
-"""OpenAI's own client, the asynchronous one."""
+"""OpenAI's asynchronous client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _facts(base_url: str) -> dict[str, Any]:
         completion = await client.completions.create(
             model=MODEL, prompt=PROMPT, temperature=0, max_tokens=MAX_TOKENS
         )
-        # Leaving a stream early closes it, and the connection is of use for what comes next.
+        # Leaving a stream early closes it; the connection can be reused.
         async with await client.chat.completions.create(**asked, stream=True) as left:
             async for _ in left:
                 break

@@ -1,4 +1,4 @@
-"""Pydantic AI, which checks answers most strictly of all."""
+"""Pydantic AI, which checks answers the most strictly."""
 
 from __future__ import annotations
 

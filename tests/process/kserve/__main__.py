@@ -1,4 +1,4 @@
-"""Use one client against a server; prints JSON."""
+"""Uses one client against a server; prints JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.process.kserve.asked import SPARE_OF
 
 
 def main(rest: str, grpc: str, name: str) -> None:
-    """``rest`` and ``grpc``: HOST:PORT."""
+    """Run the client. ``rest`` and ``grpc``: HOST:PORT."""
     module = import_module(f"{__package__}.{name}")
     print(json.dumps(module.facts(rest if module.IS_REST else grpc, SPARE_OF.get(name, ""))))
 

@@ -1,4 +1,4 @@
-"""What every client asks, so that their answers can be compared. Imports no client."""
+"""Requests of every client, so that their answers can be compared. Imports no client."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LANGUAGE_MODEL: Final = "demo"
 PROMPT: Final = "Once upon a time"
 MAX_TOKENS: Final = 12
 NO_MODEL: Final = "no-such-model"
-#: Those whose metadata are asked for.
+#: Models whose metadata the clients request.
 MODELS: Final = ("passing", "arithmetic", "sensor", "add", "upper", "words", LANGUAGE_MODEL)
 
 #: A graph with a process, which one client unloads and loads.
 RESTARTED: Final = "restarted"
-#: The modules of this folder that use a client, and the graph that each may unload.
+#: Modules of this folder that use a client, and the graph that each may unload.
 SPARE_OF: Final = {
     "with_triton_grpc": "spare-1",
     "with_triton_grpc_aio": "spare-2",
@@ -30,7 +30,7 @@ SPARE_OF: Final = {
     "with_kserve_rest": "spare-6",
 }
 
-#: The module that uses one as others' demos do.
+#: The module that uses a client as other projects' demos do.
 DEMOS: Final = "ovms_demos"
 
 
@@ -57,11 +57,11 @@ def array(values: Any, kind: Any = np.float32) -> Array:
 
 
 def texts(*values: str) -> Array:
-    """A tensor of BYTES."""
+    """Return a tensor of BYTES."""
     return np.array([value.encode() for value in values], dtype=np.object_)
 
 
-#: What a graph passes on, by datatype.
+#: Tensors that a graph passes on, by datatype.
 PASSED: Final[dict[str, Array]] = {
     "FP32": array([[0.5, -1.0], [3.25, 1e10]]),
     "FP64": array([0.1], np.float64),
@@ -75,7 +75,7 @@ PASSED: Final[dict[str, Array]] = {
 _SUMMANDS: Final = {"left": array([1, 2]), "right": array([10, 20])}
 _TWO: Final = {"X": array([1, 2])}
 _SCORES: Final = array([[0.5, 2.5, 1.0], [7.0, 7.0, 9.0]])
-#: Whole numbers, since kserve's client for gRPC sends no others.
+#: Whole numbers, because kserve's client for gRPC sends no others.
 _WEIGHT: Final = {"weight": 2}
 _GREEDY: Final[dict[str, Any]] = {"max_tokens": MAX_TOKENS, "temperature": 0}
 
@@ -94,10 +94,10 @@ _ANSWERED: Final = {
     ),
 }
 
-#: Requests that are answered; some clients make an id where there is none.
+#: Requests that are answered; some clients make an id if there is none.
 ANSWERED: Final = {name: replace(asked, id=f"a {name}") for name, asked in _ANSWERED.items()}
 
-#: How tensors are sent over REST, and asked for where outputs are listed. JSON has no FP16.
+#: Encodings of tensors over REST, by inputs and outputs. JSON has no FP16.
 REST_WAYS: Final = {
     "binary": ANSWERED,
     "json": {name: asked for name, asked in ANSWERED.items() if name != "FP16"},
@@ -156,7 +156,7 @@ STREAMS: Final[dict[str, tuple[Asked, ...]]] = {
 
 
 def told(value: Array | None) -> Any:
-    """A tensor as JSON has it."""
+    """Return a tensor in its JSON form."""
     assert value is not None
     return _texts(value.tolist())
 

@@ -1,4 +1,4 @@
-"""One server for all clients of this folder, and what each of them saw."""
+"""One server for all clients of this folder, and the facts of each client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.process.kserve.site import make_site
 from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import environment
 
-#: What a client saw.
+#: The facts of a client.
 Seen = Callable[[str], dict[str, Any]]
 
 
@@ -29,7 +29,7 @@ def server(
     config = make_site(tmp_path_factory.mktemp("kserve"))
     with ServerProcess(config, "--port", "auto", "--drain_seconds", "10") as running:
         yield running
-        # Requests that clients gave up are over: none is in flight when all clients have ended.
+        # Abandoned requests have ended: none is in flight when all clients have ended.
         running.send_signal()
         assert running.wait() == 0
         assert "cut off" not in "".join(running.log)
@@ -37,7 +37,7 @@ def server(
 
 @pytest.fixture(scope="package")
 def seen(server: ServerProcess) -> Iterator[Seen]:
-    """What a client saw. Two at a time: most of their time is importing."""
+    """Return the facts of a client. Two run at a time: most of their time is importing."""
     addresses = f"127.0.0.1:{server.port}", server.wait_for_log(r"serves grpc://(\S+)")[1]
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = {name: pool.submit(_run, *addresses, name) for name in (*SPARE_OF, DEMOS)}
@@ -54,7 +54,7 @@ def seen(server: ServerProcess) -> Iterator[Seen]:
 
 @pytest.fixture(scope="package")
 def text(server: ServerProcess) -> str:
-    """What the language model answers to what the clients ask, told by OpenAI's endpoint."""
+    """Return the language model's answer to the clients' prompt, from OpenAI's endpoint."""
     asked = {"prompt": PROMPT, "max_tokens": MAX_TOKENS, "temperature": 0}
     reply = server.client.post(COMPLETIONS, **{"model": LANGUAGE_MODEL, **asked})
     text: str = reply.json["choices"][0]["text"]

@@ -1,4 +1,4 @@
-"""A run that never answers, and the named pipe in which it tells that it has begun and ended."""
+"""A run that never answers, and the named pipe through which it reports beginning and end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, Final
 
 from tests.process.kserve.asked import Asked, array
 
-#: In seconds; long enough for a request to get to the server.
+#: In seconds; long enough for a request to reach the server.
 SOON: Final = 0.5
 
 
@@ -23,11 +23,11 @@ class Endless:
         self._words = words
 
     def wait_until_begun(self) -> None:
-        """Return when the calculator runs."""
+        """Wait until the calculator runs."""
         assert self._words.readline() == "begun\n"
 
     def end(self) -> str:
-        """Wait until the calculator is told to end; what it says then."""
+        """Wait until the calculator is ended; return its report."""
         return self._words.readline().strip()
 
 
@@ -36,6 +36,6 @@ def endless() -> Iterator[Endless]:
     with tempfile.TemporaryDirectory() as folder:
         pipe = Path(folder) / "pipe"
         os.mkfifo(pipe)
-        # Open for both, so that the calculator does not wait for a reader.
+        # Opened for reading and writing, so that the calculator does not wait for a reader.
         with open(os.open(pipe, os.O_RDWR)) as words:
             yield Endless(pipe, words)

@@ -1,4 +1,4 @@
-"""What the two clients of kserve have in common: requests, and answers."""
+"""Requests and answers of kserve's two clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {
 
 
 def request(asked: Asked, *, is_binary: bool, **parameters: Any) -> InferRequest:
-    """A request with tensors as raw bytes, or element by element; and with more parameters."""
+    """Return a request with tensors as raw bytes or by element, and with more parameters."""
     inputs = []
     for name, array in asked.inputs.items():
         datatype = _NAMES.get(str(array.dtype), str(array.dtype).upper())
@@ -37,7 +37,7 @@ def request(asked: Asked, *, is_binary: bool, **parameters: Any) -> InferRequest
 
 
 def answer(response: Any) -> dict[str, Any]:
-    """An `InferResponse`; over REST it does not know the version."""
+    """Return the facts of an `InferResponse`; over REST it does not know the version."""
     return {
         "model": response.model_name,
         "version": response.model_version,

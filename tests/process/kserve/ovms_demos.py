@@ -1,6 +1,6 @@
 """tritonclient as the guides and demos of OpenVINO Model Server use it for Python nodes.
 
-Texts are put into requests as they are, past the library's own packing.
+Texts are put into requests without the library's own packing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TEXT: Final = "Make this text uppercase."
 
 
 def facts(address: str, spare: str) -> dict[str, Any]:
-    # As they have it, for long answers.
+    # The demos set this for long answers.
     arguments = [("grpc.http2.max_pings_without_data", 0)]
     with library.InferenceServerClient(address, channel_args=arguments) as client:
         return {
@@ -50,7 +50,7 @@ def _prompts(*prompts: str) -> Any:
 
 
 def _completed(client: Any, prompts: Any) -> list[Any]:
-    """The outputs up to the one that says that nothing more comes; the stream is open then."""
+    """Return the outputs up to the one marked as last; the stream is still open then."""
     answers: queue.Queue[Any] = queue.Queue()
     outputs: list[Any] = []
     client.start_stream(lambda result, error: answers.put(error or result))
@@ -70,7 +70,7 @@ def _completed(client: Any, prompts: Any) -> list[Any]:
 
 
 def _packed(client: Any) -> Any:
-    """One text with its length in front, under the shape of all these bytes."""
+    """Return one text preceded by its length, under the shape of all these bytes."""
     data = serialize_byte_tensor(np.array(_TEXT.encode(), dtype=np.object_)).item()
     tensor = library.InferInput("text", [len(data)], "BYTES")
     tensor._raw_content = data
@@ -78,7 +78,7 @@ def _packed(client: Any) -> Any:
 
 
 def _labels(client: Any) -> list[Any]:
-    """Texts as numpy has them, under numpy's name for them."""
+    """Return texts as a NumPy array, under NumPy's name of their datatype."""
     labels = np.array(["cat", "horse"])
     tensor = library.InferInput("text", [2], labels.dtype.str)
     tensor._raw_content = labels.tobytes()

@@ -1,4 +1,4 @@
-"""A directory with one model of each kind that KServe's clients may meet."""
+"""A directory with one model of each kind for KServe's clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ output_stream: "OVTENSOR:out"
 node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
 """
 
-#: Handlers as those of OpenVINO Model Server's demos, which unpack texts with a client's function.
+#: Handlers like those of OpenVINO Model Server's demos, which unpack texts with a client's
+#: function.
 _WORDS: Final = """\
 from pyovms import Tensor
 from tritonclient.utils import deserialize_bytes_tensor
@@ -46,7 +47,7 @@ class OvmsPythonModel:
         return [Tensor("uppercase", packed, shape=[len(texts)], datatype="BYTES")]
 """
 
-#: As the quickstart and the text generation demo have it: texts without lengths, several outputs.
+#: From the quickstart and the text generation demo: texts without lengths, several outputs.
 _QUICKSTART: Final = """\
 from pyovms import Tensor
 
@@ -82,7 +83,7 @@ class OvmsPythonModel:
         return [Tensor("uppercase", np.char.upper(labels), datatype=labels.dtype.str)]
 """
 
-#: Tells a named pipe when it begins and when it is ended.
+#: Reports its beginning and its end through a named pipe.
 _ENDLESS_CALCULATOR: Final = '''\
 import asyncio
 import io
@@ -121,7 +122,7 @@ node {
 
 
 def make_site(folder: Path) -> Path:
-    """Writes the models; the path of the config.json that lists them."""
+    """Write the models; return the path of the config.json that lists them."""
     _write(folder / "passing", _PASSING)
     _write(folder / "words", GENERATIVE, model=_WORDS)
     _write(folder / "upper", PLAIN, model=_UPPER)
@@ -147,7 +148,7 @@ def make_site(folder: Path) -> Path:
         _example("python_handler"),
         {"name": LANGUAGE_MODEL, "base_path": str(DEMO)},
         {"name": RESTARTED, "base_path": "upper"},
-        # Each client unloads one of its own.
+        # Each client unloads a graph of its own.
         *({"name": name, "base_path": "passing"} for name in SPARE_OF.values()),
     ]
     add = {"name": "add", "base_path": "add", "model_version_policy": {"all": {}}}
@@ -158,7 +159,7 @@ def make_site(folder: Path) -> Path:
 
 
 def _completion() -> str:
-    """A graph with three outputs."""
+    """Return a graph with three outputs."""
     graph = GENERATIVE.replace(":text", ":pre_prompt")
     names = ("completion", "token_count", "end_signal")
     for stream in ("OVMS_PY_TENSOR", "OUTPUT"):

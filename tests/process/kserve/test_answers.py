@@ -1,4 +1,4 @@
-"""Tensors come back as they should, whichever client sends them and however."""
+"""Tensors arrive unchanged, whichever client sends them and in whatever encoding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAYS = {
 }
 WAYS["with_triton_http_aio"] = [*WAYS["with_triton_http"][:-1], "together"]
 
-#: Version and outputs; a text of the language model follows.
+#: Version and outputs; for the language model a text follows.
 EXPECTED: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("1", {"out": [name, list(each.shape), told(each)]}) for name, each in PASSED.items()},
     "two outputs": ("1", {"sum": ["FP32", [2], [21.0, 42.0]], "largest": ["FP64", [1], [42.0]]}),
@@ -68,26 +68,26 @@ def expected(name: str, text: str, *, knows_version: bool) -> dict[str, Any]:
 @pytest.mark.parametrize(("client", "way"), [(name, way) for name in WAYS for way in WAYS[name]])
 def test_every_request_is_answered(seen: Seen, text: str, client: str, way: str) -> None:
     answers = seen(client)["answers"][way]
-    # kserve's client takes the version out of REST's answers.
+    # kserve's client drops the version of REST's answers.
     knows_version = client != "with_kserve_rest"
     names = [name for name in ANSWERED if name != "FP16" or "json" not in way]
     assert answers == {n: expected(n, text, knows_version=knows_version) for n in names}
 
 
-def test_the_ways_are_those_of_the_clients(seen: Seen) -> None:
+def test_the_encodings_are_those_of_the_clients(seen: Seen) -> None:
     assert {name: list(seen(name)["answers"]) for name in SPARE_OF} == WAYS
 
 
-def test_the_text_is_as_long_as_asked(text: str) -> None:
+def test_the_text_has_the_requested_length(text: str) -> None:
     assert len(text) > MAX_TOKENS
 
 
 @pytest.mark.parametrize("client", [name for name in SPARE_OF if "triton_http" in name])
-def test_each_output_comes_as_it_is_asked_for(seen: Seen, client: str) -> None:
+def test_each_output_has_the_requested_encoding(seen: Seen, client: str) -> None:
     assert seen(client)["encodings"] == {"sum": "binary", "largest": "json"}
 
 
-def test_bodies_that_a_library_writes_can_be_sent_by_any_client(seen: Seen, text: str) -> None:
+def test_bodies_written_by_a_library_can_be_sent_by_any_client(seen: Seen, text: str) -> None:
     answer = seen("with_triton_http")["own_transport"]
     assert answer == expected("BYTES", text, knows_version=True)
 
@@ -98,5 +98,5 @@ def test_tensors_of_10_mb_pass(seen: Seen, client: str) -> None:
 
 
 @pytest.mark.parametrize("client", [name for name in SPARE_OF if "triton" in name])
-def test_parameters_of_triton_s_clients_do_no_harm(seen: Seen, text: str, client: str) -> None:
+def test_parameters_of_tritons_clients_do_no_harm(seen: Seen, text: str, client: str) -> None:
     assert seen(client)["own"] == expected("latest version", text, knows_version=True)

@@ -1,4 +1,4 @@
-"""What clients raise: the status, and a text that names what is wrong."""
+"""Errors that clients raise: a status, and a text that names the fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.process.kserve.conftest import Seen
 
 STATUS = {"NOT_FOUND": "404", "INVALID_ARGUMENT": "400", "INTERNAL": "500"}
 
-#: Of each request the code, and what its text must name.
+#: By request, the code and a part of the text.
 EXPECTED = {
     "no model": ("NOT_FOUND", ['"no-such-model"', "does not exist"]),
     "no version": ("NOT_FOUND", ['"add"', 'no version "7"']),
@@ -41,7 +41,7 @@ def test_errors_have_a_status_and_a_reason(seen: Seen, client: str) -> None:
             assert not any(word in text for word in INTERNALS), text
 
 
-#: How each way of giving a request up ends in the client: a status, or is its task cancelled?
+#: How each way of abandoning a request ends in the client: with a status, or with a cancelled task.
 GONE: dict[str, dict[str, str | bool]] = {
     "with_triton_grpc": {"call": "StatusCode.CANCELLED", "stream": "StatusCode.CANCELLED"},
     "with_triton_grpc_aio": {"call": True, "stream": True},
@@ -50,7 +50,7 @@ GONE: dict[str, dict[str, str | bool]] = {
 
 
 @pytest.mark.parametrize("client", GONE)
-def test_what_a_client_cancels_ends_in_the_server(seen: Seen, client: str) -> None:
+def test_a_request_that_a_client_cancels_ends_in_the_server(seen: Seen, client: str) -> None:
     assert seen(client)["ended"] == {way: ["ended", end] for way, end in GONE[client].items()}
 
 
@@ -64,6 +64,6 @@ TIMEOUTS = {
 
 
 @pytest.mark.parametrize("client", TIMEOUTS)
-def test_clients_that_do_not_wait_are_told_so(seen: Seen, client: str) -> None:
+def test_clients_that_do_not_wait_get_an_error(seen: Seen, client: str) -> None:
     told = seen(client)["timeout"]
     assert (told[0] if isinstance(told, list) else told) == TIMEOUTS[client]

@@ -1,4 +1,4 @@
-"""Triton's generate extension on a real language model, through plain HTTP."""
+"""Triton's generate extension on a real language model, over plain HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_generate_stream_answers_piece_by_piece(server: ServerProcess, text: str
     assert "".join(pieces) == text
 
 
-def test_generate_says_what_is_missing(server: ServerProcess) -> None:
+def test_generate_names_the_missing_input(server: ServerProcess) -> None:
     reply = server.client.ask("POST", f"{PATH}/generate", {"text_inptu": PROMPT})
     assert reply.status == 400
     assert '"text_input" is missing' in reply.json["error"]

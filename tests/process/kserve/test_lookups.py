@@ -1,4 +1,4 @@
-"""What clients are told of the server and its models, and how they load and unload one."""
+"""Descriptions of the server and its models, and loading and unloading, as clients see them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def test_the_server_and_its_models_are_ready(seen: Seen, client: str) -> None:
 
 @every_client
 def test_a_model_that_does_not_exist_is_not_ready(seen: Seen, client: str) -> None:
-    # Over REST a client sees the status only, and makes False of it.
+    # Over REST a client sees only the status, and returns False.
     expected = not_found(client) if "grpc" in client else False
     assert seen(client)["no_model_ready"] == expected
 
 
 @every_triton_client
-def test_the_server_says_what_it_is(seen: Seen, client: str) -> None:
+def test_the_server_describes_itself(seen: Seen, client: str) -> None:
     name, extensions = seen(client)["server"]
     assert name == "graphrt"
     assert "model_repository" in extensions
 
 
 @every_triton_client
-def test_metadata_tell_tensors_with_their_types(seen: Seen, client: str) -> None:
+def test_metadata_list_tensors_with_their_types(seen: Seen, client: str) -> None:
     known = seen(client)["metadata"]
     assert known["add"] == {
         "versions": ["1", "2"],
@@ -60,7 +60,7 @@ def test_metadata_tell_tensors_with_their_types(seen: Seen, client: str) -> None
             ["largest", "FP64", [1]],
         ],
     }
-    # Anything passes.
+    # Any tensor passes.
     assert known["passing"]["tensors"] == [["in", "INVALID", []], ["out", "INVALID", []]]
     text = known[LANGUAGE_MODEL]["tensors"]
     assert ["text_input", "BYTES", [1]] in text
@@ -94,13 +94,13 @@ def test_a_model_is_unloaded_and_loaded_again(seen: Seen, client: str) -> None:
     assert told["unknown"] == not_found(client)
 
 
-def test_a_graph_with_a_process_can_be_loaded_as_soon_as_it_was_unloaded(seen: Seen) -> None:
+def test_a_graph_with_a_process_can_be_loaded_right_after_it_was_unloaded(seen: Seen) -> None:
     answer = seen("with_triton_grpc")["restarted"]
     assert answer["outputs"] == {"uppercase": ["BYTES", [2], ["ONE", "TWO THREE"]]}
 
 
 @every_triton_client
-def test_what_is_not_served_is_a_clean_error(seen: Seen, client: str) -> None:
+def test_requests_for_unserved_models_get_a_clean_error(seen: Seen, client: str) -> None:
     unserved = seen(client)["unserved"]
     status, text = unserved.pop("load_config")
     assert status == ("StatusCode.UNIMPLEMENTED" if "grpc" in client else "400")

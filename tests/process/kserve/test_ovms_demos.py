@@ -15,11 +15,11 @@ def told(seen: Seen) -> dict[str, Any]:
     return seen(DEMOS)
 
 
-def test_a_text_is_sent_as_it_is(told: dict[str, Any]) -> None:
+def test_a_text_may_be_sent_without_its_length(told: dict[str, Any]) -> None:
     assert told["quickstart"] == "MAKE THIS TEXT UPPERCASE."
 
 
-def test_a_prompt_is_completed_until_the_end_is_told(told: dict[str, Any]) -> None:
+def test_a_prompt_is_completed_until_the_marked_end(told: dict[str, Any]) -> None:
     assert told["one_prompt"] == ["One 0;", "One 1;", [2]]
 
 
@@ -31,5 +31,5 @@ def test_a_shape_may_count_bytes(told: dict[str, Any]) -> None:
     assert told["packed"] == ["MAKE THIS TEXT UPPERCASE."]
 
 
-def test_datatypes_of_numpy_pass(told: dict[str, Any]) -> None:
+def test_datatypes_of_numpy_are_passed_on(told: dict[str, Any]) -> None:
     assert told["labels"] == ["<U5", ["CAT", "HORSE"]]

@@ -15,7 +15,7 @@ FINAL = "triton_final_response"
 
 
 def answers(told: list[Any], output: str) -> list[tuple[str, Any, Any]]:
-    """Id, timestamp and values of each answer with this output."""
+    """Return id, timestamp and values of each answer with this output."""
     return [
         (each["id"], each["parameters"].get("OVMS_MP_TIMESTAMP"), each["outputs"][output])
         for each in told
@@ -24,12 +24,12 @@ def answers(told: list[Any], output: str) -> list[tuple[str, Any, Any]]:
 
 
 def errors(told: list[Any]) -> list[list[Any]]:
-    """Status and text of each error; those of one request have no status."""
+    """Return status and text of each error; errors of one request have no status."""
     return [each for each in told if isinstance(each, list)]
 
 
 @both_clients
-def test_inputs_come_apart_with_their_timestamps(seen: Seen, client: str) -> None:
+def test_inputs_may_arrive_apart_with_their_timestamps(seen: Seen, client: str) -> None:
     told = seen(client)["streams"]["timestamps"]
     assert answers(told, "average") == [
         ("both", 10, [300]),
@@ -65,7 +65,7 @@ def test_each_request_says_which_outputs_it_wants(seen: Seen, client: str) -> No
 
 
 @both_clients
-def test_a_stream_is_one_to_its_first_model(seen: Seen, client: str) -> None:
+def test_a_stream_belongs_to_its_first_model(seen: Seen, client: str) -> None:
     told = seen(client)["streams"]["other model"]
     assert answers(told, "out") == [("first", 0, [1]), ("last", 1, [2])]
     ((status, text),) = errors(told)
@@ -74,7 +74,7 @@ def test_a_stream_is_one_to_its_first_model(seen: Seen, client: str) -> None:
 
 
 @both_clients
-def test_parameters_of_the_first_request_hold_for_the_run(seen: Seen, client: str) -> None:
+def test_parameters_of_the_first_request_apply_to_the_run(seen: Seen, client: str) -> None:
     told = seen(client)["streams"]["side packet"]
     assert answers(told, "sum") == [("first", 0, [6, 12]), ("second", 1, [6, 12])]
     assert errors(told) == []
@@ -98,7 +98,7 @@ def test_a_generator_that_raises_ends_the_stream_with_its_error(seen: Seen, clie
 
 
 @both_clients
-def test_a_plain_model_takes_a_stream_too(seen: Seen, client: str) -> None:
+def test_a_plain_model_accepts_a_stream(seen: Seen, client: str) -> None:
     told = seen(client)["streams"]["plain model"]
     assert sorted((id, values) for id, _, values in answers(told, "SUM")) == [
         (str(n), [n + 2, n + 2]) for n in range(3)
@@ -106,15 +106,14 @@ def test_a_plain_model_takes_a_stream_too(seen: Seen, client: str) -> None:
 
 
 def pieces(told: list[Any], id: str) -> tuple[list[str], list[bool], list[str]]:
-    """The texts of the answers to a request, which of these is said to be the last, the outputs of
-    the last."""
+    """Return the texts of a request's answers, which are marked as last, and the last's outputs."""
     mine = [each for each in told if each["id"] == id]
     texts = ["".join(each["outputs"].get("text_output", [])) for each in mine]
     return texts, [each["parameters"][FINAL] for each in mine], list(mine[-1]["outputs"])
 
 
 @both_clients
-def test_texts_come_piece_by_piece(seen: Seen, client: str, text: str) -> None:
+def test_texts_arrive_piece_by_piece(seen: Seen, client: str, text: str) -> None:
     told = seen(client)["streams"]["language model"]
     for id in "ab":
         texts, finals, _ = pieces(told, id)
@@ -123,8 +122,8 @@ def test_texts_come_piece_by_piece(seen: Seen, client: str, text: str) -> None:
         assert finals == [False] * (len(finals) - 1) + [True]
 
 
-def test_an_empty_answer_tells_the_end_if_asked_for(seen: Seen, text: str) -> None:
-    """The asynchronous client cannot ask for it."""
+def test_an_empty_answer_marks_the_end_on_request(seen: Seen, text: str) -> None:
+    """The asynchronous client cannot request it."""
     told = seen("with_triton_grpc")["empty_final"]
     for id in "ab":
         texts, finals, last = pieces(told, id)

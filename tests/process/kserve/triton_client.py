@@ -1,4 +1,4 @@
-"""What the four clients of tritonclient have in common: tensors, answers, errors."""
+"""Tensors, answers and errors of tritonclient's four clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from tests.process.kserve.asked import ANSWERED, Asked, told
 
-#: What the clients have arguments for, and a server may ignore.
+#: Arguments of the clients that a server may ignore.
 OWN: Final[dict[str, Any]] = {
     "priority": 1,
     "timeout": 1_000_000,
@@ -24,12 +24,12 @@ BIG: Final = Asked("passing", {"in": _BIG})
 
 
 def is_big(result: Any) -> bool:
-    """Is this the answer to `BIG`?"""
+    """Return True for the answer to `BIG`."""
     return np.array_equal(result.as_numpy("out"), _BIG)
 
 
 def inputs(library: Any, asked: Asked, **how: Any) -> list[Any]:
-    """The tensors of a request; ``library``: tritonclient.grpc or tritonclient.http."""
+    """Return the tensors of a request; ``library``: tritonclient.grpc or tritonclient.http."""
     tensors = []
     for name, array in asked.inputs.items():
         tensor = library.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
@@ -39,7 +39,7 @@ def inputs(library: Any, asked: Asked, **how: Any) -> list[Any]:
 
 
 def options(library: Any, asked: Asked, **how: Any) -> dict[str, Any]:
-    """What stands in a request beside its tensors."""
+    """Return the members of a request beside its tensors."""
     return {
         "model_version": asked.version,
         "request_id": asked.id,
@@ -49,7 +49,7 @@ def options(library: Any, asked: Asked, **how: Any) -> dict[str, Any]:
 
 
 def mixed(library: Any) -> dict[str, Any]:
-    """A request over REST: a tensor as binary data, one in JSON, and one output of each kind."""
+    """Return a REST request with a binary tensor, one in JSON, and an output of each kind."""
     asked = ANSWERED["two outputs"]
     binary, json = inputs(library, asked)
     json.set_data_from_numpy(asked.inputs[json.name()], binary_data=False)
@@ -66,13 +66,13 @@ def mixed(library: Any) -> dict[str, Any]:
 
 
 def encodings(result: Any) -> dict[str, str]:
-    """How each output came over REST."""
+    """Return the encoding of each output over REST."""
     outputs = result.get_response()["outputs"]
     return {each["name"]: "json" if "data" in each else "binary" for each in outputs}
 
 
 def answer(result: Any) -> dict[str, Any]:
-    """An `InferResult` of either library."""
+    """Return the facts of an `InferResult` of either library."""
     response = result.get_response(as_json=True) if _is_grpc(result) else result.get_response()
     outputs = response.get("outputs", [])
     return {
@@ -88,7 +88,7 @@ def answer(result: Any) -> dict[str, Any]:
 
 
 def streamed(result: Any) -> dict[str, Any]:
-    """An answer in a stream of tritonclient.grpc; with the parameters that it has."""
+    """Return the facts of an answer in a stream of tritonclient.grpc, with its parameters."""
     parameters = result.get_response().parameters
     return {
         "id": result.get_response().id,
@@ -101,12 +101,12 @@ def streamed(result: Any) -> dict[str, Any]:
 
 
 def error(raised: InferenceServerException) -> list[str | None]:
-    """Status and text."""
+    """Return status and text."""
     return [raised.status(), raised.message()]
 
 
 def metadata(known: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a model, JSON of either library."""
+    """Return a model's metadata as JSON, from either library."""
     return {
         "versions": known["versions"],
         "platform": known["platform"],
@@ -118,7 +118,7 @@ def metadata(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def index(models: list[dict[str, Any]]) -> dict[str, list[list[str]]]:
-    """The repository's index: version, state and reason by name."""
+    """Return the repository's index: version, state and reason by name."""
     found: dict[str, list[list[str]]] = {}
     for each in models:
         entry = [each["version"], each["state"], each.get("reason", "")]

@@ -27,7 +27,7 @@ async def _facts(address: str) -> dict[str, Any]:
             "models_ready": {name: await client.is_model_ready(name) for name in MODELS},
             "no_model_ready": await _no_model_ready(client),
             "answers": {
-                # Its typed contents have no FP16 either.
+                # The client's typed contents have no FP16 either.
                 way: {
                     name: await _infer(client, asked, is_binary=way == "binary")
                     for name, asked in requests.items()

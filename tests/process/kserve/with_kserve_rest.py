@@ -45,7 +45,7 @@ async def _facts(url: str) -> dict[str, Any]:
 
 
 async def _infer(client: Any, url: str, asked: Asked, *, is_binary: bool, **how: Any) -> Any:
-    # It only knows names of models; what it makes of them is the path.
+    # The client has only the model's name, which it puts into the path.
     path = f"{asked.model}/versions/{asked.version}" if asked.version else asked.model
     request = kserve_client.request(asked, is_binary=is_binary, binary_data_output=is_binary)
     try:

@@ -117,7 +117,7 @@ def _error(call: Callable[[], Any]) -> Any:
 
 
 def _stream(client: Any, requests: tuple[Asked, ...], **how: Any) -> list[Any]:
-    """Send all, and tell the answers in their order."""
+    """Send all requests; return the answers in their order."""
     answers: list[Any] = []
 
     def take(result: Any, error: InferenceServerException | None) -> None:
@@ -197,7 +197,7 @@ def _reload(client: Any, spare: str) -> dict[str, Any]:
 
 
 def _restarted(client: Any) -> Any:
-    """At once: what was unloaded needs a moment to end."""
+    """Load the model right after unloading it: the old one needs a moment to end."""
     client.unload_model(RESTARTED)
     client.load_model(RESTARTED)
     return _infer(client, replace(ANSWERED["handler"], model=RESTARTED))

@@ -117,7 +117,7 @@ async def _stream(client: Any, requests: Sequence[Asked]) -> list[Any]:
                 triton_client.streamed(result) if error is None else triton_client.error(error)
             )
     except grpc.aio.AioRpcError as raised:
-        # What its client lets through.
+        # Exceptions that its client lets through.
         answers.append([str(raised.code()), raised.details()])
     return answers
 

@@ -90,7 +90,7 @@ def _infer(client: Any, asked: Asked, is_binary: bool = True, **how: Any) -> Any
 
 
 def _infer_later(client: Any, requests: Mapping[str, Asked]) -> Any:
-    """All at the same time."""
+    """Send all requests at the same time."""
     begun = {
         name: client.async_infer(
             asked.model,
@@ -109,7 +109,7 @@ def _big(client: Any) -> bool:
 
 
 def _own_transport(address: str) -> Any:
-    """Bodies that the library writes and reads, sent by another client."""
+    """Send bodies that the library writes and reads with another client."""
     asked = ANSWERED["BYTES"]
     body, size = library.InferenceServerClient.generate_request_body(
         triton_client.inputs(library, asked), request_id=asked.id

@@ -96,7 +96,7 @@ async def _infer(client: Any, asked: Asked, is_binary: bool = True, **how: Any) 
 
 
 async def _together(client: Any) -> Any:
-    """All requests at the same time."""
+    """Send all requests at the same time."""
     answers = await asyncio.gather(*(_infer(client, asked) for asked in ANSWERED.values()))
     return dict(zip(ANSWERED, answers, strict=True))
 

@@ -1,1 +1,1 @@
-"""Attacks on a running server beside a normal client, and what that client notices."""
+"""Attacks on a running server beside a normal client, and their effect on that client."""

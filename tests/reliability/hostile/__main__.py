@@ -1,13 +1,13 @@
-"""Attacks on a server beside a normal client: does that client notice?
+"""Attacks on a server beside a normal client, and their effect on that client.
 
     python -m tests.reliability.hostile [--only NAME ...] [--list] [--slack 1]
 
-Serves a language model and a tensor graph, and runs one attack after the other. A normal client
-asks for short chats, answers with a new schema and inferences meanwhile, and a prober asks for
-health fifty times a second. Printed are, for each attack, what was answered to it, the longest
-wait of the normal client, the longest stall of the server's loop, and the memory of each process.
-Exit code 1 when the client waited for more than a second (longer where an attack takes a process
-away), the loop stood still for more than 200 ms, or an answer was none that is allowed.
+Serves a language model and a tensor graph, and runs one attack after the other. Meanwhile a normal
+client requests short chats, answers with a new schema and inferences, and a prober requests the
+health fifty times a second. For each attack it prints the answers, the longest wait of the normal
+client, the longest stall of the server's loop, and the memory of each process. The exit code is 1
+if the client waited for more than a second (longer where an attack takes a process away), the loop
+was blocked for more than 200 ms, or an answer was not allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from bench.machine import describe_machine
@@ -34,14 +33,14 @@ from tests.reliability.hostile.watch import Watch
 from tests.reliability.site import make_site
 
 ATTACKS: Final = (*REQUEST_ATTACKS, *FAULT_ATTACKS)
-#: After an attack nobody has anything to do; what is stalled by then was stalled by it.
+#: After an attack nothing is left to do; whatever stalls until then was stalled by the attack.
 _QUIET_SECONDS: Final = 1.0
-#: One attack, with all that it waits for.
+#: Seconds of one attack, with all that it waits for.
 _MOST_SECONDS: Final = 300.0
 
 
 class Watched:
-    """A server with its watchers, from entering to leaving."""
+    """A server with its watchers while the context is entered."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -60,18 +59,13 @@ class Watched:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.watch.__exit__(None, None, None)
         self.server.__exit__(None, None, None)
         self._folder.cleanup()
 
     def endure(self, attack: Attack) -> tuple[Round, bool]:
-        """Run one attack; whether the server can take another one."""
+        """Run one attack; return whether the server can take another one."""
         send = attack.prepare()
         begin = time.monotonic()
         if not self.watch.wait_until_well(begin):
@@ -86,7 +80,7 @@ class Watched:
         if attack.ends_server:
             if is_running(self.server.pid):
                 self.watch.wait_until_well(done)
-            # Whom the end cuts off says nothing about the attack.
+            # Requests that the end cuts off do not count against the attack.
             until = time.monotonic()
             faults = self._end()
             seen = self.watch.seen(begin, until)
@@ -98,7 +92,7 @@ class Watched:
         return Round(attack, answers, done - begin, seen, faults), is_well
 
     def _end(self) -> list[str]:
-        """Ask it to end; what is wrong with how it does."""
+        """Stop the server; return what was wrong with its stop."""
         children = self.server.children() if is_running(self.server.pid) else {}
         self.server.send_signal()
         try:
@@ -119,7 +113,7 @@ async def _within(send: Send, target: Target) -> Counter[str]:
 
 
 def run(attacks: list[Attack], slack: float) -> list[Round]:
-    """One after the other, on one server as long as that serves."""
+    """Run the attacks one after the other, on one server for as long as it serves."""
     rounds: list[Round] = []
     left = list(attacks)
     while left:

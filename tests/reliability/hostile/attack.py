@@ -1,4 +1,4 @@
-"""An attack: what it sends, what may be answered, and how long others may wait for it."""
+"""Attacks: their requests, the allowed answers, and how long others may wait."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any, Final
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import ServerProcess
 
-#: An attacker gives up an answer after so many seconds.
+#: Seconds after which an attacker abandons an answer.
 SECONDS: Final = 150.0
 MOST_WAIT: Final = 1.0
 MOST_STALL: Final = 0.2
 MOST_SECONDS: Final = 60.0
 
 REFUSED: Final = frozenset({"400"})
-#: Served, or refused for what it costs.
+#: Served, or refused because of the cost.
 EITHER: Final = frozenset({"200", "400", "413", "429", "503"})
 
 
@@ -46,14 +46,14 @@ class Attack:
     """One row of the table.
 
     Attributes:
-        prepare: makes what is sent, before anybody looks at the clock; what it returns sends that
-            and counts the answers: statuses, or how a connection ended.
-        answers: what may be answered.
-        most_wait: seconds that a normal request may take meanwhile.
-        most_seconds: until all of it is answered.
-        normal: what a normal request may get besides 200: 503 where the attack takes a process
-            away, 0 (no answer) where it takes what connections need.
-        ends_server: the server is asked to end afterwards, and has to, with exit code 0.
+        prepare: makes the requests before the clock starts; the function that it returns sends them
+        and counts the answers: statuses, or how a connection ended.
+        answers: allowed answers.
+        most_wait: seconds that a normal request may take during the attack.
+        most_seconds: seconds until all of it is answered.
+        normal: statuses that a normal request may get besides 200: 503 where the attack takes a
+        process away, 0 (no answer) where it uses up what connections need.
+        ends_server: the server is stopped afterwards, and has to end with exit code 0.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Post:
-    """A request, written out."""
+    """A request as bytes."""
 
     path: str
     body: bytes
@@ -87,7 +87,7 @@ class Post:
 
 
 def post(path: str, body: object, **headers: str) -> Post:
-    """``body``: bytes and text as they are, anything else as JSON."""
+    """Make a request. ``body``: bytes and text are sent as they are, anything else as JSON."""
     if isinstance(body, str):
         body = body.encode()
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -101,7 +101,7 @@ def chat(**members: Any) -> Post:
 def posts(
     make: Callable[[], Iterable[Post]], *, at_once: int = 4, leaves: bool = False
 ) -> Callable[[], Send]:
-    """Requests, so many at a time; a client that ``leaves`` closes once it has sent everything."""
+    """Send requests, ``at_once`` at a time; a client that ``leaves`` closes after sending."""
 
     def prepare() -> Send:
         requests = list(make())
@@ -111,14 +111,14 @@ def posts(
 
 
 def act(send: Send) -> Callable[[], Send]:
-    """An attack that needs no preparation."""
+    """Return an attack that needs no preparation."""
     return lambda: send
 
 
 async def send_all(
     port: int, requests: Sequence[Post], *, at_once: int = 4, leaves: bool = False
 ) -> Counter[str]:
-    """How they were answered."""
+    """Send all requests; return how they were answered."""
     answers: Counter[str] = Counter()
     left = iter(requests)
 
@@ -133,7 +133,7 @@ async def send_all(
 async def send_one(
     port: int, request: Post, *, leaves: bool = False, seconds: float = SECONDS
 ) -> str:
-    """The status, with what is missing of a 503; or how the connection ended."""
+    """Send a request; return the status, with what a 503 lacks, or how the connection ended."""
     try:
         async with asyncio.timeout(seconds):
             return await _send(port, request, leaves)
@@ -152,7 +152,7 @@ async def _send(port: int, request: Post, leaves: bool) -> str:
             writer.transport.set_write_buffer_limits(0)
             await writer.drain()
             return "left"
-        # An early refusal may come before the body is sent, and then the connection is reset.
+        # An early refusal may arrive before the body is sent, and then the connection is reset.
         head = await reader.readuntil(b"\r\n\r\n")
         while await reader.read(65536):
             pass
@@ -167,7 +167,7 @@ async def _send(port: int, request: Post, leaves: bool) -> str:
 
 
 async def until(is_so: Callable[[], Any], seconds: float = 60.0) -> bool:
-    """Wait for something that only looking can tell; False when it does not come."""
+    """Wait for a condition that must be polled; return False if it does not come true."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Attacks that are more than requests: processes, files, connections and the machine's limits."""
+"""Attacks by more than requests: on processes, files, connections and the machine's limits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ GRAMMARS: Final = "calculators.llm.grammar_process.process"
 
 _UNAVAILABLE: Final = frozenset({503})
 _SERVED: Final = frozenset({"200", "503"})
-#: A process that is stopped keeps others from it so long; they may wait for that as well.
+#: Seconds for which a stopped process delays others, who may wait this much longer.
 _STOPPED_SECONDS: Final = 2.0
-#: What starting a process anew may take besides.
+#: Seconds that a restart of a process may add.
 _START_SECONDS: Final = 5.0
 #: Much longer than a reload takes.
 _RELOAD_SECONDS: Final = 60.0
-#: The server closes connections that say nothing after 30 s at the latest.
+#: Seconds after which the server has closed every silent connection.
 _MOST_SILENCE: Final = 33.0
 
 
@@ -53,7 +53,7 @@ def _pids(target: Target, module: str) -> list[int]:
 
 
 async def _until_served(target: Target, body: dict[str, Any], answers: Counter[str]) -> None:
-    """Ask the same until it is not 503 any more."""
+    """Repeat a request until it is no longer answered with 503."""
     deadline = time.monotonic() + 30.0
     while True:
         status = await send_one(target.port, chat(**body))
@@ -67,7 +67,7 @@ async def _until_served(target: Target, body: dict[str, Any], answers: Counter[s
 
 
 def _stop(module: str, *bodies: dict[str, Any]) -> Send:
-    """Asks while all processes of a module stand still, and the same once they go on."""
+    """Send requests while all processes of a module are stopped, and again once they continue."""
 
     async def send(target: Target) -> Counter[str]:
         pids = _pids(target, module)
@@ -91,7 +91,7 @@ def _stop(module: str, *bodies: dict[str, Any]) -> Send:
 
 
 def _kill_while_loading(module: str, *bodies: dict[str, Any]) -> Send:
-    """Kills the processes of a module, and the next one as soon as it is there."""
+    """Kill the processes of a module, and the next one as soon as it exists."""
 
     async def send(target: Target) -> Counter[str]:
         answers: Counter[str] = Counter()
@@ -125,7 +125,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 async def reload_with(
     target: Target, graphs: list[dict[str, Any]], use: Callable[[], Awaitable[Counter[str]]]
 ) -> Counter[str]:
-    """Serve more graphs while something is done; the answers to that and to both reloads."""
+    """Serve more graphs while an action runs; return its answers and those of both reloads."""
     config = target.folder / "config.json"
     own = config.read_text("utf-8")
     content = json.loads(own)
@@ -150,7 +150,7 @@ async def _nothing() -> Counter[str]:
 
 
 def _template(template: str, user: Any = "Hello") -> Send:
-    """A model with a template of its own, loaded and asked by some clients."""
+    """Load a model with a template of its own, and send some clients to it."""
 
     async def send(target: Target) -> Counter[str]:
         folder = target.folder / f"templated {time.monotonic_ns()}"
@@ -182,7 +182,7 @@ async def _many_entries(target: Target) -> Counter[str]:
 
 
 async def _how_long(port: int, say: bytes, every: float | None) -> str:
-    """Connect and say too little; when the server closes."""
+    """Connect and send too little; return when the server closes."""
     begin = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     ended = asyncio.ensure_future(reader.read())
@@ -212,7 +212,7 @@ def _slow(
 
 
 async def _no_descriptors(target: Target) -> Counter[str]:
-    """More connections than the server may have descriptors, for some seconds."""
+    """Open more connections than the server has descriptors, for some seconds."""
     pid = target.server.pid
     _, hard = limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = len(os.listdir(f"/proc/{pid}/fd"))
@@ -233,7 +233,7 @@ async def _no_descriptors(target: Target) -> Counter[str]:
 
 
 async def _hang_up(target: Target) -> Counter[str]:
-    """SIGHUP while streams run; each has to come to its end."""
+    """Send SIGHUP while streams run; each has to come to its end."""
     body = {"model": "demo", "messages": HELLO, "stream": True, "ignore_eos": True}
     request = post(CHAT, {**body, "max_tokens": 200})
     answers: Counter[str] = Counter()
@@ -310,7 +310,7 @@ FAULT_ATTACKS: Final = (
     Attack(
         "a template of 2.7 MB",
         act(_template("{% if a %}{{ b }}{% endif %}" * 100_000)),
-        # Completions need no template, so the graph is loaded; a chat is told that it has none.
+        # Completions need no template, so the graph is loaded; a chat is refused for lack of one.
         _RELOADED | {"500"},
     ),
     Attack(

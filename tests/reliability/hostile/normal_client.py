@@ -2,9 +2,9 @@
 
     python -m tests.reliability.hostile.normal_client PORT
 
-Prints a JSON line per answer: ``kind``, ``begin`` (of the clock that all processes share, in
-seconds), ``seconds`` and ``status``, 0 where there was none. A process of its own, so that what
-the attacker computes does not delay it.
+Prints a JSON line per answer: ``kind``, ``begin`` (in seconds of the clock that all processes
+share), ``seconds`` and ``status``, 0 where there was none. It is a process of its own, so that the
+attacker's computations do not delay it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final
 from tests.process.http_client import CHAT, HELLO
 
 _PAUSE: Final = 0.2
-#: Longer than any attack is let run.
+#: Longer than any attack may run.
 _SECONDS: Final = 300.0
 
 _MEASUREMENTS: Final = {
@@ -38,7 +38,7 @@ def _chat(number: int) -> tuple[str, dict[str, Any]]:
 
 
 def _structured(number: int) -> tuple[str, dict[str, Any]]:
-    """A schema that nobody has asked for before."""
+    """Request an answer by a schema that is new to the server."""
     name = f"p{number}"
     schema = {"type": "object", "properties": {name: {"type": "boolean"}}, "required": [name]}
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
@@ -79,7 +79,7 @@ def _ask_on(port: int, kind: str) -> None:
 
 
 def tell(line: dict[str, Any]) -> None:
-    """Print it in one piece: other threads print, too."""
+    """Print a line in one piece, because other threads print, too."""
     os.write(sys.stdout.fileno(), json.dumps(line).encode() + b"\n")
 
 

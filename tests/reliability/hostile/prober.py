@@ -1,11 +1,11 @@
-"""Asks a server fifty times a second whether it lives, and looks at what its processes hold.
+"""Prober: asks a server fifty times a second whether it is live, and reads its processes' memory.
 
     python -m tests.reliability.hostile.prober PORT PID
 
 Prints JSON lines: ``{"begin", "seconds", "starved", "status"}`` of a probe that took long, and
 twice a second of the longest; ``{"at", "memory"}`` with MiB by module and process five times a
 second. ``starved`` is the part of the seconds in which the server's thread or this one was ready
-and had no processor: that is no stall of the loop.
+but had no processor, which is not a stall of the loop.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from tests.memory import resident_bytes
 from tests.process.processes import children_of, module_of
 from tests.reliability.hostile.normal_client import tell
 
 _PERIOD: Final = 0.02
 _LOOK_PERIOD: Final = 0.2
-#: A probe of so many seconds is told at once.
+#: A probe that takes this many seconds is reported at once.
 _LONG: Final = 0.05
 _SECONDS: Final = 300.0
 _REQUEST: Final = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _MIB: Final = 1024 * 1024
-_PAGE: Final = 4096
 
 
 class _Connection:
-    """Kept open, so that a probe is one packet there and one back."""
+    """A connection that is kept open, so that a probe is one packet each way."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._socket: socket.socket | None = None
 
     def ask(self) -> int:
-        """The status; 0 when there is no answer."""
+        """Send a probe; return the status, 0 if there is no answer."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(("127.0.0.1", self._port), _SECONDS)
@@ -106,7 +106,7 @@ def _look_on(pid: int) -> None:
 
 def _memory(pid: int) -> float:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / _MIB
+        return resident_bytes(pid) / _MIB
     except OSError:
         return 0.0
 

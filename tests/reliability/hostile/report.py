@@ -1,4 +1,4 @@
-"""How the attacks went, in words and as a table."""
+"""Report of the attacks, in words and as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS: Final = ("attack", "answers", "longest wait, s", "longest stall, ms", 
 
 @dataclass(frozen=True)
 class Round:
-    """One attack, and what came of it. ``faults``: what went wrong besides what was seen."""
+    """One attack and its outcome. ``faults``: problems that the watchers cannot see."""
 
     attack: Attack
     answers: Counter[str]
@@ -23,7 +23,7 @@ class Round:
     faults: list[str] = field(default_factory=list)
 
     def problems(self, slack: float) -> list[str]:
-        """What does not hold; ``slack`` multiplies the bounds, for slow machines."""
+        """Return the violations; ``slack`` multiplies the bounds, for slow machines."""
         attack, seen = self.attack, self.seen
         found = list(self.faults)
         found += [
@@ -50,7 +50,7 @@ class Round:
         return found
 
     def lines(self, slack: float) -> list[str]:
-        """For whoever watches the attacks."""
+        """Return lines for a person who watches the attacks."""
         waits = ", ".join(f"{kind} {wait:.2f}" for kind, wait in self.seen.waits.items())
         memory = ", ".join(f"{kind} {sizes}" for kind, sizes in self.seen.memory.items())
         problems = self.problems(slack)
@@ -63,7 +63,7 @@ class Round:
         ]
 
     def cells(self) -> list[str]:
-        """A row for `table`."""
+        """Return a row for `table`."""
         memory = self.seen.memory.values()
         before = sum(size.before for size in memory)
         after = sum(size.after for size in memory)
@@ -81,7 +81,6 @@ class Round:
 
 
 def table(rounds: list[Round]) -> str:
-    """Markdown. The memory is that of all processes before, the most that one of them grew
-    meanwhile, and that of all afterwards."""
+    """Return Markdown. Memory: of all processes before and after, and the largest growth of one."""
     rows = [list(_COLUMNS), ["---"] * len(_COLUMNS), *(each.cells() for each in rounds)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

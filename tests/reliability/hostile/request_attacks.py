@@ -1,6 +1,6 @@
 """Attacks that are requests over HTTP.
 
-A new one is a row in `REQUEST_ATTACKS`: a name, what makes its requests, and what may be answered.
+A new one is a row in `REQUEST_ATTACKS`: a name, the maker of its requests, and the allowed answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MESSAGES: Final = "/v3/messages"
 _TOKENIZE: Final = "/v3/tokenize"
 _SURROGATE: Final = '{"a":"\\ud800"}'
 
-#: The server may have refused it before all was sent.
+#: The server may refuse it before all was sent.
 _LEFT: Final = frozenset({"left", "closed without an answer"})
 
 #: A valid body for each endpoint that takes JSON.
@@ -48,7 +48,7 @@ def _required(*tools: dict[str, Any]) -> Post:
 
 
 def _wide(letters: int, branches: int) -> dict[str, Any]:
-    """An object whose one property has a long name and many alternatives."""
+    """Return an object whose one property has a long name and many alternatives."""
     return {"type": "object", "properties": {"k" * letters: {"anyOf": [{}] * branches}}}
 
 
@@ -80,14 +80,14 @@ def _surrogates() -> Iterator[Post]:
 
 
 def _expressions(count: int) -> Iterator[Post]:
-    """Regular expressions of a kilobyte, all different, that take long to make an automaton of."""
+    """Return distinct regular expressions of a kilobyte whose automata take long to make."""
     for number in range(count):
         part = f"(x{number}[a-z]{{0,9}}|[a-f]{{0,9}}y{number})*"
         yield chat(guided_regex=part * (1000 // len(part)))
 
 
 def _forms(count: int, forms: int) -> Iterator[Post]:
-    """Structured requests of so many forms, in turn."""
+    """Return structured requests of ``count`` forms, in turn."""
     for number in range(count):
         properties = {
             f"{letter}{number % forms}": {"type": "string", "maxLength": 3} for letter in "abc"
@@ -102,7 +102,7 @@ def _parts(count: int) -> Post:
 
 
 def _padded(size: int, **members: Any) -> Post:
-    """A valid request, of which most is space."""
+    """Return a valid request that is mostly space."""
     body = json.dumps({"model": "demo", "messages": HELLO, "max_tokens": 60, **members})
     return post(CHAT, "{" + " " * (size - len(body)) + body[1:])
 

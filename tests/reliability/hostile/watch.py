@@ -1,4 +1,4 @@
-"""What a normal client and a prober, each a process of its own, see of a server."""
+"""A server as seen by a normal client and a prober, each a process of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.checkout import ROOT
@@ -19,14 +18,14 @@ from tests.reliability.hostile.normal_client import KINDS
 from tests.servers.cli.process import environment
 
 _PACKAGE: Final = __package__ or ""
-#: So many good answers of each kind, all begun after an attack, say that it is over.
+#: This many good answers of each kind, all begun after an attack, show that it is over.
 _GOOD_ANSWERS: Final = 2
 _WELL_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Of one process or of several of one kind together, in MiB."""
+    """Memory of one process, or of several of one kind together, in MiB."""
 
     before: float
     peak: float
@@ -38,11 +37,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Seen:
-    """From the beginning of an attack until the normal client was served again.
+    """Observations from the beginning of an attack until the normal client was served again.
 
     Attributes:
         waits: seconds of the normal client's longest request, by kind; "health" is the prober.
-        bad: what the normal client got instead of 200, by kind and status.
+        bad: answers that the normal client got instead of 200, by kind and status.
         stall: the longest probe in seconds, without the time in which a thread had no processor.
         memory: by what the processes run.
     """
@@ -58,7 +57,7 @@ class Seen:
 
 
 class Watch:
-    """Both watchers, from entering to leaving."""
+    """Both watchers while the context is entered."""
 
     def __init__(self, server: ServerProcess) -> None:
         port, pid = str(server.port), str(server.pid)
@@ -73,12 +72,7 @@ class Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process, reader in self._processes:
             process.kill()
             process.wait()
@@ -89,7 +83,7 @@ class Watch:
             process.stdout.close()
 
     def wait_until_well(self, since: float) -> bool:
-        """Wait until each kind of request was answered twice; False when that does not come."""
+        """Wait until each kind of request was answered twice; False if that does not happen."""
         deadline = time.monotonic() + _WELL_SECONDS
         while time.monotonic() < deadline:
             good = Counter(
@@ -103,7 +97,7 @@ class Watch:
         return False
 
     def seen(self, begin: float, end: float) -> Seen:
-        """What happened between two moments."""
+        """Return the observations between two moments."""
 
         def is_within(line: dict[str, Any]) -> bool:
             return bool(line["begin"] <= end and line["begin"] + line["seconds"] >= begin)
@@ -176,6 +170,6 @@ def _read(process: subprocess.Popen[str], take: Callable[[dict[str, Any]], objec
 
 
 def _kind_of(name: str) -> str:
-    """ "calculators.llm.engine.process 17" is an engine."""
+    """Return the kind of a process: "calculators.llm.engine.process 17" is an engine."""
     module = name.partition(" ")[0]
     return module.removesuffix(".process").rpartition(".")[2] or "other"

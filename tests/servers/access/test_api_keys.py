@@ -1,4 +1,4 @@
-"""A file of keys: what stands in it, what is accepted, and what happens when it changes."""
+"""API key files: their lines, their checks, and changes of the file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,8 @@ import pytest
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
-from servers.access.changing_files import LOOK_SECONDS
 
 CANARY = "sk-CANARY-7f3a"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -28,7 +19,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "keys"
 
 
-def test_every_line_is_a_key_but_comments_and_empty_ones(file: Path) -> None:
+def test_every_line_is_a_key_except_comments_and_empty_lines(file: Path) -> None:
     file.write_text(f"# of the web shop\n{CANARY}  \r\n\n  second\n#third\n")
     keys = ApiKeys.of_file(file)
     assert len(keys) == 2
@@ -58,7 +49,7 @@ def test_every_line_is_a_key_but_comments_and_empty_ones(file: Path) -> None:
         (b"x\n" * 1_000_000, "too large for a file of keys"),
     ],
 )
-def test_a_file_without_keys_is_refused_and_no_key_is_told(
+def test_an_invalid_file_is_refused_and_no_key_is_shown(
     file: Path, content: bytes, message: str
 ) -> None:
     file.write_bytes(content)
@@ -69,46 +60,43 @@ def test_a_file_without_keys_is_refused_and_no_key_is_told(
     assert "CANARY" not in repr(caught.value)
 
 
-def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
+def test_a_missing_file_is_refused(file: Path) -> None:
     with pytest.raises(KeyFileError, match="no such file or directory"):
         ApiKeys.of_file(file)
 
 
 def test_a_changed_file_is_read_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
     file.write_text("first\n")
-    keys = ApiKeys.of_file(file, clock)
+    keys = ApiKeys.of_file(file)
     file.write_text(f"{CANARY}\nthird\n")
-    assert keys.accepts("first")  # not looked at yet: a look is not made for every request
-    clock.now += LOOK_SECONDS
     with caplog.at_level(logging.DEBUG):
+        keys.read_again()
         assert [keys.accepts(key) for key in ("first", CANARY, "third")] == [False, True, True]
     assert "read again: 2 keys" in caplog.text
     assert "CANARY" not in caplog.text
 
 
 @pytest.mark.parametrize("content", [None, "", f"{CANARY} {CANARY}"])
-def test_a_file_that_becomes_bad_changes_nothing(
+def test_a_file_that_becomes_invalid_changes_nothing(
     file: Path, content: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
     file.write_text("first\n")
-    keys = ApiKeys.of_file(file, clock)
+    keys = ApiKeys.of_file(file)
     if content is None:
         file.unlink()
     else:
         file.write_text(content)
-    clock.now += LOOK_SECONDS
+    keys.read_again()
     assert keys.accepts("first")
     assert not keys.accepts("")
     assert "the keys that were read before stay" in caplog.text
     assert "CANARY" not in caplog.text
     file.write_text("second\n")
-    clock.now += LOOK_SECONDS
+    keys.read_again()
     assert (keys.accepts("first"), keys.accepts("second")) == (False, True)
 
 
-def test_a_file_that_everybody_may_read_is_told(file: Path) -> None:
+def test_a_file_that_every_user_may_read_gives_a_warning(file: Path) -> None:
     file.write_text("key\n")
     file.chmod(0o640)
     assert not ApiKeys.of_file(file).is_open_to_others
@@ -116,7 +104,7 @@ def test_a_file_that_everybody_may_read_is_told(file: Path) -> None:
     assert ApiKeys.of_file(file).is_open_to_others
 
 
-def test_no_key_is_kept_or_shown() -> None:
+def test_no_key_is_stored_or_shown() -> None:
     keys = ApiKeys.of_text(CANARY, "$API_KEY")
     assert "CANARY" not in repr(keys) + repr(vars(keys)) + repr(Access(keys))
 
@@ -134,7 +122,7 @@ GUARDED = Access(ApiKeys.of_text("key", "here"), open_routes=("/metrics", "/v3/m
         ("Bearer key", "other"),
     ],
 )
-def test_a_key_is_taken_in_either_header(authorization: str | None, api_key: str | None) -> None:
+def test_a_key_is_accepted_in_either_header(authorization: str | None, api_key: str | None) -> None:
     GUARDED.check("/v3/chat/completions", authorization, api_key)
 
 
@@ -153,7 +141,7 @@ def test_a_key_is_taken_in_either_header(authorization: str | None, api_key: str
         (None, "nokey", "the API key is not valid"),
     ],
 )
-def test_whoever_shows_no_key_is_refused(
+def test_a_request_without_a_valid_key_is_refused(
     authorization: str | None, api_key: str | None, message: str
 ) -> None:
     with pytest.raises(RequestError, match=message) as caught:
@@ -181,7 +169,7 @@ def test_whoever_shows_no_key_is_refused(
         ("/inference.GRPCInferenceService/ModelInfer", False),
     ],
 )
-def test_open_routes_are_health_and_what_was_named(path: str, is_open: bool) -> None:
+def test_open_routes_are_health_and_the_named_ones(path: str, is_open: bool) -> None:
     if is_open:
         GUARDED.check(path, None, None)
     else:

@@ -1,4 +1,4 @@
-"""Who asks, as far as turns are concerned."""
+"""Identity of clients, by which they take turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_without_keys_a_client_is_its_address_and_headers_change_nothing() -> No
     assert OPEN.client("192.0.2.2", "5", None, None).name != one.name
 
 
-def test_of_ipv6_the_network_counts() -> None:
+def test_an_ipv6_client_is_its_network() -> None:
     names = [
         OPEN.client(each, "5", None, None).name
         for each in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "fe80::1%eth0")
@@ -27,7 +27,7 @@ def test_of_ipv6_the_network_counts() -> None:
     assert len(set(names)) == 3
 
 
-def test_with_keys_a_client_is_its_key_wherever_it_comes_from() -> None:
+def test_with_keys_a_client_is_its_key_from_any_address() -> None:
     one = LOCKED.client("192.0.2.1", "5", "Bearer first", None)
     assert LOCKED.client("192.0.2.9", "5", None, "first").name == one.name
     assert LOCKED.client("192.0.2.1", "5", "Bearer second", None).name != one.name

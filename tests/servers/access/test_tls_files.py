@@ -1,4 +1,4 @@
-"""Files of TLS: what they must be, and what happens when they are renewed."""
+"""TLS files: their checks, and their renewal."""
 
 from __future__ import annotations
 
@@ -9,29 +9,20 @@ from pathlib import Path
 import pytest
 
 from servers.access import TlsError, TlsFiles
-from servers.access.changing_files import LOOK_SECONDS
 from tests.servers.certificates import authority, locked_key
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_good_files_make_a_context_from_tls_1_2_on(tmp_path: Path) -> None:
     signer = authority(tmp_path)
     certificate, key = signer.issue(tmp_path, "server")
-    context = TlsFiles(certificate, key).new_context()
+    context = TlsFiles(certificate, key).context
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_NONE
-    asking = TlsFiles(certificate, key, signer.file).new_context()
+    asking = TlsFiles(certificate, key, signer.file).context
     assert asking.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_bad_files_are_told_by_name(tmp_path: Path) -> None:
+def test_invalid_files_are_refused_by_name(tmp_path: Path) -> None:
     signer = authority(tmp_path)
     certificate, key = signer.issue(tmp_path, "server")
     _, other_key = signer.issue(tmp_path, "other")
@@ -58,39 +49,35 @@ def test_bad_files_are_told_by_name(tmp_path: Path) -> None:
         assert str(caught.value).startswith(message) or message in str(caught.value)
 
 
-def test_a_key_that_everybody_may_read_is_told(tmp_path: Path) -> None:
+def test_a_key_that_every_user_may_read_gives_a_warning(tmp_path: Path) -> None:
     certificate, key = authority(tmp_path).issue(tmp_path, "server")
     assert not TlsFiles(certificate, key).is_open_to_others
     key.chmod(0o604)
     assert TlsFiles(certificate, key).is_open_to_others
 
 
-def test_files_that_are_renewed_one_after_the_other_are_used_when_both_are_there(
+def test_renewed_files_are_used_once_both_have_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     signer = authority(tmp_path)
     certificate, key = signer.issue(tmp_path, "server")
     (tmp_path / "later").mkdir()
     next_certificate, next_key = signer.issue(tmp_path / "later", "server")
-    clock = Clock()
-    tls = TlsFiles(certificate, key, clock=clock)
+    tls = TlsFiles(certificate, key)
     before = tls.pair
 
     shutil.copy(next_certificate, certificate)
-    clock.now += LOOK_SECONDS
-    tls.renew()
+    tls.read_again()
     assert tls.pair == before
     assert "this is not the key of" in caplog.text
     assert "the certificate that was read before stays" in caplog.text
 
     shutil.copy(next_key, key)
-    clock.now += LOOK_SECONDS
-    tls.renew()
+    tls.read_again()
     assert tls.pair == (next_key.read_bytes(), next_certificate.read_bytes())
     caplog.clear()
 
     key.unlink()
-    clock.now += LOOK_SECONDS
-    tls.renew()
+    tls.read_again()
     assert tls.pair == (next_key.read_bytes(), next_certificate.read_bytes())
     assert "no such file" in caplog.text

@@ -83,4 +83,4 @@ def test_what_is_not_there(place: Path) -> None:
     status, _, errors = validate(place, "no.module")
     assert status == 1
     assert "`--calculators no.module`: ModuleNotFoundError: No module named 'no'" in errors
-    assert "hint: a module is looked for in the current directory" in errors
+    assert "hint: modules are searched for in the current directory" in errors

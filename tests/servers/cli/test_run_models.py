@@ -34,13 +34,6 @@ def test_the_model_beside_the_graph_is_run(graph: Path) -> None:
     assert lines(done.stdout)[-1]["value"]["repr"] == '<Model "matmul" version 1>'
 
 
-def test_a_new_run_has_the_same_model(graph: Path) -> None:
-    feed = "\n".join([line(0, [[1, 0]]), '{"restart": {}}', line(0, [[0, 1]])])
-    done = graphrt("run", graph, "--feed", "-", feed=feed)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert packets(done.stdout, "products") == [(0, [[1, 2, 3]]), (0, [[4, 5, 6]])]
-
-
 def test_a_tensor_that_does_not_fit_is_told_by_name(graph: Path) -> None:
     done = graphrt("run", graph, "--feed", "-", feed=line(0, [[1, 2, 3]]))
     assert done.returncode == 1

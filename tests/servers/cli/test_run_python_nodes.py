@@ -28,14 +28,6 @@ def test_a_handler_runs_beside_its_graph(site: Path) -> None:
     assert packets == [("uppercase", 0, [ord("A")]), ("uppercase", 1, [ord("B")])]
 
 
-def test_every_run_of_a_feed_has_the_handler(site: Path) -> None:
-    (site / "node" / "model.py").write_text(WORDS)
-    feed = FEED + '{"restart": {}}\n' + FEED
-    done = graphrt("run", "node/graph.pbtxt", "--feed", "-", cwd=site, feed=feed)
-    assert done.returncode == 0, done.stderr
-    assert [line["ts"] for line in lines(done.stdout)] == [0, 1, 0, 1]
-
-
 def test_a_handler_that_cannot_be_loaded_is_told(site: Path) -> None:
     done = graphrt("run", "node/graph.pbtxt", "--feed", "-", cwd=site, feed=FEED)
     assert (done.returncode, done.stdout) == (1, "")

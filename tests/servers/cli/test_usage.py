@@ -109,10 +109,10 @@ def test_an_option_with_several_values_leaves_the_graph_alone(given: str, wanted
         ("--verison", "did you mean `--version`?"),
         ("serv", "did you mean `serve`?"),
         ("serve --rest_prt 3", "did you mean `--rest_port`?"),
-        ("--rest_port 3 serve", "`--rest_port` is an option of `graphrt serve`: write it behind"),
-        ("run --rest_port 3 graph.pbtxt", "`graphrt run --help` tells more"),
-        ("serve a b", "`graphrt serve --help` tells more"),
-        ("validate graph.pbtxt --format xml", "`graphrt validate --help` tells more"),
+        ("--rest_port 3 serve", "`--rest_port` is an option of `graphrt serve`: write it after"),
+        ("run --rest_port 3 graph.pbtxt", "see `graphrt run --help`"),
+        ("serve a --rest_port x", "see `graphrt serve --help`"),
+        ("validate graph.pbtxt --format xml", "see `graphrt validate --help`"),
     ],
 )
 def test_a_hint_names_what_would_be_taken_in_that_place(words: str, hint: str) -> None:

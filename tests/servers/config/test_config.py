@@ -1,4 +1,4 @@
-"""What a config.json says: graphs, plain models, their files, and what is not served yet."""
+"""config.json: graphs, plain models, their files, and entries that are not served yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD_FORM = """\
 }
 """
 
-#: What the model server's own tools write now.
+#: The form that the model server's own tools write now.
 NEW_FORM = """\
 {
   "model_config_list": [
@@ -53,7 +53,7 @@ def warnings_of(config: ServerConfig) -> list[str]:
     return [finding.message for finding in config.findings]
 
 
-def test_graphs_of_the_mediapipe_list(tmp_path: Path) -> None:
+def test_graphs_of_the_mediapipe_list_are_read(tmp_path: Path) -> None:
     directory = make_graph(tmp_path / "Meta-Llama-3-8B-Instruct")
     config = read(tmp_path, OLD_FORM)
     (entry,) = config.graphs
@@ -64,7 +64,7 @@ def test_graphs_of_the_mediapipe_list(tmp_path: Path) -> None:
     assert (config.models, config.metrics, config.findings) == ((), None, ())
 
 
-def test_graphs_of_the_model_list_are_told_by_their_graph_file(tmp_path: Path) -> None:
+def test_graphs_of_the_model_list_are_recognised_by_their_graph_file(tmp_path: Path) -> None:
     directory = make_graph(tmp_path / "models" / "demo")
     (tmp_path / "models" / "resnet" / "1").mkdir(parents=True)
     config = read(tmp_path, NEW_FORM)
@@ -76,14 +76,14 @@ def test_graphs_of_the_model_list_are_told_by_their_graph_file(tmp_path: Path) -
     assert config.findings == ()
 
 
-def test_a_model_whose_directory_is_missing_is_a_model_that_will_fail(tmp_path: Path) -> None:
-    # Its status then says so.
+def test_a_model_without_a_directory_is_kept_as_a_failed_model(tmp_path: Path) -> None:
+    # Its status then reports the error.
     config = read(tmp_path, {"model_config_list": [{"config": {"name": "a", "base_path": "typo"}}]})
     assert config.graphs == ()
     assert [model.base_path for model in config.models] == [tmp_path / "typo"]
 
 
-def test_what_stands_in_the_way_of_a_model_is_told(tmp_path: Path) -> None:
+def test_errors_of_a_model_entry_are_reported(tmp_path: Path) -> None:
     config = read(
         tmp_path,
         {
@@ -103,7 +103,7 @@ def test_what_stands_in_the_way_of_a_model_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_paths_start_at_the_config_and_at_the_base_path(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_config_and_to_the_base_path(tmp_path: Path) -> None:
     config = read(
         tmp_path,
         {
@@ -133,7 +133,7 @@ def test_a_graph_in_the_directory_of_version_1_is_found(tmp_path: Path) -> None:
     assert config.graphs[0].directory == directory
 
 
-def test_of_entries_with_one_name_the_first_is_served(tmp_path: Path) -> None:
+def test_the_first_of_several_entries_with_one_name_is_served(tmp_path: Path) -> None:
     for name in ("first", "second", "third"):
         make_graph(tmp_path / name)
     config = read(
@@ -152,7 +152,7 @@ def test_of_entries_with_one_name_the_first_is_served(tmp_path: Path) -> None:
     assert third.startswith('model_config_list[0].config.name: the name "a" is taken')
 
 
-def test_what_is_not_served_yet_is_accepted_with_a_warning(tmp_path: Path) -> None:
+def test_unsupported_entries_are_accepted_with_a_warning(tmp_path: Path) -> None:
     config = read(
         tmp_path,
         {
@@ -197,7 +197,7 @@ def test_graphs_may_share_the_models_of_a_subconfig(tmp_path: Path) -> None:
     assert config.findings == ()
 
 
-def test_what_is_wrong_in_a_subconfig_stops_no_graph(tmp_path: Path) -> None:
+def test_an_invalid_subconfig_stops_no_graph(tmp_path: Path) -> None:
     subconfig = make_graph(tmp_path / "a") / "subconfig.json"
     subconfig.write_text('{"models": []}')
     config = read(tmp_path, {"mediapipe_config_list": [{"name": "a"}]})
@@ -206,14 +206,14 @@ def test_what_is_wrong_in_a_subconfig_stops_no_graph(tmp_path: Path) -> None:
     assert "unknown key" in config.findings[0].message
 
 
-def test_one_directory_is_served_under_its_name(tmp_path: Path) -> None:
+def test_a_single_directory_is_served_under_its_name(tmp_path: Path) -> None:
     directory = make_graph(tmp_path / "demo")
     assert find_graph(directory).name == "demo"
     assert find_graph(directory, "other").graph_path == directory / "graph.pbtxt"
 
 
-def test_links_count_where_they_are_not_where_they_lead(tmp_path: Path) -> None:
-    # As a mounted ConfigMap has it: config.json -> ..data/config.json
+def test_paths_are_relative_to_a_link_and_not_to_its_target(tmp_path: Path) -> None:
+    # As in a mounted ConfigMap: config.json -> ..data/config.json
     directory = make_graph(tmp_path / "demo")
     (tmp_path / "data").mkdir()
     read(tmp_path / "data", {"mediapipe_config_list": [{"name": "demo"}]})

@@ -1,4 +1,4 @@
-"""What is wrong in a config.json: path, place, and what would be right; all of it at once."""
+"""Errors of a config.json: path, place, and what would be right; all of them at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servers.config.server_config import MAX_ENTRIES
 
 
 def errors_of(folder: Path, content: Any) -> list[str]:
-    """The findings of a config that cannot be used, as they are shown, without the file."""
+    """Return the findings of an unusable config as they are shown, without the file name."""
     path = folder / "config.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(ConfigError) as caught:
@@ -112,7 +112,7 @@ def test_an_error_names_the_path_and_what_would_be_right(
     assert any(message in error for error in errors), errors
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_config_is_refused(tmp_path: Path) -> None:
     for path, message in [
         (tmp_path / "none.json", "no such file"),
         (tmp_path, "this is a directory"),

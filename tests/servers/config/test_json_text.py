@@ -18,7 +18,7 @@ TEXT = """{
 """
 
 
-def test_members_stand_where_their_key_does_and_items_where_they_begin() -> None:
+def test_a_members_place_is_its_key_and_an_items_place_its_beginning() -> None:
     assert parse_json(TEXT).places == {
         "": (1, 1),
         "a": (2, 3),
@@ -32,7 +32,7 @@ def test_members_stand_where_their_key_does_and_items_where_they_begin() -> None
     }
 
 
-def test_a_key_that_stands_twice_is_told() -> None:
+def test_a_duplicate_key_is_reported() -> None:
     document = parse_json('{"a": 1,\n "b": {"a": 1, "a": 2},\n "a": 3}')
     assert document.repeated == {"b.a": (2, 16), "a": (3, 2)}
 
@@ -50,7 +50,7 @@ def test_a_key_that_stands_twice_is_told() -> None:
         ('{"a": 1} // no', (1, 10)),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_place(text: str, place: tuple[int, int]) -> None:
+def test_invalid_json_is_refused_with_its_place(text: str, place: tuple[int, int]) -> None:
     with pytest.raises(JsonSyntaxError) as caught:
         parse_json(text)
     assert (caught.value.line, caught.value.column) == place
@@ -68,11 +68,11 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.sampled_from([None, 0, 2]))
-def test_the_place_of_a_value_is_where_it_stands(value: Any, indent: int | None) -> None:
+def test_every_value_has_its_place(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     document = parse_json(text)
     assert document.value == value
-    assert not document.repeated or len(document.places) > 0  # paths of odd keys may coincide
+    assert not document.repeated or len(document.places) > 0  # paths with odd keys may coincide
     lines = text.split("\n")
     for line, column in document.places.values():
         assert lines[line - 1][column - 1] in '{["-0123456789tfn'

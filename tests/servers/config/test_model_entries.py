@@ -1,4 +1,4 @@
-"""What a config says of a plain model, in OpenVINO Model Server's words."""
+"""Entries of plain models in config.json, in OpenVINO Model Server's terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def entry(**members: Any) -> ModelEntry:
     return model_of(Path("/site"), {"name": "m", **members})
 
 
-def test_what_is_not_said() -> None:
+def test_missing_keys_have_defaults() -> None:
     assert entry() == ModelEntry("m", Path("/site/m"))
     empty = entry(shape="", layout="", batch_size="", precision="", mean="", target_device="")
     assert empty == entry()
@@ -36,7 +36,7 @@ def test_what_is_not_said() -> None:
         ([1, 5], (Dimension(1, 1), Dimension(5, 5))),
     ],
 )
-def test_shapes(text: Any, shape: Any) -> None:
+def test_shapes_are_read(text: Any, shape: Any) -> None:
     assert entry(shape={"x": text}).settings.shapes == {"x": shape}
     if isinstance(text, str):
         assert entry(shape=text).settings.shapes == {"": shape}
@@ -53,11 +53,11 @@ def test_shapes(text: Any, shape: Any) -> None:
         (0, None),
     ],
 )
-def test_batch_sizes(value: int | str, batch: Dimension | None) -> None:
+def test_batch_sizes_are_read(value: int | str, batch: Dimension | None) -> None:
     assert entry(batch_size=value).settings.batch_size == batch
 
 
-def test_layouts() -> None:
+def test_layouts_are_read() -> None:
     assert entry(layout="nhwc:nchw").settings.layouts == {"": ("NHWC", "NCHW")}
     assert entry(layout={"x": "CN", "y": "N??C:N..."}).settings.layouts == {
         "x": ("CN", "CN"),
@@ -65,17 +65,17 @@ def test_layouts() -> None:
     }
 
 
-def test_preprocessing() -> None:
+def test_preprocessing_is_read() -> None:
     settings = entry(
         precision="uint8:fp32", color_format="RGB:BGR", mean="[1, 2.5]", scale=255
     ).settings
     assert settings.precision == ("u8", "f32")
-    # The color format is said the other way round: what the model takes comes first.
+    # The colour format is written the other way round: the model's format comes first.
     assert settings.color_format == ("BGR", "RGB")
     assert (settings.mean, settings.scale) == ((1.0, 2.5), 255.0)
 
 
-def test_running() -> None:
+def test_settings_of_execution_are_read() -> None:
     said = entry(nireq=3, target_device="AUTO", plugin_config={"NUM_STREAMS": 2}, allow_cache=False)
     assert said.settings == ModelSettings(
         nireq=3, target_device="AUTO", plugin_config={"NUM_STREAMS": 2}
@@ -90,11 +90,11 @@ def test_running() -> None:
         ({"latest": {"num_versions": 2}}, [3, 12]),
         ({"latest": {"num_versions": 9}}, [1, 3, 12]),
         ({"all": {}}, [1, 3, 12]),
-        # That there is no such version is told when it is loaded.
+        # A missing version is reported when the model is loaded.
         ({"specific": {"versions": [7, 1, 1]}}, [1, 7]),
     ],
 )
-def test_version_policies(policy: Any, chosen: list[int]) -> None:
+def test_version_policies_are_read(policy: Any, chosen: list[int]) -> None:
     members = {} if policy is None else {"model_version_policy": policy}
     assert entry(**members).policy.chosen([3, 12, 1]) == chosen
 
@@ -103,7 +103,7 @@ def test_the_default_policy_is_the_latest_version() -> None:
     assert entry().policy == VersionPolicy(latest=1)
 
 
-def test_the_words_of_an_error_begin_with_the_key() -> None:
+def test_an_error_begins_with_the_key() -> None:
     with pytest.raises(ConfigError) as caught:
         entry(shape="x")
     assert caught.value.findings[0].message.startswith('shape: "x" is not understood')

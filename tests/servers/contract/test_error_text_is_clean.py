@@ -1,4 +1,4 @@
-"""What a client reads of an error: one short line without the server's insides."""
+"""Error texts for clients: one short line without the server's internals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from servers.contract.error_text import MAX_CHARS, clean
         ("right\u202eleft", "right left"),
     ],
 )
-def test_clean(text: str, shown: str) -> None:
+def test_an_error_text_is_clean(text: str, shown: str) -> None:
     assert clean(text) == shown
 
 

@@ -1,4 +1,4 @@
-"""What is kept from the garbage collector comes back when it is unloaded."""
+"""Frozen objects are collected again after their model is unloaded."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class InACycle:
         self.itself = self
 
 
-def test_what_was_kept_is_collected_after_the_next_change() -> None:
+def test_frozen_objects_are_collected_after_the_next_change() -> None:
     loaded = InACycle()
     gone = weakref.ref(loaded)
     freeze_garbage()
     del loaded
     gc.collect()
-    assert gone() is not None  # nobody looks there
+    assert gone() is not None  # the collector does not visit it
     freeze_garbage()
     assert gone() is None
 
 
-def test_what_is_new_is_gone_through_without_what_was_kept() -> None:
+def test_new_objects_are_collected_without_visiting_frozen_ones() -> None:
     kept = InACycle()
     kept_gone = weakref.ref(kept)
     freeze_garbage()
@@ -48,7 +48,7 @@ def test_what_is_new_is_gone_through_without_what_was_kept() -> None:
     assert (kept_gone() is None, new_gone() is None) == (False, True)
 
 
-def test_what_is_kept_counts_in_the_state_of_the_process() -> None:
+def test_frozen_objects_count_in_the_state_of_the_process() -> None:
     InACycle.__module__ = "servers.test_heap"  # objects of others are not counted
     kept = [InACycle() for _ in range(100)]
     freeze_garbage()
@@ -58,4 +58,4 @@ def test_what_is_kept_counts_in_the_state_of_the_process() -> None:
 
     counted = asyncio.run(look())
     assert counted == len(kept)
-    assert gc.get_freeze_count() > 0  # as it was
+    assert gc.get_freeze_count() > 0  # as before

@@ -1,4 +1,4 @@
-"""What holds the event loop is named while it does, and a stop is not held up by it."""
+"""A blocked event loop: its blocker is named at once, and a stop is not delayed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graph_runtime import (
 from servers.operations.loop_watchdog import LoopWatchdog, Stall
 from tests.patience import PATIENCE
 
-#: More than anything else here takes.
+#: Longer than anything else here takes.
 _STALL: float = 0.5
 
 _GRAPH = """
@@ -55,7 +55,7 @@ def seen() -> Iterator[Seen]:
 
 
 class Watched:
-    """A watchdog, and what it told."""
+    """A watchdog, and its reports."""
 
     def __init__(self) -> None:
         self.stalls: list[Stall] = []
@@ -68,7 +68,7 @@ class Watched:
 
 
 def run_graph(seen: Seen, *, coroutine: bool) -> list[Stall]:
-    """One call of a node that holds the loop until the watchdog has said so."""
+    """Run one call of a node that blocks the loop until the watchdog has reported it."""
 
     class Held(Calculator):
         value = In[int]()
@@ -104,7 +104,7 @@ def run_graph(seen: Seen, *, coroutine: bool) -> list[Stall]:
 
 
 @pytest.mark.parametrize("coroutine", [False, True])
-def test_the_node_and_its_stack_are_told(seen: Seen, coroutine: bool) -> None:
+def test_the_node_and_its_stack_are_reported(seen: Seen, coroutine: bool) -> None:
     (stall,) = run_graph(seen, coroutine=coroutine)
     assert isinstance(stall.node, NodePlan)
     assert stall.node.name == "slow one"
@@ -115,11 +115,11 @@ def test_the_node_and_its_stack_are_told(seen: Seen, coroutine: bool) -> None:
     assert turns.startswith("the event loop turns again after ")
 
 
-def test_what_is_no_node_is_told_by_its_stack_alone(seen: Seen) -> None:
+def test_code_outside_nodes_is_reported_by_its_stack_alone(seen: Seen) -> None:
     async def run() -> list[Stall]:
         watched = Watched()
         with watched.watchdog:
-            assert seen.first.wait(PATIENCE)  # holds the loop itself
+            assert seen.first.wait(PATIENCE)  # blocks the loop itself
             await asyncio.wait_for(watched.told.wait(), PATIENCE)
         return watched.stalls
 
@@ -128,8 +128,8 @@ def test_what_is_no_node_is_told_by_its_stack_alone(seen: Seen) -> None:
     assert "test_loop_watchdog.py" in seen.lines[0]
 
 
-def test_a_loop_that_turns_is_left_alone(seen: Seen) -> None:
-    """Also by one whose timer is late now and then, and though it is asked to stop."""
+def test_a_running_loop_is_not_reported(seen: Seen) -> None:
+    """Even if its timer is late now and then, and the watchdog is stopped."""
     stalls: list[Stall] = []
 
     async def run() -> None:
@@ -137,13 +137,13 @@ def test_a_loop_that_turns_is_left_alone(seen: Seen) -> None:
             watchdog.stop_within(1.0)
             for _ in range(3):
                 await asyncio.sleep(0.3)
-                assert not seen.first.wait(0.1)  # holds the loop for less
+                assert not seen.first.wait(0.1)  # blocks the loop for a shorter time
 
     asyncio.run(run())
     assert (stalls, seen.lines) == ([], [])
 
 
-def test_a_held_loop_does_not_hold_up_a_stop(seen: Seen) -> None:
+def test_a_blocked_loop_does_not_delay_a_stop(seen: Seen) -> None:
     async def run() -> list[int]:
         exits: list[int] = []
         exited = threading.Event()
@@ -154,7 +154,7 @@ def test_a_held_loop_does_not_hold_up_a_stop(seen: Seen) -> None:
 
         with LoopWatchdog(str, lambda stall: None, _STALL, exit_process) as watchdog:
             watchdog.stop_within(2 * _STALL)
-            assert exited.wait(PATIENCE)  # holds the loop
+            assert exited.wait(PATIENCE)  # blocks the loop
         return exits
 
     assert asyncio.run(run()) == [1]

@@ -1,4 +1,4 @@
-"""A look at what the server's process holds."""
+"""The report of the objects and tasks in the server's process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def graphs_held() -> int:
     return objects.get("graph_runtime.graph.CalculatorGraph", 0)
 
 
-def test_objects_of_ours_are_counted_while_somebody_holds_them() -> None:
+def test_our_objects_are_counted_while_they_are_referenced() -> None:
     async def look() -> tuple[int, int]:
         graphs = [CalculatorGraph(text_config=_GRAPH) for _ in range(100)]
         during = graphs_held()
@@ -51,7 +51,7 @@ def test_tasks_have_the_names_of_what_they_run() -> None:
     assert name.endswith("waits")
 
 
-def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
+def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
     async def look() -> None:
         process_state()
 
@@ -62,7 +62,7 @@ def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
     def make_tuples() -> None:
         try:
             while not ended.is_set():
-                # Longer than a thread's turn.
+                # Longer than the interpreter's switch interval.
                 made.append(len(tuple(sum(range(100)) for _ in range(10_000))))
         except BaseException as error:
             failed.append(error)
@@ -81,7 +81,7 @@ def test_a_look_disturbs_no_thread_that_is_making_something() -> None:
     assert set(made) == {10_000}
 
 
-#: In a process of its own, as a server is: the tests' own has handlers of others.
+#: In a process of its own, like a server: the tests' process has signal handlers of others.
 _SERVER = """
 import asyncio, logging, os, signal, sys
 from servers.operations.process_state import logged_on_signal
@@ -107,7 +107,7 @@ asyncio.run(run())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the rest")
-def test_a_signal_writes_it_to_the_log() -> None:
+def test_a_signal_writes_the_report_to_the_log() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SERVER], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )

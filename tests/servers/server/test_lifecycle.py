@@ -1,4 +1,4 @@
-"""A server on an event loop: live at once, ready when its graphs are loaded, gone at the end."""
+"""A server on an event loop: live at once, ready when its graphs are loaded, then stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settings_of(*entries: GraphEntry, initializer: Any = None, **http: Any) -> S
 
 
 async def status_of(server: Server, path: str) -> int:
-    """The status of a GET to the server's first address."""
+    """Return the status of a GET to the server's first address."""
     host, _, port = server.addresses[0].removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -79,7 +79,7 @@ def test_several_addresses_share_a_port() -> None:
     asyncio.run(run())
 
 
-def test_an_address_that_cannot_be_bound_is_told() -> None:
+def test_an_address_that_cannot_be_bound_is_an_error() -> None:
     async def run(host: str, port: int) -> None:
         await Server(settings_of(hosts=(host,), port=port)).start()
 
@@ -87,7 +87,7 @@ def test_an_address_that_cannot_be_bound_is_told() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{port}: address already in use"):
             asyncio.run(run("127.0.0.1", port))
-    # Of a network for documents: no machine has it.
+    # An address reserved for documentation, which no machine has.
     with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: cannot assign requested address"):
         asyncio.run(run("203.0.113.1", 0))
 
@@ -99,7 +99,7 @@ def test_a_server_that_never_listened_can_be_stopped(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_until_an_event_comes_first() -> None:
+def test_waiting_ends_when_the_event_comes_first() -> None:
     async def run() -> None:
         event = asyncio.Event()
         assert await until(event, asyncio.sleep(0, "done")) == "done"

@@ -1,4 +1,4 @@
-"""Requests to a data plane, as fronts make them."""
+"""Requests to a data plane, in the form that fronts make."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from servers.contract.data_plane import DataPlane, InferAnswer, InferStream, Met
 
 
 async def answer(plane: DataPlane, model: str, body: str = "") -> list[str | bytes]:
-    """The packets of the answer to an HTTP request."""
+    """Return the packets of the answer to an HTTP request."""
     packets: list[str | bytes] = []
     servable = await plane.resolve(model, Method.UNARY)
     await servable.answer(HttpPayload("/v3/x", {}, body.encode()), packets.append)
@@ -19,7 +19,7 @@ async def answer(plane: DataPlane, model: str, body: str = "") -> list[str | byt
 
 
 async def infer(plane: DataPlane, asked: InferRequest) -> InferResponse:
-    """The answer to tensors."""
+    """Return the answer to tensors."""
     servable = await plane.resolve(asked.model, Method.INFER, asked.version)
     return await servable.infer(asked, NoClient())
 
@@ -28,7 +28,7 @@ async def infer(plane: DataPlane, asked: InferRequest) -> InferResponse:
 async def opened(
     plane: DataPlane, first: InferRequest, emit: Callable[[InferAnswer], object]
 ) -> AsyncIterator[InferStream]:
-    """A stream to the model of ``first``."""
+    """Open a stream to the model of ``first``."""
     servable = await plane.resolve(first.model, Method.INFER_STREAM, first.version)
     async with servable.open_stream(first, NoClient(), emit) as stream:
         yield stream

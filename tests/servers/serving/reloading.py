@@ -1,4 +1,4 @@
-"""A repository with a config.json on disk, and the reloader over both, for tests."""
+"""A repository with a config.json on disk, and the reloader over both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from servers.serving.shared_modules import SharedModules
 from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import http_graph, make_registry
 
-#: A graph that answers every request with one word, said by a file beside it or by its node.
+#: A graph that answers every request with one word, from a file beside it or from its node.
 SAY = """\
 from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
@@ -36,7 +36,7 @@ class Say(Calculator):
 
 
 class Site:
-    """Files in a directory, what serves them, and `step`, the watcher's."""
+    """Files in a directory, the repository that serves them, and `step`, the watcher's."""
 
     def __init__(self, folder: Path, registry: Registry, settings: GraphSettings) -> None:
         self.folder = folder
@@ -56,17 +56,17 @@ class Site:
         return await self.reloader.step()
 
     async def ask(self, model: str, body: str = "") -> str:
-        """The only packet of the answer."""
+        """Return the only packet of the answer."""
         (packet,) = await self.packets(model, body)
         return packet
 
     async def packets(self, model: str, body: str = "") -> list[str]:
-        """All packets of the answer."""
+        """Return all packets of the answer."""
         packets = await answer(self.repository, model, body)
         return [each if isinstance(each, str) else each.decode() for each in packets]
 
     def graph(self, name: str) -> LoadedGraph | None:
-        """What answers under this name now."""
+        """Return the servable that answers under this name now."""
         for servable in self.repository.servables():
             if servable.name == name:
                 assert isinstance(servable, GraphDefinition)
@@ -74,33 +74,33 @@ class Site:
         raise AssertionError(f"no {name}")
 
     def status(self, name: str) -> tuple[str, str, str]:
-        """State, error code and message of its only version."""
+        """Return state, error code and message of its only version."""
         every: Any = self.repository.statuses()
         (version,) = every[name]["model_version_status"]
         return version["state"], version["status"]["error_code"], version["status"]["error_message"]
 
 
 def write_config(folder: Path, *graphs: Any, **more: Any) -> None:
-    """A config.json of graphs: names, or objects."""
+    """Write a config.json of graphs: names, or objects."""
     listed = [{"name": each} if isinstance(each, str) else each for each in graphs]
     text = json.dumps({"mediapipe_config_list": listed, **more})
     (folder / "config.json").write_text(text)
 
 
 def write_saying(folder: Path, name: str, word: str) -> None:
-    """A graph that answers with a word; the calculator is in ``NAME/say.py``, a ``python_path``."""
+    """Write a graph that answers with a word, by a calculator in its ``NAME/say.py``."""
     (folder / name).mkdir(exist_ok=True)
     (folder / name / "graph.pbtxt").write_text(http_graph("Say"))
     (folder / name / "say.py").write_text(SAY % word)
 
 
 def saying(name: str) -> dict[str, Any]:
-    """The entry of what `write_saying` writes."""
+    """Return the config entry of a graph of `write_saying`."""
     return {"name": name, "python_path": f"{name}/say.py"}
 
 
 async def all_retired() -> None:
-    """What was replaced, and has no request any more, is gone."""
+    """Return True if replaced graphs without requests are gone."""
     tasks = [each for each in asyncio.all_tasks() if each.get_name().startswith("retire ")]
     await asyncio.gather(*tasks)
 

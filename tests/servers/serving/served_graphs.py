@@ -1,4 +1,4 @@
-"""Calculators that answer requests, and the graphs they stand in, for the tests of serving."""
+"""Calculators that answer requests, and graphs of them, for the tests of serving."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Echo(Calculator):
 
 
 class Count(Calculator):
-    """Answers with the numbers up to the body's, in cycles over LOOPBACK, as LLM graphs do."""
+    """Answers with the numbers up to the body's, in cycles over LOOPBACK, like LLM graphs."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     again = In[bool]("LOOPBACK")
@@ -60,7 +60,7 @@ class Count(Calculator):
 
 
 class Fail(Calculator):
-    """Raises what the body says."""
+    """Raises the error that the body names."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
@@ -70,7 +70,7 @@ class Fail(Calculator):
 
 
 class Wait(Calculator):
-    """Answers "ended" when the test says so; tells when it begins and how often it was closed."""
+    """Answers "ended" on command; reports when it begins and how often it was closed."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
@@ -88,7 +88,7 @@ class Wait(Calculator):
 
 
 class Number(Calculator):
-    """Answers with what is no text."""
+    """Answers with a packet that is not text."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     response = Out[int]("HTTP_RESPONSE_PAYLOAD")
@@ -109,7 +109,7 @@ class Tell(Calculator):
 
 
 class Resource:
-    """What `Tell` needs."""
+    """The resource of `Tell`."""
 
     def __init__(self, settings: ResourceSettings) -> None:
         self.settings = settings
@@ -156,7 +156,7 @@ def make_registry(*resources: Initializer) -> Registry:
 
 
 def http_graph(calculator: str, extra: str = "") -> str:
-    """One node between request and response."""
+    """Return a graph of one node between request and response."""
     node = f'name: "node" calculator: "{calculator}"\n{REQUEST}{RESPONSE}{extra}'
     return f"{REQUEST}{RESPONSE}node {{ {node} }}\n"
 
@@ -179,7 +179,7 @@ TELL_GRAPH = http_graph("Tell", 'input_side_packet: "TEST_RESOURCES:told"').repl
 
 
 def write_graph(folder: Path, name: str, text: str) -> GraphEntry:
-    """A directory of this name with the graph in it."""
+    """Write a directory of this name with the graph in it."""
     (folder / name).mkdir()
     (folder / name / "graph.pbtxt").write_text(text)
     return find_graph(folder / name)

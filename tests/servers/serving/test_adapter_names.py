@@ -1,4 +1,4 @@
-"""Adapters are found by their names, which nobody else may have."""
+"""Adapters are found by their names, which must be unique."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.servers.serving.test_model_repository import serving, status
 
 
 def adapted(*names: str) -> str:
-    """A graph that echoes, with the options of a language model with adapters."""
+    """Return a graph that echoes, with the options of a language model with adapters."""
     adapters = " ".join(f'adapters {{ name: "{name}" path: "x" }}' for name in names)
     return http_graph(
         "Echo",
@@ -54,7 +54,7 @@ def test_a_request_to_an_adapter_reaches_its_graph(tmp_path: Path) -> None:
     serving(entries, scenario)
 
 
-def test_a_name_that_is_none_is_not_found_and_near_ones_are_told(tmp_path: Path) -> None:
+def test_an_unknown_name_is_not_found_and_near_ones_are_suggested(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         with pytest.raises(NotFoundError, match=r'"pirat" does not exist.*"pirate"'):
             await answer(repository, "pirat")
@@ -62,7 +62,7 @@ def test_a_name_that_is_none_is_not_found_and_near_ones_are_told(tmp_path: Path)
     serving([write_graph(tmp_path, "base", adapted("pirate"))], scenario)
 
 
-def test_what_is_loaded_and_unloaded_is_the_model(tmp_path: Path) -> None:
+def test_adapters_cannot_be_loaded_or_unloaded_alone(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         for change in (repository.load, repository.unload):
             with pytest.raises(NotFoundError, match='"pirate" is an adapter of the model "base"'):
@@ -77,7 +77,7 @@ def test_what_is_loaded_and_unloaded_is_the_model(tmp_path: Path) -> None:
     serving([write_graph(tmp_path, "base", adapted("pirate"))], scenario)
 
 
-def test_what_is_said_of_the_model_is_said_once(tmp_path: Path) -> None:
+def test_the_status_of_a_model_is_reported_once(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         assert list(repository.statuses()) == ["base"]
         assert [entry.name for entry in repository.index()] == ["base"]
@@ -85,11 +85,11 @@ def test_what_is_said_of_the_model_is_said_once(tmp_path: Path) -> None:
     serving([write_graph(tmp_path, "base", adapted("pirate"))], scenario)
 
 
-def test_of_two_graphs_with_the_same_adapter_the_later_is_not_loaded(tmp_path: Path) -> None:
+def test_the_later_of_two_graphs_with_the_same_adapter_is_not_loaded(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         assert names_of(repository) == [("first", ""), ("pirate", "first"), ("third", "")]
         state, _, reason = status(repository, "second")
-        assert state == "LOADING"  # as OpenVINO Model Server calls what has failed
+        assert state == "LOADING"  # OpenVINO Model Server's state of failed models
         assert 'the adapter "pirate" has the name of an adapter of the model "first"' in reason
 
     entries = [
@@ -113,7 +113,7 @@ def test_an_adapter_with_the_name_of_a_graph_is_not_loaded(
     serving([write_graph(tmp_path, name, texts[name]) for name in order], scenario)
 
 
-def test_adapters_of_subgraphs_are_found_too(tmp_path: Path) -> None:
+def test_adapters_of_subgraphs_are_found(tmp_path: Path) -> None:
     entry = write_graph(tmp_path, "outer", http_graph("Inner"))
     (tmp_path / "outer" / "inner.pbtxt").write_text(f'type: "Inner" {adapted("pirate")}')
 
@@ -123,7 +123,7 @@ def test_adapters_of_subgraphs_are_found_too(tmp_path: Path) -> None:
     serving([entry], scenario)
 
 
-def test_an_adapter_wakes_what_is_loaded_on_demand(tmp_path: Path) -> None:
+def test_a_request_to_an_adapter_loads_its_graph_on_demand(tmp_path: Path) -> None:
     write_config(tmp_path, {"name": "base", "load": "on_demand"})
     write_graph(tmp_path, "base", adapted("pirate"))
 
@@ -137,7 +137,7 @@ def test_an_adapter_wakes_what_is_loaded_on_demand(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-def test_an_adapter_that_is_added_appears_with_the_reload(tmp_path: Path) -> None:
+def test_an_added_adapter_appears_with_the_reload(tmp_path: Path) -> None:
     write_config(tmp_path, "base")
     write_graph(tmp_path, "base", adapted("pirate"))
 

@@ -46,7 +46,7 @@ def serving(
 
 
 def status(repository: ModelRepository, name: str) -> tuple[str, str, str]:
-    """State, error code, error message."""
+    """Return state, error code, error message."""
     every: Any = repository.statuses()
     (version,) = every[name]["model_version_status"]
     assert version["version"] == "1"
@@ -54,7 +54,7 @@ def status(repository: ModelRepository, name: str) -> tuple[str, str, str]:
 
 
 async def begin_waiting(repository: ModelRepository) -> asyncio.Task[list[str | bytes]]:
-    """A request to the graph "wait", which its node has begun to work on."""
+    """Start a request to the graph "wait", and wait until its node works on it."""
     Wait.began, Wait.go_on = asyncio.Event(), asyncio.Event()
     Wait.closed = 0
     request = asyncio.create_task(answer(repository, "wait"))
@@ -65,7 +65,7 @@ async def begin_waiting(repository: ModelRepository) -> asyncio.Task[list[str | 
 # Answering ----------------------------------------------------------------------------------------
 
 
-def test_a_request_goes_through_the_graph_and_back(tmp_path: Path) -> None:
+def test_a_request_is_answered_by_its_graph(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         assert await answer(repository, "echo", "hello") == ["hello"]
         assert await answer(repository, "count", "3") == ["0", "1", "2", "3"]
@@ -105,7 +105,7 @@ def test_streams_are_found_by_tag_or_else_by_name(
     serving([write_graph(tmp_path, "echo", text)], scenario)
 
 
-def test_a_graph_that_is_not_for_http_says_so(tmp_path: Path) -> None:
+def test_a_graph_that_is_not_for_http_refuses_http_requests(tmp_path: Path) -> None:
     text = """input_stream: "input" output_stream: "output" node {
         calculator: "Number" input_stream: "HTTP_REQUEST_PAYLOAD:input"
         output_stream: "HTTP_RESPONSE_PAYLOAD:number" }
@@ -159,7 +159,7 @@ def test_an_unknown_model_gets_a_suggestion(tmp_path: Path) -> None:
     serving([write_graph(tmp_path, "echo", http_graph("Echo"))], scenario)
 
 
-def test_more_requests_than_a_graph_takes_are_refused(tmp_path: Path) -> None:
+def test_requests_beyond_a_graphs_limit_are_refused(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         request = await begin_waiting(repository)
         with pytest.raises(RequestError, match="1 requests in flight") as caught:
@@ -221,7 +221,7 @@ def test_a_graph_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     serving(entries, scenario)
 
 
-def test_a_server_of_which_every_graph_failed_is_not_ready(tmp_path: Path) -> None:
+def test_a_server_is_not_ready_if_every_graph_failed(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         assert not repository.is_ready
 
@@ -236,7 +236,7 @@ def test_a_server_without_graphs_is_ready() -> None:
     serving([], scenario)
 
 
-def test_a_bad_size_of_the_graph_queue_is_an_error(tmp_path: Path) -> None:
+def test_an_invalid_size_of_the_graph_queue_is_an_error(tmp_path: Path) -> None:
     entries = [
         write_graph(tmp_path, f"queue{n}", f"# OVMS_GRAPH_QUEUE_MAX_SIZE: {value}\n" + graph)
         for n, (value, graph) in enumerate(
@@ -259,7 +259,7 @@ def test_a_side_packet_that_nothing_provides_is_an_error_of_the_graph(tmp_path: 
     serving([write_graph(tmp_path, "tell", TELL_GRAPH)], scenario)
 
 
-def test_while_a_graph_loads_others_answer_and_it_says_so(tmp_path: Path) -> None:
+def test_other_graphs_answer_while_one_loads(tmp_path: Path) -> None:
     entries = [
         write_graph(tmp_path, "echo", http_graph("Echo")),
         write_graph(tmp_path, "tell", TELL_GRAPH),
@@ -290,7 +290,7 @@ def test_while_a_graph_loads_others_answer_and_it_says_so(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_closing_interrupts_what_is_loading(tmp_path: Path) -> None:
+def test_closing_interrupts_loads(tmp_path: Path) -> None:
     initializer = Initializer()
 
     async def run() -> None:
@@ -309,7 +309,7 @@ def test_closing_interrupts_what_is_loading(tmp_path: Path) -> None:
 # Resources ----------------------------------------------------------------------------------------
 
 
-def test_the_reason_why_a_resource_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_the_reason_why_a_resource_cannot_be_made_is_reported(tmp_path: Path) -> None:
     initializer = Initializer()
     initializer.failure = f"no model in {tmp_path}/tell/models/llm: see https://a.b/c/d"
 
@@ -350,7 +350,7 @@ def test_resources_are_closed_once_at_the_end(tmp_path: Path) -> None:
 # The end ------------------------------------------------------------------------------------------
 
 
-def test_draining_refuses_what_is_new_and_lets_the_rest_finish(tmp_path: Path) -> None:
+def test_draining_refuses_new_requests_and_lets_running_ones_finish(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         request = await begin_waiting(repository)
         repository.begin_draining()

@@ -1,4 +1,4 @@
-"""Loading with the first request, unloading what is idle, and what is pinned."""
+"""Loading on demand, unloading of idle models, and pinning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_DEMAND = "available on demand: not loaded now, the next request loads it"
 
 
 class Clock:
-    """What `time.monotonic` says to the server."""
+    """A replacement for `time.monotonic` in the server."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -38,13 +38,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def idle_step(site: Site) -> None:
-    """Unload what is idle, and wait until it is."""
+    """Unload idle models, and wait until they are unloaded."""
     site.repository.unload_idle()
     jobs = [each for each in asyncio.all_tasks() if each.get_name().startswith("unload ")]
     await asyncio.gather(*jobs)
 
 
-def test_the_first_request_loads_it(tmp_path: Path) -> None:
+def test_the_first_request_loads_the_graph(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "load": "on_demand"})
     initializer = Initializer()
@@ -65,7 +65,7 @@ def test_the_first_request_loads_it(tmp_path: Path) -> None:
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_a_question_for_its_metadata_loads_it_too(tmp_path: Path) -> None:
+def test_a_request_for_metadata_loads_the_graph(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, {"name": "echo", "load": "on_demand"})
 
@@ -76,7 +76,7 @@ def test_a_question_for_its_metadata_loads_it_too(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-def test_many_requests_load_it_once_and_whoever_leaves_does_not_end_that(tmp_path: Path) -> None:
+def test_concurrent_requests_share_a_load_that_survives_departures(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "load": "on_demand"})
     initializer = Initializer()
@@ -97,7 +97,7 @@ def test_many_requests_load_it_once_and_whoever_leaves_does_not_end_that(tmp_pat
     reloading(tmp_path, scenario, [initializer], request_limit=3)
 
 
-def test_a_request_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_load_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "load": "on_demand"})
     initializer = Initializer()
@@ -109,14 +109,14 @@ def test_a_request_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mo
             await site.ask("tell")
         await initializer.began.wait()
         initializer.gate.set()
-        await site.repository.load("tell")  # the same loading goes on
+        await site.repository.load("tell")  # the same load continues
         assert await site.ask("tell") == "tell"
         assert len(initializer.made) == 1
 
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_a_failure_is_told_and_tried_again_after_a_while(tmp_path: Path, clock: Clock) -> None:
+def test_a_failed_load_is_reported_and_retried_after_a_while(tmp_path: Path, clock: Clock) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "load": "on_demand"})
     initializer = Initializer()
@@ -126,7 +126,7 @@ def test_a_failure_is_told_and_tried_again_after_a_while(tmp_path: Path, clock: 
         for _ in range(2):
             with pytest.raises(UnavailableError, match="could not be loaded: no memory is left"):
                 await site.ask("tell")
-            initializer.failure = ""  # it is not tried at once
+            initializer.failure = ""  # it is not retried at once
         assert site.status("tell") == ("LOADING", "FAILED_PRECONDITION", "no memory is left")
         clock.now += slot.RETRY_SECONDS
         assert await site.ask("tell") == "tell"
@@ -134,7 +134,7 @@ def test_a_failure_is_told_and_tried_again_after_a_while(tmp_path: Path, clock: 
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_a_changed_file_makes_a_failed_one_wait_for_a_request_again(tmp_path: Path) -> None:
+def test_after_a_change_a_failed_graph_is_loaded_on_demand_again(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", "node {")
     write_config(tmp_path, {"name": "echo", "load": "on_demand"})
 
@@ -153,7 +153,7 @@ def test_a_changed_file_makes_a_failed_one_wait_for_a_request_again(tmp_path: Pa
 # Idle ---------------------------------------------------------------------------------------------
 
 
-def test_what_nobody_asks_is_unloaded_until_somebody_does(tmp_path: Path, clock: Clock) -> None:
+def test_an_idle_graph_is_unloaded_until_the_next_request(tmp_path: Path, clock: Clock) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "idle_unload_seconds": 60})
     initializer = Initializer()
@@ -179,7 +179,7 @@ def test_what_nobody_asks_is_unloaded_until_somebody_does(tmp_path: Path, clock:
 
 
 @pytest.mark.parametrize("asks", ["a request", "a load"])
-def test_who_asks_while_it_is_being_unloaded_gets_it_loaded_again(
+def test_a_request_during_the_unload_loads_the_graph_again(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
@@ -210,7 +210,7 @@ def test_who_asks_while_it_is_being_unloaded_gets_it_loaded_again(
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_a_request_in_flight_is_no_idleness(tmp_path: Path, clock: Clock) -> None:
+def test_a_graph_with_a_request_in_flight_is_not_idle(tmp_path: Path, clock: Clock) -> None:
     write_graph(tmp_path, "wait", http_graph("Wait"))
     write_config(tmp_path, {"name": "wait", "idle_unload_seconds": 1})
 
@@ -228,7 +228,7 @@ def test_a_request_in_flight_is_no_idleness(tmp_path: Path, clock: Clock) -> Non
     reloading(tmp_path, scenario)
 
 
-def test_a_clock_that_is_set_back_does_not_matter(
+def test_idle_time_does_not_depend_on_the_wall_clock(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
@@ -257,7 +257,7 @@ def test_a_clock_that_is_set_back_does_not_matter(
         ({"idle_unload_seconds": 9}, True),
     ],
 )
-def test_an_entry_goes_before_the_server_and_a_pin_before_both(
+def test_an_entrys_time_overrides_the_servers_and_a_pin_overrides_both(
     tmp_path: Path, clock: Clock, keys: dict[str, object], is_unloaded: bool
 ) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
@@ -271,9 +271,7 @@ def test_an_entry_goes_before_the_server_and_a_pin_before_both(
     reloading(tmp_path, scenario, idle_unload_seconds=10)
 
 
-def test_what_is_unloaded_takes_the_files_as_they_are_when_it_is_loaded(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_an_unloaded_graph_is_loaded_from_its_current_files(tmp_path: Path, clock: Clock) -> None:
     write_graph(tmp_path, "say", http_graph("Fail"))
     write_config(tmp_path, {"name": "say", "idle_unload_seconds": 1})
 
@@ -281,13 +279,13 @@ def test_what_is_unloaded_takes_the_files_as_they_are_when_it_is_loaded(
         clock.now += 1
         await idle_step(site)
         (tmp_path / "say" / "graph.pbtxt").write_text(http_graph("Echo"))
-        assert not await site.step()  # nothing is loaded, so nothing is to be done
+        assert not await site.step()  # nothing is loaded, so nothing is reloaded
         assert await site.ask("say", "hello") == "hello"
 
     reloading(tmp_path, scenario)
 
 
-def test_a_config_may_change_when_it_is_in_memory(tmp_path: Path, clock: Clock) -> None:
+def test_a_config_may_change_when_a_graph_is_loaded(tmp_path: Path, clock: Clock) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, {"name": "echo", "load": "on_demand", "idle_unload_seconds": 5})
 
@@ -304,7 +302,7 @@ def test_a_config_may_change_when_it_is_in_memory(tmp_path: Path, clock: Clock) 
     reloading(tmp_path, scenario)
 
 
-def test_what_a_client_unloaded_stays_so(tmp_path: Path) -> None:
+def test_a_graph_that_a_client_unloaded_stays_unloaded(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, {"name": "echo", "load": "on_demand"})
 
@@ -320,7 +318,7 @@ def test_what_a_client_unloaded_stays_so(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-def test_new_modules_load_nothing_that_is_unloaded(tmp_path: Path) -> None:
+def test_changed_modules_load_no_unloaded_graph(tmp_path: Path) -> None:
     for name in ("unloaded", "deferred"):
         write_graph(tmp_path, name, http_graph("Say"))
     (tmp_path / "say.py").write_text(SAY % "old")
@@ -341,10 +339,10 @@ def test_new_modules_load_nothing_that_is_unloaded(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-# Where memory does not hold two -------------------------------------------------------------------
+# Memory for one only ------------------------------------------------------------------------------
 
 
-def test_a_changed_one_may_be_loaded_when_the_old_one_is_gone(tmp_path: Path) -> None:
+def test_a_changed_graph_may_be_loaded_after_the_old_one_is_gone(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "reload": "after_unload"})
     initializer = Initializer()
@@ -371,7 +369,7 @@ def test_a_changed_one_may_be_loaded_when_the_old_one_is_gone(tmp_path: Path) ->
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_closing_ends_the_loading_that_requests_wait_for(tmp_path: Path) -> None:
+def test_closing_ends_a_load_that_requests_wait_for(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, {"name": "tell", "load": "on_demand"})
     initializer = Initializer()

@@ -33,7 +33,7 @@ node {{ calculator: "Write" input_stream: "y" output_stream: "output" }}
 
 
 class Read(Calculator):
-    """Numbers of the body."""
+    """Parses the body as numbers."""
 
     request = In[HttpPayload]()
     numbers = Out[np.ndarray]()
@@ -44,7 +44,7 @@ class Read(Calculator):
 
 
 class Write(Calculator):
-    """Numbers as text."""
+    """Writes numbers as text."""
 
     numbers = In[np.ndarray]()
     response = Out[str]()
@@ -54,7 +54,7 @@ class Write(Calculator):
         cc.emit(self.response, " ".join(f"{each:g}" for each in numbers))
 
 
-def test_requests_infer_with_the_model_beside_the_graph(tmp_path: Path) -> None:
+def test_requests_use_the_model_beside_the_graph(tmp_path: Path) -> None:
     entry = write_graph(tmp_path, "numbers", GRAPH)
     (entry.directory / "add_one" / "1").mkdir(parents=True)
     openvino.save_model(add_one_model(), entry.directory / "add_one" / "1" / "model.xml")

@@ -1,4 +1,4 @@
-"""Files change while they are served: what is reloaded, what goes on, what is told."""
+"""Changes of files while they are served: reloads, requests in flight, and reports of failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OK = ("AVAILABLE", "OK", "OK")
 
 
 async def begin_waiting(site: Site) -> asyncio.Task[str]:
-    """A request to the graph "wait", which its node has begun to work on."""
+    """Start a request to the graph "wait", and wait until its node works on it."""
     Wait.began, Wait.go_on = asyncio.Event(), asyncio.Event()
     Wait.closed = 0
     request = asyncio.create_task(site.ask("wait"))
@@ -43,7 +43,7 @@ async def begin_waiting(site: Site) -> asyncio.Task[str]:
     return request
 
 
-def test_what_is_unchanged_serves_on_as_the_same_object(tmp_path: Path) -> None:
+def test_an_unchanged_graph_stays_the_same_object(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")
 
@@ -82,7 +82,7 @@ def test_a_changed_graph_is_served_and_no_other_is_touched(tmp_path: Path) -> No
     reloading(tmp_path, scenario)
 
 
-def test_a_subgraph_beside_the_graph_belongs_to_it(tmp_path: Path) -> None:
+def test_a_changed_subgraph_reloads_its_graph(tmp_path: Path) -> None:
     inner = http_graph("Echo").replace('name: "node"', "")
     entry = write_graph(tmp_path, "outer", http_graph("Inner").replace('name: "node"', ""))
     (entry.directory / "inner.pbtxt").write_text(f'type: "Inner"\n{inner}')
@@ -99,7 +99,7 @@ def test_a_subgraph_beside_the_graph_belongs_to_it(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-def test_a_python_file_that_keeps_its_time_and_length_is_seen(tmp_path: Path) -> None:
+def test_a_change_of_a_python_file_with_equal_time_and_length_is_found(tmp_path: Path) -> None:
     write_saying(tmp_path, "say", "one")
     write_saying(tmp_path, "other", "other")
     write_config(tmp_path, saying("say"), saying("other"))
@@ -172,7 +172,7 @@ def test_reloads_leave_nothing_behind(tmp_path: Path) -> None:
     write_config(tmp_path, saying("say"))
 
     def left() -> tuple[int, int]:
-        """Graphs of this test, and modules of authors."""
+        """Return graphs of this test, and modules of authors."""
         gc.collect()
         graphs = [
             each
@@ -264,7 +264,7 @@ def test_the_old_one_answers_while_the_new_one_loads(tmp_path: Path) -> None:
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_what_takes_long_to_load_holds_up_no_other_change(tmp_path: Path) -> None:
+def test_a_long_load_delays_no_other_change(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "tell", "echo")
@@ -290,7 +290,7 @@ def test_what_takes_long_to_load_holds_up_no_other_change(tmp_path: Path) -> Non
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_what_changes_again_while_it_loads_is_loaded_again(tmp_path: Path) -> None:
+def test_a_graph_that_changes_during_its_load_is_loaded_again(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, "echo")
@@ -316,10 +316,10 @@ def test_what_changes_again_while_it_loads_is_loaded_again(tmp_path: Path) -> No
     reloading(tmp_path, scenario, [initializer])
 
 
-# What fails ---------------------------------------------------------------------------------------
+# Failures -----------------------------------------------------------------------------------------
 
 
-def test_a_graph_that_fails_leaves_the_old_one_serving_and_says_so(tmp_path: Path) -> None:
+def test_a_graph_that_fails_leaves_the_old_one_serving_and_is_reported(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")
 
@@ -350,7 +350,7 @@ def test_a_graph_that_fails_leaves_the_old_one_serving_and_says_so(tmp_path: Pat
     reloading(tmp_path, scenario)
 
 
-def test_what_could_not_be_loaded_is_tried_again_when_a_file_beside_it_changes(
+def test_a_failed_graph_is_retried_when_a_file_beside_it_changes(
     tmp_path: Path,
 ) -> None:
     outer = http_graph("Inner").replace('name: "node"', "")
@@ -376,7 +376,7 @@ def test_what_could_not_be_loaded_is_tried_again_when_a_file_beside_it_changes(
         (None, "config.json: error: no such file"),
     ],
 )
-def test_a_config_that_cannot_be_used_changes_nothing_and_is_told(
+def test_an_invalid_config_changes_nothing_and_is_reported(
     tmp_path: Path, text: str | None, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
@@ -401,7 +401,7 @@ def test_a_config_that_cannot_be_used_changes_nothing_and_is_told(
         with pytest.raises(ReloadError, match="Reloading config file failed: ") as caught:
             await site.reloader.reload()
         assert problem in str(caught.value)
-        # What it named goes on being looked at.
+        # The files that it named are still watched.
         (tmp_path / "echo" / "graph.pbtxt").write_text(http_graph("Echo") + "# changed")
         assert await site.step()
         site.config_path.write_text(good)
@@ -427,7 +427,7 @@ def test_warnings_of_a_changed_config_are_logged_once(
     reloading(tmp_path, scenario)
 
 
-def test_a_broken_subconfig_takes_no_model_away(tmp_path: Path) -> None:
+def test_a_broken_subconfig_removes_no_model(tmp_path: Path) -> None:
     entry = write_graph(tmp_path, "echo", http_graph("Echo"))
     (tmp_path / "m").mkdir()
     listed = {"model_config_list": [{"config": {"name": "m", "base_path": "../m"}}]}
@@ -450,7 +450,7 @@ def test_a_broken_subconfig_takes_no_model_away(tmp_path: Path) -> None:
 # Names --------------------------------------------------------------------------------------------
 
 
-def test_graphs_come_and_go_in_the_order_of_the_config(tmp_path: Path) -> None:
+def test_graphs_are_added_and_removed_in_the_order_of_the_config(tmp_path: Path) -> None:
     for name in ("one", "two", "wait"):
         write_graph(tmp_path, name, http_graph("Wait" if name == "wait" else "Echo"))
     write_config(tmp_path, "one", "wait")
@@ -461,7 +461,7 @@ def test_graphs_come_and_go_in_the_order_of_the_config(tmp_path: Path) -> None:
         assert await site.step()
         assert [each.name for each in site.repository.models()] == ["two", "one"]
         assert await site.ask("two", "hello") == "hello"
-        # Still to be seen until its last request is over; nobody else may ask it.
+        # Listed until its last request has ended, but closed to new ones.
         assert list(site.repository.statuses()) == ["two", "one", "wait"]
         assert site.status("wait")[0] == "UNLOADING"
         with pytest.raises(NotFoundError):
@@ -496,7 +496,7 @@ def test_another_entry_of_the_same_name_takes_over(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
-def test_nothing_is_reloaded_once_the_server_is_shutting_down(tmp_path: Path) -> None:
+def test_nothing_is_reloaded_during_the_shutdown(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")
 
@@ -508,7 +508,7 @@ def test_nothing_is_reloaded_once_the_server_is_shutting_down(tmp_path: Path) ->
     reloading(tmp_path, scenario)
 
 
-def test_whoever_asks_for_a_reload_and_leaves_does_not_end_it(tmp_path: Path) -> None:
+def test_a_client_that_requests_a_reload_and_leaves_does_not_end_it(tmp_path: Path) -> None:
     write_graph(tmp_path, "tell", TELL_GRAPH)
     write_config(tmp_path, "tell")
     initializer = Initializer()
@@ -522,13 +522,13 @@ def test_whoever_asks_for_a_reload_and_leaves_does_not_end_it(tmp_path: Path) ->
         with pytest.raises(asyncio.CancelledError):
             await asked
         initializer.gate.set()
-        assert not await site.reloader.reload()  # behind the one that goes on
+        assert not await site.reloader.reload()  # behind the one that is running
         assert len(initializer.made) == 2
 
     reloading(tmp_path, scenario, [initializer])
 
 
-def test_a_reload_that_took_effect_in_part_says_what_did_and_what_failed(tmp_path: Path) -> None:
+def test_a_partial_reload_reports_changes_and_failures(tmp_path: Path) -> None:
     for name in ("echo", "other"):
         write_graph(tmp_path, name, http_graph("Echo"))
     write_config(tmp_path, "echo", "other")
@@ -542,7 +542,7 @@ def test_a_reload_that_took_effect_in_part_says_what_did_and_what_failed(tmp_pat
         assert list(caught.value.failed) == ["other"]
         assert "Ecko" in caught.value.failed["other"]
         assert await site.ask("new", "hello") == "hello"
-        # Nothing more takes effect: only the failure is left.
+        # Nothing further takes effect: only the failure is left.
         with pytest.raises(ReloadError, match="Reloading config file failed: other: ") as caught:
             await site.reloader.reload()
         assert caught.value.reloaded == ()
@@ -550,7 +550,7 @@ def test_a_reload_that_took_effect_in_part_says_what_did_and_what_failed(tmp_pat
     reloading(tmp_path, scenario)
 
 
-def test_the_loop_turns_while_thousands_of_entries_are_taken(tmp_path: Path) -> None:
+def test_the_loop_is_not_blocked_by_thousands_of_entries(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")
 

@@ -1,4 +1,4 @@
-"""A config is rewritten a hundred times while clients ask: no request fails."""
+"""A config that is rewritten a hundred times under load: no request fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REWRITES = 100
 
 
 def rewrite(folder: Path, number: int) -> None:
-    """Change something, every time another thing; some of it cannot be used."""
+    """Make a change, another one each time; some configs are invalid."""
     names = ["echo", "count", saying("say")]
     count = folder / "count" / "graph.pbtxt"
     match number % 5:

@@ -1,5 +1,7 @@
-"""A text sent as raw BYTES without its length: OpenVINO Model Server's own clients do, and its
-Python handlers read it so. Whatever else gets one says what is wrong with it."""
+"""Texts sent as raw BYTES without their length, as OpenVINO Model Server's own clients do.
+
+Its Python handlers read them so; every other recipient reports the error.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def through_rest(shape: list[int], raw: bytes) -> InferRequest:
 
 @pytest.mark.parametrize("read", [through_grpc, through_rest])
 @pytest.mark.parametrize("shape", [[1], [len(TEXT)], [10**6]])
-def test_it_is_read_as_it_is(
+def test_a_text_without_length_is_read_as_one_element(
     read: Callable[[list[int], bytes], InferRequest], shape: list[int]
 ) -> None:
     (tensor,) = read(shape, TEXT).inputs
@@ -50,7 +52,7 @@ def test_it_is_read_as_it_is(
 
 
 @pytest.mark.parametrize("read", [through_grpc, through_rest])
-def test_texts_with_their_lengths_are_elements(
+def test_texts_with_lengths_are_elements(
     read: Callable[[list[int], bytes], InferRequest],
 ) -> None:
     (tensor,) = read([2], b"\2\0\0\0ab\0\0\0\0").inputs
@@ -71,7 +73,7 @@ def unprefixed() -> Any:
     return tensor
 
 
-def test_a_python_node_gets_it_as_it_is(tmp_path: Path) -> None:
+def test_a_python_node_receives_the_bytes_unchanged(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         output = await ask_one(graph, unprefixed())
         assert output.datatype == "BYTES"
@@ -81,7 +83,7 @@ def test_a_python_node_gets_it_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tag", ["OVTENSOR", "IMAGE", "ANYTHING"])
-def test_other_streams_say_what_is_wrong(tmp_path: Path, tag: str) -> None:
+def test_other_streams_report_the_error(tmp_path: Path, tag: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError) as caught:
             await ask_one(graph, unprefixed())
@@ -90,7 +92,7 @@ def test_other_streams_say_what_is_wrong(tmp_path: Path, tag: str) -> None:
     served(tmp_path, passing(f"{tag}:in"), scenario)
 
 
-def test_a_plain_model_says_what_is_wrong(tmp_path: Path) -> None:
+def test_a_plain_model_reports_the_error(tmp_path: Path) -> None:
     write_versions(tmp_path, "add", 1)
     tensor = unprefixed()
     asked = CustomTensor("X", "BYTES", tensor.shape, tensor.data, {}, tensor.defect)
@@ -103,7 +105,7 @@ def test_a_plain_model_says_what_is_wrong(tmp_path: Path) -> None:
     serving([entry(tmp_path, "add")], scenario)
 
 
-def test_a_language_model_says_what_is_wrong() -> None:
+def test_a_language_model_reports_the_error() -> None:
     tensor = unprefixed()
     asked = CustomTensor("text_input", "BYTES", tensor.shape, tensor.data, {}, tensor.defect)
     with pytest.raises(RequestError) as caught:

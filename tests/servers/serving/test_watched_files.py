@@ -1,4 +1,4 @@
-"""Which files a graph is made from, and what a change of them is."""
+"""Files of a graph, and which changes of them count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def handler(name: str, path: str) -> str:
     return HANDLER.replace("NAME", name).replace("PATH", path)
 
 
-def test_a_graph_its_subgraphs_and_the_handlers_of_all(tmp_path: Path, registry: Registry) -> None:
+def test_a_graphs_subgraphs_and_handlers_are_watched(tmp_path: Path, registry: Registry) -> None:
     inner = 'input_stream: "input" output_stream: "deep"' + handler("deep", "deep.py")
     outer = (
         'input_stream: "input" node { calculator: "Inner" input_stream: "input" '
@@ -53,7 +53,7 @@ def test_a_graph_its_subgraphs_and_the_handlers_of_all(tmp_path: Path, registry:
     }
 
 
-def test_a_graph_that_was_made_has_only_modules(tmp_path: Path, registry: Registry) -> None:
+def test_a_generated_graph_has_only_modules(tmp_path: Path, registry: Registry) -> None:
     entry = GraphEntry(
         "g", tmp_path, tmp_path / "graph.pbtxt", tmp_path / "subconfig.json", "node {}", (tmp_path,)
     )
@@ -61,7 +61,7 @@ def test_a_graph_that_was_made_has_only_modules(tmp_path: Path, registry: Regist
     assert files_of(entry, registry, shared) == WatchedFiles(folders=(*shared, tmp_path))
 
 
-def test_one_that_does_not_parse_is_its_file(tmp_path: Path, registry: Registry) -> None:
+def test_a_graph_that_does_not_parse_has_only_its_file(tmp_path: Path, registry: Registry) -> None:
     entry = write_graph(tmp_path, "g", "node {")
     assert files_of(entry, registry).files == (entry.graph_path,)
     gone = find_graph(tmp_path / "gone")
@@ -105,7 +105,9 @@ def test_modules_may_come_go_and_change_however_deep_they_lie(tmp_path: Path) ->
     assert files.digest() == seen[-1]
 
 
-def test_around_a_graph_other_graphs_count(tmp_path: Path, registry: Registry) -> None:
+def test_files_of_other_graphs_in_the_folder_do_not_count(
+    tmp_path: Path, registry: Registry
+) -> None:
     entry = write_graph(tmp_path, "g", http_graph("Ecko"))
     files = files_of(entry, registry)
     around = files_around(entry, files)

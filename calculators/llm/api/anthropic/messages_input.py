@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calculators.llm.requests.media import MediaCheck
+from calculators.llm.requests.messages import required_string
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
 
@@ -14,9 +15,9 @@ from calculators.requests import fields
 def read_messages(
     body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck
 ) -> list[dict[str, Any]]:
-    """The conversation. A turn of the user with results of tools becomes several messages.
+    """Return the conversation. A user's turn with results of tools becomes several messages.
 
-    ``media`` is told of images.
+    ``media`` gathers the images.
 
     Raises:
         RequestError: ``param`` is the place, such as ``messages[2].content[0].text``.
@@ -75,13 +76,13 @@ class _Conversation:
                 )
 
     def add_text(self, role: str, content: object, path: str) -> None:
-        """A message of nothing but text."""
+        """Add a message that has only text."""
         if not isinstance(content, str):
             blocks = _blocks(content, path)
             for block, kind, place in blocks:
                 if kind != "text":
                     raise _unknown(kind, place, "text")
-                _string(block, "text", place)
+                required_string(block, "text", place)
             content = _joined([_text(block["text"]) for block, _, _ in blocks])
         if content:
             self.messages.append({"role": role, "content": content})
@@ -106,11 +107,11 @@ class _Conversation:
             self.messages.append({"role": "user", "content": _joined(parts)})
 
     def _add_result(self, block: dict[str, Any], path: str) -> None:
-        call_id = _string(block, "tool_use_id", path)
+        call_id = required_string(block, "tool_use_id", path)
         content = block.get("content")
         parts: list[dict[str, Any]] = []
         if fields.boolean(block, "is_error", f"{path}.is_error"):
-            # Templates know no other way to tell.
+            # Templates have no member for errors.
             parts.append(_text("Error:"))
         if isinstance(content, str):
             parts.append(_text(content))
@@ -129,11 +130,11 @@ class _Conversation:
         for block, kind, place in _blocks(content, path):
             match kind:
                 case "text":
-                    parts.append(_text(_string(block, "text", place)))
+                    parts.append(_text(required_string(block, "text", place)))
                 case "thinking":
-                    reasoning.append(_string(block, "thinking", place))
+                    reasoning.append(required_string(block, "thinking", place))
                 case "redacted_thinking":
-                    pass  # only who wrote it can read it
+                    pass  # encrypted by its author
                 case "tool_use":
                     calls.append(_call(block, place))
                 case _:
@@ -148,7 +149,7 @@ class _Conversation:
     def _part(self, block: dict[str, Any], kind: str, path: str, *known: str) -> dict[str, Any]:
         match kind:
             case "text":
-                return _text(_string(block, "text", path))
+                return _text(required_string(block, "text", path))
             case "image":
                 url = _image_url(block, path)
                 self._media.image(path, url, "source")
@@ -158,7 +159,7 @@ class _Conversation:
 
 
 def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]:
-    """Each block with its type and its place."""
+    """Return each block with its type and its path."""
     if not isinstance(content, list):
         raise fields.wrong_type(path, "a string or an array of blocks", content)
     blocks = []
@@ -166,7 +167,7 @@ def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]
         place = f"{path}[{number}]"
         if not isinstance(block, dict):
             raise fields.wrong_type(place, "an object", block)
-        blocks.append((block, _string(block, "type", place), place))
+        blocks.append((block, required_string(block, "type", place), place))
     return blocks
 
 
@@ -175,12 +176,12 @@ def _image_url(block: dict[str, Any], path: str) -> str:
     source = fields.json_object(block, "source", path)
     if source is None:
         raise fields.missing(path)
-    match _string(source, "type", path):
+    match required_string(source, "type", path):
         case "url":
-            return _string(source, "url", path)
+            return required_string(source, "url", path)
         case "base64":
-            media_type = _string(source, "media_type", path)
-            return f"data:{media_type};base64,{_string(source, 'data', path)}"
+            media_type = required_string(source, "media_type", path)
+            return f"data:{media_type};base64,{required_string(source, 'data', path)}"
         case kind:
             raise _unknown(kind, path, "base64", "url")
 
@@ -190,8 +191,8 @@ def _call(block: dict[str, Any], path: str) -> dict[str, Any]:
     if arguments is None:
         raise fields.missing(f"{path}.input")
     written = json.dumps(arguments, ensure_ascii=False)
-    function = {"name": _string(block, "name", path), "arguments": written}
-    return {"id": _string(block, "id", path), "type": "function", "function": function}
+    function = {"name": required_string(block, "name", path), "arguments": written}
+    return {"id": required_string(block, "id", path), "type": "function", "function": function}
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -199,20 +200,13 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Content: a text for one part or none, else the parts."""
+    """Return content: a string for one text or none, else the parts."""
     if not parts:
         return ""
     if len(parts) == 1 and parts[0]["type"] == "text":
         text: str = parts[0]["text"]
         return text
     return parts
-
-
-def _string(value: Mapping[str, Any], name: str, path: str) -> str:
-    text = fields.string(value, name, f"{path}.{name}")
-    if text is None:
-        raise fields.missing(f"{path}.{name}")
-    return text
 
 
 def _unknown(kind: str, path: str, *known: str) -> Exception:

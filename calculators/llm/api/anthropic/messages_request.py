@@ -1,41 +1,144 @@
-"""The bodies of requests to ``/messages`` and ``/messages/count_tokens``."""
+"""Requests to ``/messages`` and ``/messages/count_tokens``: members, readers, checked requests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from calculators.llm.api.anthropic.messages_input import read_messages
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.chat_request import ChatRequest
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.generation_request import read_body, read_generation, read_model
-from calculators.llm.requests.media import MediaCheck
-from calculators.llm.requests.messages_members import (
-    ANTHROPIC_EFFORT,
-    OUTPUT_CONFIG,
-    THINKING,
-    THINKS,
+from calculators.llm.requests.choices import N
+from calculators.llm.requests.generation_request import (
+    EVERYWHERE,
+    GENERATING,
+    read_body,
+    read_generation,
+    read_model,
 )
+from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
+from calculators.llm.requests.sampling import max_tokens_member
+from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.structured_output import StructuredOutput, only_one, read_text_format
-from calculators.llm.requests.template_arguments import TemplateArguments, read_template_arguments
+from calculators.llm.requests.template_arguments import (
+    TEMPLATE_MEMBERS,
+    TemplateArguments,
+    read_template_arguments,
+)
 from calculators.llm.requests.tools import Tools
-from calculators.media.encoded_image import ImageReference
+from calculators.media.image import ImageReference
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
-from calculators.requests.members import check_object
-from calculators.requests.readers import COUNT
+from calculators.requests.members import (
+    Member,
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.requests.readers import COUNT, Array, Choice, Object, Value
+from calculators.requests.schema import (
+    Schema,
+    anything,
+    array,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    word,
+)
+
+ANTHROPIC_EFFORT: Final = Choice(("low", "medium", "high", "xhigh", "max"))
+#: Does the model think, by the type of ``thinking``?
+THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
+THINKING: Final[dict[str, Schema]] = {
+    "type": word(THINKS),
+    "budget_tokens": nullable(COUNT.schema("")),
+    "display": {"description": "`omitted` leaves out what the model thinks."},
+    "block_binding": {},
+}
+#: ``task_budget`` is without effect: it is for the program that runs the task.
+OUTPUT_CONFIG: Final[dict[str, Schema]] = {
+    "effort": ANTHROPIC_EFFORT.schema(""),
+    "format": {},
+    "task_budget": {},
+}
+
+
+def _output_config(**more: Schema) -> Member:
+    form = request({**OUTPUT_CONFIG, **more}, additionalProperties=False)
+    return honoured("output_config", Object(form))
+
+
+_CONVERSATION: Final[Members] = table(
+    honoured(
+        "messages",
+        Value(array(ref("MessageParam"), minItems=1, maxItems=LIMITS.max_messages)),
+        is_required=True,
+    ),
+    honoured("system", Value(one_of(string(), array(ref("TextBlock"))))),
+    honoured("tools", Array(ref("MessageTool"), {"maxItems": LIMITS.max_tools})),
+    honoured("tool_choice", Value(ref("MessageToolChoice"))),
+    honoured("thinking", Object(record(THINKING, additionalProperties=False))),
+    TEMPLATE_MEMBERS,
+)
+_CALLER: Final[Members] = table(
+    ignored("is about caches; prefixes are cached without being asked", "cache_control"),
+    ignored("is a header in Anthropic's API", "betas anthropic_beta anthropic_version"),
+    ignored("changes nothing: the conversation is taken whole", "context_management"),
+    ignored("is about how soon an answer comes", "speed"),
+    ignored(
+        "says who asks, or what is kept or counted elsewhere",
+        "metadata service_tier user_profile_id workspace_id billing_policy diagnostics "
+        "fallback_credit_token",
+    ),
+    ignored("changes nothing: no other model answers instead", "fallbacks"),
+    refused("is not supported: the model runs where this server runs", "inference_geo"),
+)
+
+
+def _only_null(name: str) -> Member:
+    """Declare a member that the reader refuses in Anthropic's own words."""
+    form: Schema = {"type": "null", "description": "Nothing is stored or run here."}
+    return honoured(name, Value(form))
+
+
+MESSAGES_MEMBERS: Final[Members] = table(
+    GENERATING,
+    _CONVERSATION,
+    _CALLER,
+    max_tokens_member(is_required=True),
+    honoured("n", N, "There is one answer.", maximum=1),
+    stop_member("stop_sequences"),
+    _output_config(format=ref("TextFormat")),
+    honoured("output_format", Object(ref("TextFormat"))),
+    refused("is not one of Anthropic's; use stop_sequences", "stop"),
+    honoured("mcp_servers", Array(anything(), {"maxItems": 0})),
+    *map(_only_null, ("thread", "compaction", "container")),
+)
+COUNT_TOKENS_MEMBERS: Final[Members] = table(
+    EVERYWHERE,
+    _CONVERSATION,
+    _CALLER,
+    _output_config(),
+    ignored("does not change how many tokens there are", "output_format mcp_servers"),
+    refused("is not supported", "compaction"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagesRequest(ChatRequest):
-    """A checked messages request; beside what `ChatRequest` has:
+    """A checked messages request.
 
     Attributes:
-        shows_thinking: the answer has what the model thinks.
+        shows_thinking: does the answer show the reasoning?
     """
 
     shows_thinking: bool = True
@@ -43,7 +146,7 @@ class MessagesRequest(ChatRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountTokensRequest:
-    """How long would this prompt be? The attributes are those of `MessagesRequest`."""
+    """A checked request for the length of a prompt; attributes as in `MessagesRequest`."""
 
     model: str
     messages: list[dict[str, Any]]
@@ -57,22 +160,22 @@ def parse_messages_request(
 ) -> MessagesRequest:
     """Check a parsed body.
 
-    Further members of chat requests, such as ``seed`` or ``min_p``, mean here what they do there.
+    Further members of chat requests, such as ``seed`` or ``min_p``, have the same meaning here.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value, Endpoint.MESSAGES)
-    generation = read_generation(body, Endpoint.MESSAGES, defaults, limits)
-    if generation["n"] > 1:
-        raise fields.invalid("n", f"{generation['n']} is not supported: there is one answer")
+    body = read_body(value, MESSAGES_MEMBERS)
+    generation = read_generation(body, defaults, limits, needs_max_tokens=True)
+    if generation.n > 1:
+        raise fields.invalid("n", f"{generation.n} is not supported: there is one answer")
     _refuse_what_is_kept_or_run(body)
-    generation["structured"] = only_one(generation["structured"], _read_format(body))
+    structured = only_one(generation.structured, _read_format(body))
     tools, is_parallel = read_messages_tools(body, limits)
     thinking = body.get("thinking", {})
     media = MediaCheck(limits)
     return MessagesRequest(
-        **generation,
+        **replace(generation, structured=structured).shared,
         tools=tools,
         parallel_tool_calls=is_parallel,
         messages=read_messages(body, limits, media),
@@ -83,12 +186,12 @@ def parse_messages_request(
 
 
 def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTokensRequest:
-    """Check the body of a request to count.
+    """Check the body of a request to count tokens.
 
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value, Endpoint.COUNT_TOKENS)
+    body = read_body(value, COUNT_TOKENS_MEMBERS)
     media = MediaCheck(limits)
     return CountTokensRequest(
         model=read_model(body),
@@ -100,11 +203,11 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
 
 
 def _refuse_what_is_kept_or_run(body: Mapping[str, Any]) -> None:
-    """Refuse what only a server can do that keeps conversations, or runs tools itself."""
+    """Refuse members for servers that store conversations or run tools."""
     if body.get("mcp_servers"):
         raise fields.invalid("mcp_servers", "the member is not supported; send tools")
     if body.get("thread") is not None:
-        # Anthropic's client takes this word for leave to send the whole conversation each time.
+        # After this code Anthropic's client sends the whole conversation each time.
         raise RequestError(
             'Invalid value for "thread": no conversation is stored; send all messages without it',
             param="thread",
@@ -116,14 +219,14 @@ def _refuse_what_is_kept_or_run(body: Mapping[str, Any]) -> None:
 
 
 def count_tokens_response(tokens: int) -> str:
-    """The body of the answer to a request to count."""
+    """Return the body of the answer to a request to count tokens."""
     return f'{{"input_tokens":{tokens}}}'
 
 
 def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> TemplateArguments:
-    """``thinking`` and ``output_config.effort``; ``chat_template_kwargs`` wins over both.
+    """Read ``thinking`` and ``output_config.effort``; ``chat_template_kwargs`` overrides both.
 
-    How long it may think (``budget_tokens``) the engine cannot be told.
+    ``budget_tokens`` has no effect: the engine has no limit on reasoning.
     """
     template = read_template_arguments(body)
     values = dict(template.values)
@@ -147,12 +250,12 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
 
 
 def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
-    """``output_config.format``, or ``output_format`` as it was called before."""
+    """Read ``output_config.format``, or its former name ``output_format``."""
     config = body.get("output_config", {})
     path, asked = "output_config.format", config.get("format")
     if asked is None:
         path, asked = "output_format", body.get("output_format")
     if isinstance(asked, dict) and asked.get("type") == "json_schema":
-        # OpenAI's form has a name as well, and says whether it is a promise.
+        # OpenAI's form also has ``name`` and ``strict``.
         asked = {"name": "answer", "strict": True, **asked}
     return read_text_format(asked, path)

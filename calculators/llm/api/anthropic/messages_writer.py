@@ -43,11 +43,11 @@ _DELTAS: Final = {
 class MessagesAnswerWriter:
     """An `AnswerWriter` of one message.
 
-    The input of a call is streamed as the model writes it. In a whole answer it has to be an
-    object; arguments that are none, because the model broke off or wrote something else, are given
-    as ``{"INVALID_JSON": text}``, which is how Anthropic has clients show such arguments to the
-    model. No tool takes that for what it expects, and nothing is lost; an empty object would
-    be a call that nobody made.
+    The input of a call is streamed as the model writes it. In a whole answer it must be an object.
+    Arguments that are not an object, because the model stopped early or wrote something else,
+    become ``{"INVALID_JSON": text}``, the form in which Anthropic's clients show such arguments to
+    the model. No tool accepts that object, and nothing is lost; an empty object would look like a
+    call without arguments.
     """
 
     __slots__ = ("_blocks", "_ending", "_head", "_shows_thinking", "_verbose", "wants_logprobs")
@@ -90,7 +90,7 @@ class MessagesAnswerWriter:
         return "".join([_written(step) for event in events for step in self._blocks.add(event)])
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        """``stop_string``: the one of the request's that ended it."""
+        """Close the open block; the reason goes into the event of `end`."""
         self._ending = _ending(reason, stop_string)
         return "".join(map(_written, self._blocks.finish()))
 
@@ -140,7 +140,7 @@ def _block(block: Block, text: str, call_input: str) -> str:
 
 
 def _input(arguments: str) -> str:
-    """The input of a call, as JSON."""
+    """Return the input of a call, as JSON."""
     if not arguments.strip():
         return "{}"
     try:
@@ -155,7 +155,7 @@ def _refuse(name: str) -> Never:
 
 
 def _ending(reason: FinishReason | None, stop_string: str | None) -> str:
-    """How it ended, as members."""
+    """Return the members about the end of an answer."""
     if reason is None:
         return '"stop_reason":null,"stop_sequence":null'
     if reason is FinishReason.STOP and stop_string is not None:
@@ -164,7 +164,7 @@ def _ending(reason: FinishReason | None, stop_string: str | None) -> str:
 
 
 def _usage(usage: Usage) -> str:
-    """What came out of a cache is counted apart."""
+    """Return the object of the member ``usage``; cached tokens are counted apart."""
     cached = usage.cached_tokens or 0
     return (
         f'{{"input_tokens":{usage.prompt_tokens - cached},"cache_creation_input_tokens":0'

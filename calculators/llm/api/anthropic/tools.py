@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from calculators.llm.requests.json_value import check_size
+from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import MAX_SCHEMA, Tools, read_tools
 from calculators.requests import fields
@@ -14,10 +14,13 @@ from calculators.requests.members import check_object
 
 
 def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Tools, bool]:
-    """Read ``tools`` and ``tool_choice``; the second value: may one answer call several?
+    """Read ``tools`` and ``tool_choice``; the second value: may one answer call several tools?
 
-    A tool with a type of its own would run at Anthropic, or has a schema that only its models
-    know; it is refused by name.
+    A tool of another type than "custom" would run at Anthropic, or has a schema that only
+    Anthropic's models know; it is refused.
+
+    Raises:
+        RequestError: a tool or the choice is wrong.
     """
     choice, is_parallel = _read_choice(body)
     tools = body.get("tools", [])
@@ -32,7 +35,7 @@ def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
-    """OpenAI's ``tool_choice``, and whether there may be several calls."""
+    """Return OpenAI's ``tool_choice``; the second value: may there be several calls?"""
     choice = fields.json_object(body, "tool_choice")
     if choice is None:
         return "auto", True

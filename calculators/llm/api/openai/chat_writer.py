@@ -13,18 +13,20 @@ from calculators.llm.answers.response import (
     MadeCall,
     ResponseHead,
     Verbose,
+    new_response_id,
 )
 from calculators.llm.answers.token_logprob import TokenLogprob, chat_logprobs_json
 from calculators.llm.answers.usage import Usage
 from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.requests.chat_request import ChatRequest
 from calculators.requests.http_payload import RequestError
 
 
 class ChatAnswerWriter:
-    """An `AnswerWriter`. Every event is a chunk of its own.
+    """An `AnswerWriter` of a chat. Every event of the output is a chunk of its own.
 
-    ``reasoning_content`` and the order of a call's deltas (id and name first, with empty arguments)
-    are what clients of OpenVINO Model Server, vLLM and OpenAI know.
+    Clients of OpenVINO Model Server, vLLM and OpenAI know ``reasoning_content``, and the order of a
+    call's deltas: id and name first, with empty arguments.
     """
 
     __slots__ = (
@@ -55,13 +57,13 @@ class ChatAnswerWriter:
         self._frame = frame = EventFrame(head, "chat.completion.chunk", include_usage=include_usage)
         self._openings = [f'{frame.opening}{index},"delta":{{' for index in range(n)]
         self._closing = frame.closing
-        # Of nearly every event: all that follows the text.
+        # The end of nearly every event, after the text.
         self._rest = f'}},"logprobs":null,"finish_reason":null{frame.closing}'
-        #: Per choice the calls begun.
+        #: The number of calls begun, by choice.
         self._calls = [0] * n
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
-        """The body. Content is a string and calls are an array also when there are none."""
+        """Return the body. Without content or calls, it has an empty string and an empty array."""
         written = ",".join(
             f'{{"index":{index},"message":{_message(choice)}'
             f',"logprobs":{_logprobs(choice.logprobs)}'
@@ -87,7 +89,7 @@ class ChatAnswerWriter:
             for event in events:
                 written += opening + self._delta(index, event) + rest
             return written
-        # The tokens' probabilities go with the first of what they made.
+        # The log-probabilities of the tokens go into the first of their chunks.
         if not events:
             events = [Content("")]
         chunks = []
@@ -150,3 +152,17 @@ def _call(call: MadeCall) -> str:
 
 def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
     return "null" if tokens is None else chat_logprobs_json(tokens)
+
+
+def chat_writer(
+    request: ChatRequest, fingerprint: str | None, verbose: Verbose | None
+) -> ChatAnswerWriter:
+    """Return the writer of the answer to a request."""
+    head = ResponseHead(new_response_id("chatcmpl"), request.model, system_fingerprint=fingerprint)
+    return ChatAnswerWriter(
+        head,
+        n=request.n,
+        include_usage=request.include_usage,
+        wants_logprobs=request.logprobs,
+        verbose=verbose,
+    )

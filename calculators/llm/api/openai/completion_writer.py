@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import DONE, AnswerChoice, EventFrame, ResponseHead, Verbose
+from calculators.llm.answers.response import (
+    DONE,
+    AnswerChoice,
+    EventFrame,
+    ResponseHead,
+    Verbose,
+    new_response_id,
+)
 from calculators.llm.answers.token_logprob import (
     TokenLogprob,
     characters_started,
@@ -14,9 +21,10 @@ from calculators.llm.answers.token_logprob import (
 )
 from calculators.llm.answers.usage import Usage
 from calculators.llm.parsers.events import Content, OutputEvent
+from calculators.llm.requests.completion_request import CompletionRequest
 from calculators.requests.http_payload import RequestError
 
-#: Whole answers and events say the same.
+#: The ``object`` of whole answers and events.
 _OBJECT = "text_completion"
 
 
@@ -45,7 +53,7 @@ class CompletionAnswerWriter:
         logprobs: int | None = None,
         verbose: Verbose | None = None,
     ) -> None:
-        """``logprobs``: None is without, 1 repeats each token as the top one of its place."""
+        """``logprobs``: None: without; 1 repeats each token as the top one of its place."""
         self.wants_logprobs = logprobs is not None
         self._head = head
         self._include_usage = include_usage
@@ -103,3 +111,17 @@ class CompletionAnswerWriter:
 
     def failure(self, error: RequestError) -> str:
         return ""
+
+
+def completion_writer(
+    request: CompletionRequest, fingerprint: str | None, verbose: Verbose | None
+) -> CompletionAnswerWriter:
+    """Return the writer of the answer to a request."""
+    head = ResponseHead(new_response_id("cmpl"), request.model, system_fingerprint=fingerprint)
+    return CompletionAnswerWriter(
+        head,
+        choices=request.n * len(request.prompts),
+        include_usage=request.include_usage,
+        logprobs=request.logprobs,
+        verbose=verbose,
+    )

@@ -1,7 +1,7 @@
 """The member ``input`` of a responses request, as messages for the template.
 
-Source: OpenVINO Model Server ``llm/apis/openai_responses.cpp``. Other than there all parts of a
-reasoning are kept, not only the first, and calls after what the assistant said belong to the same
+Source: OpenVINO Model Server ``llm/apis/openai_responses.cpp``. Unlike there, all parts of
+reasoning are kept, not only the first, and calls after a text of the assistant belong to the same
 message, as they did when the model wrote them.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.llm.requests.json_value import NotUnicode, parsed_text
 from calculators.llm.requests.media import MediaCheck
+from calculators.llm.requests.messages import check_arguments, required_string
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
 
@@ -21,7 +21,9 @@ _TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "r
 def read_input(
     value: object, limits: RequestLimits, media: MediaCheck | None = None
 ) -> list[dict[str, Any]]:
-    """A string, which is what the user says, or an array of items. ``media`` is told of images.
+    """Read a string, which is the user's message, or an array of items.
+
+    ``media`` gathers the images.
 
     Raises:
         RequestError: ``param`` is the place, such as ``input[2].content[0].text``.
@@ -48,14 +50,14 @@ def read_input(
 
 
 class _Conversation:
-    """Gathers what one message of the assistant is made of: reasoning, calls, what it says."""
+    """Gathers the parts of a message of the assistant: reasoning, text and calls."""
 
     def __init__(self, media: MediaCheck) -> None:
         self.messages: list[dict[str, Any]] = []
         self._media = media
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
-        #: What the assistant said just now, and calls may follow.
+        #: The last text of the assistant, which calls may follow.
         self._said: dict[str, Any] | None = None
 
     def add(self, item: object, path: str) -> None:
@@ -79,7 +81,7 @@ class _Conversation:
                 )
 
     def flush(self) -> None:
-        """What is pending becomes a message of the assistant."""
+        """Make a message of the assistant of the pending parts."""
         said, self._said = self._said, None
         if self._calls and said is not None and not self._reasoning:
             said["tool_calls"], self._calls = self._calls, []
@@ -143,7 +145,7 @@ class _Conversation:
             case None:
                 raise fields.missing(f"{path}.type")
             case "input_text" | "output_text" | "refusal":
-                return {"type": "text", "text": _string(part, _TEXT_PARTS[kind], path)}
+                return {"type": "text", "text": required_string(part, _TEXT_PARTS[kind], path)}
             case "input_image":
                 url = _image_url(part, f"{path}.image_url")
                 self._media.image(path, url, "image_url")
@@ -152,7 +154,7 @@ class _Conversation:
                 audio = fields.json_object(part, "input_audio", f"{path}.input_audio")
                 if audio is None:
                     raise fields.missing(f"{path}.input_audio")
-                data = _string(audio, "data", f"{path}.input_audio")
+                data = required_string(audio, "data", f"{path}.input_audio")
                 form = fields.string(audio, "format", f"{path}.input_audio.format") or "wav"
                 self._media.audio(path)
                 return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
@@ -170,28 +172,15 @@ def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
         call_id = item.get("id")
     if not isinstance(call_id, str):
         raise fields.missing(f"{path}.call_id")
-    arguments = _string(item, "arguments", path)
-    try:
-        parsed_text(arguments)
-    except NotUnicode:
-        raise fields.invalid(
-            f"{path}.arguments", "the JSON in the text has half of a surrogate pair"
-        ) from None
-    except ValueError:
-        pass  # it stays as it is: some models write no JSON, and then have to see it again
-    function = {"name": _string(item, "name", path), "arguments": arguments}
+    arguments = required_string(item, "arguments", path)
+    # Text that is not JSON stays: some models write such arguments, and must see them again.
+    check_arguments(arguments, f"{path}.arguments", must_be_json=False)
+    function = {"name": required_string(item, "name", path), "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _string(value: Mapping[str, Any], name: str, path: str) -> str:
-    text = fields.string(value, name, f"{path}.{name}")
-    if text is None:
-        raise fields.missing(f"{path}.{name}")
-    return text
-
-
 def _image_url(part: Mapping[str, Any], path: str) -> str:
-    """A string, as OpenAI has it, or an object with ``url`` as in a chat request."""
+    """Read a string, as in OpenAI's API, or an object with ``url`` as in a chat request."""
     value = part.get("image_url")
     match value:
         case None:
@@ -199,7 +188,7 @@ def _image_url(part: Mapping[str, Any], path: str) -> str:
         case str():
             return value
         case dict():
-            return _string(value, "url", path)
+            return required_string(value, "url", path)
         case _:
             raise fields.wrong_type(path, "a string or an object", value)
 

@@ -1,4 +1,4 @@
-"""The output of a response as JSON: one item for each block."""
+"""The items of a response as JSON, one for each block."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _PREFIXES: Final = {Kind.REASONING: "rs", Kind.CONTENT: "msg", Kind.CALL: "fc"}
 
 
 def new_id(prefix: str) -> str:
-    """An id of 128 random bits, ``msg_...``."""
+    """Return an id of 128 random bits, ``msg_...``."""
     return f"{prefix}_{uuid.uuid4().hex}"
 
 
 class Item:
-    """A block under its id."""
+    """A block with its id."""
 
     __slots__ = ("block", "id", "logprobs")
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.id = new_id(_PREFIXES[block.kind])
-        #: Of the tokens of a text, when they were asked for.
+        #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
 
     def json(self, status: Status) -> str:
-        """The item as it is now; one in progress is shown without what is in it.
+        """Return the item as it is now; one in progress without its text.
 
-        A reasoning has no status: clients that gather a stream keep the first one they see.
+        Reasoning has no status, because clients that gather a stream keep the first one they see.
         """
         text = "" if status == "in_progress" else self.block.text
         head = f'{{"id":"{self.id}"'
@@ -55,12 +55,12 @@ class Item:
 
 
 def summary_part(text: str) -> str:
-    """The part that a reasoning consists of."""
+    """Return the one part of reasoning."""
     return f'{{"type":"summary_text","text":{quote(text)}}}'
 
 
 def text_part(text: str, logprobs: Sequence[TokenLogprob] = ()) -> str:
-    """The part that a message consists of."""
+    """Return the one part of a message."""
     return (
         f'{{"type":"output_text","text":{quote(text)},"annotations":[]'
         f',"logprobs":[{logprob_items_json(logprobs)}]}}'

@@ -31,7 +31,7 @@ _ERROR_CODES: Final = {
 
 
 class ResponsesObject:
-    """What does not change in one response, written once."""
+    """The object of one response; its constant members are written once."""
 
     __slots__ = ("_head", "_rest", "_verbose")
 
@@ -44,17 +44,17 @@ class ResponsesObject:
         self._verbose = verbose
 
     def started(self) -> str:
-        """Nothing has been generated."""
+        """Return the object before anything is generated."""
         return self._json("in_progress", ())
 
     def ended(self, items: Sequence[str], reason: FinishReason, usage: Usage) -> str:
-        """All has been generated; ``items`` as JSON."""
+        """Return the object at the end of the answer; ``items`` as JSON."""
         why = _INCOMPLETE.get(reason)
         status: ResponseStatus = "completed" if why is None else "incomplete"
         return self._json(status, items, why=why, usage=usage)
 
     def failed(self, items: Sequence[str], error: RequestError) -> str:
-        """No more will be generated."""
+        """Return the object after an error; ``items`` as JSON."""
         code = _ERROR_CODES.get(error.code, "server_error")
         text = f'{{"code":"{code}","message":{quote(error.message)}}}'
         return self._json("failed", items, error=text)

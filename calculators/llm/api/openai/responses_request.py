@@ -1,10 +1,10 @@
-"""The body of a request to ``/responses``."""
+"""Requests to ``/responses``: members, reader and the checked request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.api.openai.responses_tools import (
@@ -14,27 +14,113 @@ from calculators.llm.api.openai.responses_tools import (
 )
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.chat_request import ChatRequest
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.generation_request import read_body, read_generation
+from calculators.llm.requests.choices import N
+from calculators.llm.requests.generation_request import GENERATING, read_body, read_generation
+from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.responses_members import REASONING, TEXT
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
+from calculators.llm.requests.sampling import max_tokens_member
+from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import (
     EFFORT,
+    TEMPLATE_MEMBERS,
     VERBOSITY,
     TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import Tools
+from calculators.llm.requests.tools import TOOL_MEMBERS, Tools
 from calculators.requests import fields
-from calculators.requests.members import check_object
+from calculators.requests.members import (
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
+from calculators.requests.schema import anything, array, one_of, ref, request, string
+
+#: Only the effort has an effect; a summary is not made.
+REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
+TEXT: Final = ("format", "verbosity")
+
+RESPONSES_MEMBERS: Final[Members] = table(
+    GENERATING,
+    TEMPLATE_MEMBERS,
+    TOOL_MEMBERS,
+    CHAT_LOGPROBS_MEMBERS,
+    honoured("n", N, "There is one answer.", maximum=1),
+    honoured(
+        "input",
+        Value(
+            one_of(
+                string(minLength=1),
+                array(ref("InputItem"), minItems=1, maxItems=LIMITS.max_messages),
+            )
+        ),
+        is_required=True,
+    ),
+    honoured("instructions", STRING, "The first message to the model."),
+    honoured(
+        "stream_options",
+        Object(request({"include_obfuscation": {}}, additionalProperties=False)),
+    ),
+    max_tokens_member("max_output_tokens"),
+    stop_member("stop"),
+    honoured("include", Array(string()), "`message.output_text.logprobs` has an effect."),
+    honoured(
+        "text",
+        Object(
+            request(
+                dict(zip(TEXT, (ref("TextFormat"), VERBOSITY.schema("")), strict=True)),
+                additionalProperties=False,
+            )
+        ),
+    ),
+    honoured(
+        "reasoning",
+        Object(
+            request(
+                {
+                    **{name: {} for name in REASONING},
+                    "effort": EFFORT.schema(""),
+                    "summary": string(),
+                },
+                additionalProperties=False,
+            )
+        ),
+        "Only the effort has an effect.",
+    ),
+    honoured("tool_choice", Value(one_of(ref("ToolChoice"), ref("AllowedTools")))),
+    honoured("max_tool_calls", COUNT, "Changes nothing."),
+    honoured("truncation", Choice(("auto", "disabled")), "Changes nothing."),
+    honoured("store", BOOLEAN, "Changes nothing: nothing is stored."),
+    honoured("metadata", Object(anything()), "The answer repeats it."),
+    honoured("prompt_cache_key", STRING, "The answer repeats it."),
+    honoured("safety_identifier", STRING, "The answer repeats it."),
+    ignored("changes nothing: the conversation is taken whole", "context_management"),
+    refused(
+        "is not supported: no response is stored; send the earlier items as input",
+        "previous_response_id",
+    ),
+    refused(
+        "is not supported: no conversation is stored; send the earlier items as input",
+        "conversation",
+    ),
+    refused(
+        "is not supported: no prompt template is stored; send instructions and input", "prompt"
+    ),
+    refused("is not supported: a response is not made in the background; use stream", "background"),
+    refused("is not one of responses; use max_output_tokens", "max_tokens"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesRequest(ChatRequest):
-    """A checked responses request; beside what `ChatRequest` has:
+    """A checked responses request.
 
     Attributes:
         echo: the members of the request that the answer repeats, by name, as JSON values.
@@ -51,23 +137,23 @@ def parse_responses_request(
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value, Endpoint.RESPONSES)
+    body = read_body(value, RESPONSES_MEMBERS)
     _check_stream_options(body)
-    # What OpenAI allows there changes nothing that is said.
+    # The one option that OpenAI has there is without effect.
     body = {name: member for name, member in body.items() if name != "stream_options"}
-    generation = read_generation(body, Endpoint.RESPONSES, defaults, limits)
-    if generation["n"] > 1:
-        raise fields.invalid("n", f"{generation['n']} is not supported: a response is one answer")
+    generation = read_generation(body, defaults, limits)
+    if generation.n > 1:
+        raise fields.invalid("n", f"{generation.n} is not supported: a response is one answer")
     tools = read_responses_tools(body, limits)
     text = body.get("text", {})
-    generation["structured"] = only_one(
-        generation["structured"], read_text_format(text.get("format"), "text.format")
+    structured = only_one(
+        generation.structured, read_text_format(text.get("format"), "text.format")
     )
     media = MediaCheck(limits)
     messages = read_input(body.get("input"), limits, media)
-    settings = generation["settings"]
+    settings = generation.settings
     return ResponsesRequest(
-        **generation,
+        **replace(generation, structured=structured).shared,
         tools=tools,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_with_instructions(body.get("instructions"), messages),
@@ -90,10 +176,10 @@ def _check_stream_options(body: Mapping[str, Any]) -> None:
 def _with_instructions(
     instructions: str | None, messages: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The messages after what the model is told first.
+    """Return the messages after a system message with the instructions.
 
-    Many templates know one message of the system and refuse or overlook a second one, so the two
-    become one.
+    A system message at the beginning is joined with the instructions, because many templates refuse
+    or ignore a second one.
     """
     if not instructions:
         return messages

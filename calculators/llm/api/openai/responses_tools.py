@@ -12,9 +12,13 @@ from calculators.requests import fields
 
 
 def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
-    """Read ``tools`` and ``tool_choice``; the tools come out nested, as templates know them.
+    """Read ``tools`` and ``tool_choice``, and nest the tools as templates expect them.
 
-    Both forms are accepted. Tools that are no functions would run at OpenAI, and are refused.
+    Flat and nested tools are accepted. Tools that are not functions would run at OpenAI, and are
+    refused.
+
+    Raises:
+        RequestError: a tool or the choice is wrong.
     """
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
@@ -31,9 +35,9 @@ def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tool
 
 
 def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:
-    """The tools as the answer repeats them: flat, with the members that clients look for.
+    """Return the tools as the answer repeats them: flat, with the members that clients read.
 
-    All that were sent, unless there is nothing to call.
+    These are all tools of the request, or none if no tool may be called.
     """
     if tools.choice == "none":
         return []
@@ -41,7 +45,7 @@ def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:
 
 
 def shown_tool_choice(body: Mapping[str, Any]) -> Any:
-    """``tool_choice`` as the answer repeats it; it has been read."""
+    """Return ``tool_choice`` as the answer repeats it; it has been checked."""
     match body.get("tool_choice"):
         case None:
             return "auto"
@@ -54,7 +58,7 @@ def shown_tool_choice(body: Mapping[str, Any]) -> Any:
 def _only_allowed(
     body: Mapping[str, Any], choice: Mapping[str, Any], everything: Tools
 ) -> dict[str, Any]:
-    """The body of the same request with just these tools."""
+    """Return the body with only the allowed tools."""
     mode = choice.get("mode")
     if mode not in ("auto", "required"):
         raise fields.invalid(
@@ -74,7 +78,7 @@ def _only_allowed(
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
-    """Where the name of a tool stands."""
+    """Return the object with the name of a tool."""
     function = tool.get("function")
     return function if isinstance(function, dict) else tool
 
@@ -82,7 +86,7 @@ def _function(tool: dict[str, Any]) -> dict[str, Any]:
 def _nested(tool: dict[str, Any]) -> dict[str, Any]:
     if isinstance(tool.get("function"), dict):
         return tool
-    # As OpenVINO Model Server: a response schema is not for the model.
+    # Like OpenVINO Model Server: the schema of the tool's result is not for the model.
     kept = {name: value for name, value in tool.items() if name not in ("type", "response")}
     return {"type": "function", "function": kept}
 

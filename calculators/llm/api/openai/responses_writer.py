@@ -1,7 +1,7 @@
 """Answers of ``/responses``, whole and as events.
 
-The order of events is OpenAI's. Their numbers begin at 0 and go up by one. Reasoning is told as its
-summary, which is where OpenVINO Model Server puts it and clients look for it.
+The order of events is OpenAI's. Their numbers begin at 0 and go up by one. Reasoning is written as
+its summary, which is where OpenVINO Model Server writes it and clients look for it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from calculators.requests.http_payload import RequestError
 class ResponsesAnswerWriter:
     """An `AnswerWriter` of one response; it has one choice.
 
-    Items come out in the order in which the model wrote them, and stand in that order in the
-    object at the end. An answer without anything has an empty message.
+    Items are in the order in which the model wrote them, in the events and in the object at the
+    end. An empty answer has an empty message.
     """
 
     __slots__ = (
@@ -43,10 +43,10 @@ class ResponsesAnswerWriter:
         self.wants_logprobs = request.logprobs
         self._object = ResponsesObject(request, verbose)
         self._blocks = Blocks()
-        #: The item that grows, and as JSON those that are complete.
+        #: The item that grows, and the complete ones as JSON.
         self._item: Item | None = None
         self._done: list[str] = []
-        #: Of tokens whose text is not sent yet.
+        #: Log-probabilities of tokens whose text has not been sent.
         self._logprobs: list[TokenLogprob] = []
         self._reason = FinishReason.STOP
         self._sequence = 0
@@ -81,7 +81,7 @@ class ResponsesAnswerWriter:
             self._logprobs += logprobs
         written = [self._write(step) for event in events for step in self._blocks.add(event)]
         if events and not isinstance(events[-1], Content):
-            self._logprobs.clear()  # only those of text are told
+            self._logprobs.clear()  # only tokens of text have a place for them
         return "".join(written)
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
@@ -101,7 +101,7 @@ class ResponsesAnswerWriter:
         items = self._done
         if self._item is not None:
             items = [*items, self._item.json("incomplete")]
-        # Clients take no event before the first two.
+        # Clients expect the first two events before any other.
         start = "" if self._sequence else self.start(Usage(0, 0))
         response = self._object.failed(items, error)
         return start + self._event("response.failed", f'"response":{response}') + DONE

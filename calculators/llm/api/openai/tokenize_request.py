@@ -1,4 +1,4 @@
-"""Requests to ``/tokenize``: OpenVINO Model Server's, not OpenAI's."""
+"""Requests to ``/tokenize``, an endpoint of OpenVINO Model Server, and their answers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.generation_request import read_body, read_model
-from calculators.llm.requests.members import MAX_CHARACTERS, MAX_TEXTS
+from calculators.llm.requests.generation_request import EVERYWHERE, read_body, read_model
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
+from calculators.requests.fields import INT32_MAX
+from calculators.requests.members import Members, honoured, table
+from calculators.requests.readers import BOOLEAN, Choice, Integer, Value
+from calculators.requests.schema import Schema, array, integer, one_of, record, string
 
+#: Texts of one request.
+MAX_TEXTS: Final = 1024
+#: Characters of all texts of one request.
+MAX_CHARACTERS: Final = 2**20
 #: Tokens that padding may add up to, over all texts.
 MAX_PADDED: Final = 2**20
+
+_TEXT: Final = string(maxLength=MAX_CHARACTERS)
+
+TOKENIZE_MEMBERS: Final[Members] = table(
+    EVERYWHERE,
+    honoured(
+        "text",
+        Value(one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS))),
+        f"All texts together have at most {MAX_CHARACTERS} characters.",
+        is_required=True,
+    ),
+    honoured("add_special_tokens", BOOLEAN),
+    honoured(
+        "max_length",
+        Integer(minimum=1, maximum=INT32_MAX),
+        "Tokens of each text at most; the rest is cut off.",
+    ),
+    honoured("pad_to_max_length", BOOLEAN),
+    honoured("padding_side", Choice(("left", "right"))),
+)
+
+TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
+    "TokenizeResponse": record(
+        {
+            "tokens": one_of(
+                array(integer()), array(array(integer())), about="One list where there is one text."
+            )
+        },
+        required=("tokens",),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +59,10 @@ class TokenizeRequest:
 
     Attributes:
         texts: at least one; each may be empty.
-        add_special_tokens: such as the one that begins a text.
-        max_length: tokens of each text at most, the rest is cut off; None is no limit.
-        pad_to_max_length: fill up shorter ones; false without a ``max_length``.
-        padding_side: where.
+        add_special_tokens: add tokens such as the one that begins a text.
+        max_length: the most tokens of each text; the rest is cut off. None is no limit.
+        pad_to_max_length: pad shorter texts; false without ``max_length``.
+        padding_side: the side on which padding is added.
     """
 
     model: str
@@ -37,7 +74,7 @@ class TokenizeRequest:
 
     @property
     def is_batch(self) -> bool:
-        """Is the answer a list of lists?"""
+        """Is the answer an array of arrays?"""
         return len(self.texts) > 1
 
 
@@ -47,7 +84,7 @@ def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequ
     Raises:
         RequestError: the first member that is wrong.
     """
-    body = read_body(value, Endpoint.TOKENIZE)
+    body = read_body(value, TOKENIZE_MEMBERS)
     texts = _read_texts(body)
     max_length = body.get("max_length")
     pads = body.get("pad_to_max_length", False) and max_length is not None
@@ -67,9 +104,9 @@ def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequ
 
 
 def tokenize_response(tokens: Sequence[bytes]) -> str:
-    """The body of the answer: one array where there is one text, else an array of them.
+    """Return the body of the answer: one array for one text, else an array of arrays.
 
-    ``tokens``: of each text the array of its token ids, as JSON.
+    ``tokens``: the array of token ids of each text, as JSON.
     """
     shown = tokens[0] if len(tokens) == 1 else b"[" + b",".join(tokens) + b"]"
     return (b'{"tokens":' + shown + b"}").decode("ascii")

@@ -1,4 +1,4 @@
-"""`ReasoningBetweenTags`: what the parsers of reasoning that stands between two tags share."""
+"""Reasoning between two tags: the base class, and the parser of ``<think>...</think>``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
 
 class ReasoningBetweenTags(ReasoningParser):
-    """All text between ``start_tags`` and ``end_tag``, any number of times, is reasoning.
+    """Takes all text between ``start_tags`` and ``end_tag``, any number of times, as reasoning.
 
-    So is all after a tag that nothing ends: who hears it as it comes cannot know. White space
-    stays on either side. A tag that opens or closes nothing is text like any other.
+    So is all text after a start tag without an end: a stream cannot know that the end is missing.
+    White space is kept on either side. A tag that opens or closes nothing is plain text.
     """
 
     _begins: ClassVar[Tags]
@@ -46,3 +46,15 @@ class ReasoningBetweenTags(ReasoningParser):
             if tag is None:
                 return events
             self.is_open = not self.is_open
+
+
+class ThinkParser(ReasoningBetweenTags):
+    """Reads ``<think>...</think>``. White space around the tags stays where it is.
+
+    Text before a ``</think>`` that no ``<think>`` precedes, in the prompt or in the answer, stays
+    content: it has been passed on already.
+    """
+
+    start_tags = ("<think>",)
+    end_tag = "</think>"
+    special_tokens = frozenset((*start_tags, end_tag))

@@ -8,7 +8,7 @@ from calculators.llm.parsers.reasoning.between_tags import ReasoningBetweenTags
 
 
 class Gemma4ReasoningParser(ReasoningBetweenTags):
-    """The line end after the name of the channel belongs to the tag."""
+    """Reads the channel ``thought``. The line end after its name belongs to the tag."""
 
     start_tags = ("<|channel>thought\n", "<|channel>thought")
     end_tag = "<channel|>"

@@ -17,10 +17,10 @@ from calculators.llm.parsers.parser import ReasoningParser
 
 
 class GptOssReasoningParser(ReasoningParser):
-    """Analysis is reasoning; final answers and preambles of calls are content, without headers.
+    """Reads analysis as reasoning, and final answers and preambles of calls as content.
 
-    All other messages, calls above all, are content as they stand, for the tool parser. Several
-    messages of one kind are joined by a space.
+    Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
+    parser. Several messages of one kind are joined by a space.
     """
 
     start_tags = ("<|channel|>analysis<|message|>",)
@@ -56,7 +56,7 @@ class GptOssReasoningParser(ReasoningParser):
                 case (MessageKind.CALL | MessageKind.OTHER, _):
                     events.append(Content(part.text))
                 case _:
-                    pass  # the ends of the others
+                    pass  # the ends of messages
         return events
 
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.parsers.reasoning.between_tags import ReasoningBetweenTags
+from calculators.llm.parsers.reasoning.between_tags import ThinkParser
 
-
-class Lfm2ReasoningParser(ReasoningBetweenTags):
-    """White space and line ends around the tags stay in the reasoning and the content."""
-
-    start_tags = ("<think>",)
-    end_tag = "</think>"
-    special_tokens = frozenset((*start_tags, end_tag))
-
-
-PARSER: Final = Lfm2ReasoningParser
+PARSER: Final = ThinkParser

@@ -12,7 +12,7 @@ from calculators.llm.parsers.parser import ReasoningParser
 
 
 class OnyxReasoningParser(ReasoningParser):
-    """Messages ``to=self`` are reasoning, joined by line ends; all others content, unframed."""
+    """Reads messages ``to=self``, joined by line ends, as reasoning, and others as content."""
 
     start_tags = ("to=self<|message|>", "to=self")
     end_tag = "<|eom|>"

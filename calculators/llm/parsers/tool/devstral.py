@@ -18,10 +18,10 @@ _LONGEST_NAME: Final = 256
 
 
 class DevstralToolParser(ToolParser):
-    """Any number of calls. The arguments are passed on as they are; none at all are ``{}``.
+    """Reads any number of calls. Arguments are passed on unchanged; missing ones become ``{}``.
 
-    The tags are tokens of their own, and left out where no call comes of them.
-    Source: OpenVINO Model Server ``llm/io_processing/devstral``, which knows one call.
+    The tags are special tokens, and are left out where they make no call. Source: OpenVINO Model
+    Server ``llm/io_processing/devstral``, which reads one call.
     """
 
     special_tokens = frozenset((_CALL, _ARGUMENTS))
@@ -89,7 +89,7 @@ class DevstralToolParser(ToolParser):
         return tag is not None and self._follow(tag)
 
     def _follow(self, tag: str | None) -> bool:
-        """What comes after a tag; None is the end of the name or of the output."""
+        """Go on after a tag; None is the end of the name or of the output."""
         if self._step == self._read_name:
             self._spoken.say("".join(self._held), self._events)
         elif self._step == self._read_arguments and not self._has_arguments:

@@ -17,14 +17,14 @@ from calculators.llm.parsers.parser import CallForm, ToolParser
 
 
 class GptOssToolParser(ToolParser):
-    """The text of a message to a function is the arguments of a call, as it stands.
+    """Passes on the text of a message to a function as the arguments of a call, unchanged.
 
     Final answers and preambles are content, without headers and joined by a space, unless the
-    reasoning parser did that already; all other messages are content as they stand.
+    reasoning parser did that already. All other messages are content, unchanged.
     """
 
     special_tokens = HARMONY_TOKENS
-    # A call ends with <|call|>, which ends the answer as well.
+    # A call ends with <|call|>, which also ends the answer.
     call_form = CallForm(
         trigger="<|channel|>commentary to=",
         begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",

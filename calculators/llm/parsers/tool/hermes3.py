@@ -7,7 +7,7 @@ from calculators.llm.parsers.tool.json_calls import JsonToolParser
 
 
 class Hermes3ToolParser(JsonToolParser):
-    """Each call stands between tags; the one at the end may be missing."""
+    """Reads calls between tags. The end tag may be missing."""
 
     start = "<tool_call>"
     end = "</tool_call>"

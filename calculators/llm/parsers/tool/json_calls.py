@@ -1,4 +1,4 @@
-"""`JsonToolParser`: what the parsers of calls that are JSON objects have in common."""
+"""`JsonToolParser`: the base of parsers of calls that are JSON objects."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from calculators.llm.parsers.json_scanner import BLANKS, skip_blanks
 from calculators.llm.parsers.parser import ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
-#: What an object may begin with that is a call although no tag says so.
+#: The beginning of an object that is a call without a tag.
 _BARE_KEYS = frozenset(("name", "arguments", "parameters", "type", "id"))
 
 
 class JsonToolParser(ToolParser):
-    """Calls that are JSON objects. What stands around them is up to the subclasses.
+    """Reads calls that are JSON objects, in the frame that subclasses set.
 
-    ``start`` begins calls: one object, or with ``opening`` an array of them; further objects may
-    follow a ``separator``. All text that belongs to no call is content, as it stands; only white
-    space behind a call is not, if another one or nothing follows. A call that breaks after it was
-    announced keeps what is left of it, up to a tag or the end, as arguments; its own closing
-    brackets at the end of that are not.
+    ``start`` begins calls: one object, or with ``opening`` an array of objects; further objects may
+    follow a ``separator``. Text outside of calls is content, unchanged, except for white space
+    between calls and after the last one. If a call breaks after it was announced, the rest of its
+    text, up to a tag or the end and without its closing brackets, becomes arguments.
 
     Attributes:
         start: the tag before the first call.
-        end: the tag behind a call, which may be missing; "" where there is none.
-        opening: what follows ``start``, before the first brace; "" or "[".
-        separator: what stands between calls that have no ``start`` of their own; "" for nothing.
+        end: the tag after a call, which may be missing; "" if the form has none.
+        opening: the text between ``start`` and the first brace; "" or "[".
+        separator: the text between calls without a ``start`` of their own; "" if there are none.
         bare: an output that begins with it begins with calls, even without ``start``.
-        begins_with_calls: ``start`` counts only in an output that begins with it or with a call.
+        begins_with_calls: does ``start`` count only in an output that begins with it or a call?
         argument_keys: the names of the member with the arguments.
-        dropped: tokens that are no text, to be left out of the content.
+        dropped: tokens that are left out of the content.
     """
 
     start: ClassVar[str]
@@ -87,7 +86,7 @@ class JsonToolParser(ToolParser):
     # Text -----------------------------------------------------------------------------------------
 
     def _read_beginning(self) -> bool:
-        """White space, then maybe ``start``, or ``bare``."""
+        """Read white space, then maybe ``start`` or ``bare``."""
         scanner = self._scanner
         self._take(skip_blanks(scanner.text, scanner.place))
         if scanner.is_empty:
@@ -112,7 +111,7 @@ class JsonToolParser(ToolParser):
         return tag is not None and self._follow(tag)
 
     def _follow(self, tag: str) -> bool:
-        """What comes after a tag that does not stand in a call."""
+        """Go on after a tag outside of a call."""
         if tag == self.start and self._start_counts:
             self._is_in_block = True
             self._raw.append(tag)
@@ -137,7 +136,7 @@ class JsonToolParser(ToolParser):
             scanner.place = end
 
     def _give_up(self) -> None:
-        """No call came of the raw text."""
+        """Turn the raw text into content: it is not a call."""
         raw = "".join(self._raw)
         self._raw = []
         if self._step == self._read_call:
@@ -147,7 +146,7 @@ class JsonToolParser(ToolParser):
         self._say(raw)
 
     def _expect(self, wanted: str) -> None:
-        """Go on with the brackets ``wanted``, maybe with white space between them."""
+        """Read the brackets ``wanted``, maybe with white space between them."""
         self._wanted = wanted
         self._step = self._read_brackets
 
@@ -167,7 +166,7 @@ class JsonToolParser(ToolParser):
         return True
 
     def _read_separator(self) -> bool:
-        """Behind a call or another object, where more may follow."""
+        """Read after a call or another object, where more may follow."""
         scanner = self._scanner
         self._take(skip_blanks(scanner.text, scanner.place))
         if scanner.is_empty:
@@ -178,7 +177,7 @@ class JsonToolParser(ToolParser):
             self._expect("{")
         else:
             if character == "]" and self.opening == "[":
-                # That of an array is no content if the last of it was a call.
+                # The bracket of an array is not content if its last item was a call.
                 if self._spoken.is_behind_call:
                     scanner.place += 1
                 else:
@@ -214,7 +213,7 @@ class JsonToolParser(ToolParser):
         return True
 
     def _read_rest(self) -> bool:
-        """What is left of a call that broke: arguments, but for the brackets at the end."""
+        """Pass on the rest of a broken call as arguments, without the brackets at the end."""
         text, tag = self._scanner.take(self._tags)
         if text.strip(BLANKS + "}]"):
             self._events.append(Arguments("".join((*self._raw, text.rstrip(BLANKS + "}]")))))

@@ -7,7 +7,7 @@ from calculators.llm.parsers.tool.json_calls import JsonToolParser
 
 
 class Llama3ToolParser(JsonToolParser):
-    """The tag may be missing where the output begins with the call."""
+    """Reads calls after a tag, which may be missing before a call at the start of the output."""
 
     start = "<|python_tag|>"
     separator = ";"

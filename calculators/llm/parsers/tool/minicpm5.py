@@ -10,7 +10,7 @@ from calculators.llm.parsers.xml_form import XmlForm
 
 
 class MiniCpm5ToolParser(XmlCallParser):
-    """Reads the calls that MiniCPM 5 writes; values are as the schema of the tool says."""
+    """Reads the calls that MiniCPM 5 writes. The tool's schema determines the types of values."""
 
     form = XmlForm(
         call_begin='<function name="',

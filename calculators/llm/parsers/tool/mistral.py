@@ -7,12 +7,11 @@ from calculators.llm.parsers.tool.json_calls import JsonToolParser
 
 
 class MistralToolParser(JsonToolParser):
-    """The output begins with calls, with or without the tag, or has none.
+    """Reads lists of calls in an output that begins with one, with or without the tag.
 
-    Further calls may follow behind the tag, after text too. In an output that begins with other
-    text the tag is no more than a token that is left out.
-    Source: OpenVINO Model Server ``llm/io_processing/mistral``, for whole answers; there all
-    calls are in one list.
+    Further lists may follow after the tag, also after text. In an output that begins with other
+    text, the tag is only left out. Source: OpenVINO Model Server ``llm/io_processing/mistral``, for
+    whole answers; there all calls are in one list.
     """
 
     start = "[TOOL_CALLS]"

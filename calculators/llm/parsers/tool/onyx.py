@@ -13,7 +13,7 @@ from calculators.llm.parsers.xml_form import XmlForm
 
 
 class _Calls(XmlCallParser):
-    """The calls in the text of messages."""
+    """Reads the calls in the text of messages."""
 
     form = XmlForm(
         call_begin='<atem:invoke name="',
@@ -29,8 +29,8 @@ class _Calls(XmlCallParser):
 class OnyxToolParser(ToolParser):
     """Takes messages out of their frames, unless the reasoning parser did, and reads the calls.
 
-    Who a message is to does not matter: a call names its tool. Only messages of the model to
-    itself, left by nobody who reads reasoning, are content with their frames.
+    The recipient does not matter: a call names its tool. Only messages of the model to itself,
+    which arrive if no reasoning parser took them, are content with their frames.
     """
 
     special_tokens = ONYX_TOKENS | _Calls.form.tags

@@ -7,7 +7,7 @@ from calculators.llm.parsers.tool.json_calls import JsonToolParser
 
 
 class Phi4ToolParser(JsonToolParser):
-    """The bracket at the end may be missing."""
+    """Reads a list of calls. The bracket at its end may be missing."""
 
     start = "functools"
     opening = "["

@@ -10,7 +10,7 @@ from calculators.llm.parsers.xml_form import XmlForm
 
 
 class Qwen3CoderToolParser(XmlCallParser):
-    """Reads the calls that Qwen3-Coder writes; values are as the schema of the tool says."""
+    """Reads the calls that Qwen3-Coder writes. The tool's schema determines the types of values."""
 
     form = XmlForm(
         call_begin="<function=",

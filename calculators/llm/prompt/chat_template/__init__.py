@@ -1,12 +1,12 @@
-"""Chat templates: from the messages of a request to the exact prompt.
+"""Chat templates: the prompt of a request's messages.
 
 ::
 
     template = ChatTemplate.load(model_directory)       # once; compiles
-    analysis = analyze(template)                        # once; parsers, what messages must be like
+    analysis = analyze(template)                        # once; parsers, and the form of messages
     prompt = template.render(prepare_history(messages, analysis), tools=tools)
 
-Imports Jinja and the standard library, nothing of the model.
+Needs Jinja and the standard library, but no model library.
 """
 
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source

@@ -1,9 +1,9 @@
-"""`TemplateAnalysis`: what a chat template tells of its model.
+"""`TemplateAnalysis`: the facts of a model that its chat template reveals.
 
 The markers and their order are those of OpenVINO Model Server
-(``llm/io_processing/chat_template/analyzer.cpp``): whoever moves over gets the same parsers. What
-messages have to look like is probed for every template that knows tool calls or reasoning, not
-only for those of the table.
+(``llm/io_processing/chat_template/analyzer.cpp``), so a model gets the same parsers here. The form
+of messages is probed for every template with tool calls or reasoning, not only for the families of
+the table.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Marker = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class TemplateAnalysis:
-    """Parsers that fit the template, and what messages have to look like.
+    """The parsers that fit the template, and the form of messages that it expects.
 
     Attributes:
         tool_parser: name of the tool parser; None where the template shows no known one.
         reasoning_parser: name of the reasoning parser, or None.
-        supports_tool_calls: the template renders tool calls of earlier turns.
-        requires_object_arguments: it does so right only when their arguments are objects, not
-            the JSON text that OpenAI's clients send.
+        supports_tool_calls: does the template render tool calls of earlier turns?
+        requires_object_arguments: must their arguments be objects, not the JSON text that OpenAI's
+            clients send?
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
-            earlier turns where that is not ``reasoning_content``; else empty.
-        reasoning_excludes_content: it refuses a tool call with both a text and such reasoning.
+            earlier turns, if it is another than ``reasoning_content``; else empty.
+        reasoning_excludes_content: does it refuse a tool call with both text and such reasoning?
     """
 
     tool_parser: str | None = None
@@ -55,7 +55,7 @@ _splits_thoughts = _any("<think>", "content.split('</think>')")
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """A row of the table: the marker, the tool parser, the reasoning parser and its condition."""
+    """A row of the table: a marker, its parsers, and the condition of the reasoning parser."""
 
     marker: Marker
     tool_parser: str | None
@@ -64,7 +64,7 @@ class _Family:
     reasoning_field: str = ""
 
 
-#: What reasoning is called by those who do not call it ``reasoning_content``.
+#: The other name of ``reasoning_content`` in templates.
 _OTHER_REASONING = "thinking"
 
 #: The first row whose marker is in the template counts.
@@ -97,7 +97,7 @@ _FAMILIES = (
 
 
 def analyze_source(source: str) -> TemplateAnalysis:
-    """What the text of a template tells by its markers alone."""
+    """Analyze the text of a template by its markers alone."""
     for family in _FAMILIES:
         if family.marker(source):
             reasons = family.reasons(source)
@@ -111,10 +111,9 @@ def analyze_source(source: str) -> TemplateAnalysis:
 
 
 def analyze(template: ChatTemplate) -> TemplateAnalysis:
-    """What a template tells by its markers, and by how it renders a tool call.
+    """Analyze a template by its markers, and by how it renders a tool call.
 
-    A model with a template of its own for chats with tools is judged by that one where its main
-    template shows no tool parser.
+    Where the main template shows no tool parser, a template of its own for chats with tools counts.
     """
     found = analyze_source(template.files.main.text)
     tool_use = template.files.tool_use
@@ -135,14 +134,14 @@ def analyze(template: ChatTemplate) -> TemplateAnalysis:
 
 def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnalysis:
     if found.supports_tool_calls:
-        # A template that takes both gets objects: they leave no doubt about quotes.
+        # A template that takes both gets objects, which are never quoted twice.
         found = replace(
             found,
             supports_tool_calls=not probe.dumps_messages,
             requires_object_arguments=probe.takes_objects,
         )
     else:
-        # OpenVINO Model Server leaves text to templates that it does not know.
+        # OpenVINO Model Server gives text to templates that it does not know.
         takes_objects = probe.takes_objects and not probe.takes_text
         found = replace(found, requires_object_arguments=takes_objects)
     field = found.misnamed_reasoning_field or _OTHER_REASONING

@@ -1,4 +1,4 @@
-"""`ChatTemplate`: from messages to the exact prompt."""
+"""`ChatTemplate`: renders messages to the exact prompt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ChatTemplate:
     """A model's template, compiled once and rendered often. Threads may share it.
 
     Args:
-        files: the template and what belongs to it.
-        limits: what one rendering may take.
+        files: the template and its files.
+        limits: the limits of one rendering.
 
     Attributes:
         files: as given.
@@ -41,7 +41,7 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, directory: str | Path, limits: RenderLimits | None = None) -> ChatTemplate:
-        """The template of a model directory; the default template where it has none.
+        """Load the template of a model directory; the default template where it has none.
 
         Raises:
             ChatTemplateError: a file cannot be read, or its template does not compile.
@@ -57,7 +57,7 @@ class ChatTemplate:
         eos_token: str = "",
         limits: RenderLimits | None = None,
     ) -> ChatTemplate:
-        """A template from its text alone."""
+        """Make a template from its text alone."""
         files = TemplateFiles(
             TemplateSource(source, "chat template"), bos_token=bos_token, eos_token=eos_token
         )
@@ -71,18 +71,18 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """The prompt.
+        """Render a prompt.
 
         Args:
-            messages: what the template sees, as `prepare_history` leaves them.
+            messages: as `prepare_history` returns them.
             tools: OpenAI's tools; none and an empty list are the same to a template.
-            add_generation_prompt: end with the words after which the assistant speaks.
+            add_generation_prompt: end with the opening of the assistant's turn.
             template_kwargs: further variables for the template, OpenAI's
                 ``chat_template_kwargs``; its ``add_generation_prompt`` wins.
 
         Raises:
-            ChatTemplateError: the template refuses the messages, fails, takes too much, or makes
-                nothing of them; or ``template_kwargs`` has a reserved key.
+            ChatTemplateError: the template refuses the messages, fails, exceeds its limits or
+                renders nothing; or ``template_kwargs`` has a reserved key.
         """
         variables: dict[str, Any] = {
             **self.files.special_tokens,
@@ -118,7 +118,7 @@ class ChatTemplate:
         except ChatTemplateError as error:
             raise _not_compiled(f"{source.file}: {error.message}") from error
         except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
-            # From Python's compiler, which has its own limits.
+            # Raised by Python's compiler, which has its own limits.
             raise _not_compiled(f"{source.file}: the template is too complex") from error
 
     def _run(self, template: Template, variables: dict[str, Any]) -> str:
@@ -151,11 +151,11 @@ class ChatTemplate:
 
 
 def check_template_kwargs(value: object) -> dict[str, Any]:
-    """``chat_template_kwargs`` of a request, checked; None is none.
+    """Check the ``chat_template_kwargs`` of a request; None is an empty object.
 
     Raises:
-        ChatTemplateError: it is no object, a key is reserved, or ``add_generation_prompt`` is no
-            bool. ``param`` names the field.
+        ChatTemplateError: the value is no object, a key is reserved, or ``add_generation_prompt``
+            is no bool. ``param`` names the member.
     """
     if value is None:
         return {}
@@ -185,7 +185,7 @@ def _not_compiled(message: str) -> ChatTemplateError:
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """`` at FILE:LINE`` of the innermost template in a traceback."""
+    """Return `` at FILE:LINE`` of the innermost template in a traceback."""
     place = ""
     while traceback is not None:
         template = traceback.tb_frame.f_globals.get("__jinja_template__")

@@ -1,36 +1,35 @@
-"""`GuardedCodeGenerator`: templates compiled so that each loop and macro asks the budget."""
+"""`GuardedCodeGenerator`: compiles templates so that each loop and macro checks the budget."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame, MacroRef, optimizeconst
 
-if TYPE_CHECKING:
-    from calculators.llm.prompt.chat_template.environment import TemplateEnvironment
+from calculators.llm.prompt.chat_template.budgeted_environment import BudgetedEnvironment
 
-#: The attribute of the environment whose mention in a template's code is a call of it.
+#: The attribute of the environment that generated code calls instead of reading.
 TICK = "tick"
 
 
 class GuardedCodeGenerator(CodeGenerator):
-    """Jinja's own, with a tick in each loop and macro; ``~``, slices and what compares or hashes
-    values go through the environment.
+    """Jinja's code generator with a tick in each loop and macro.
 
-    Stops when the budget of the compilation is used up.
+    ``~``, slices, comparisons and keys of dictionaries become calls of the environment. Compiling
+    raises `ChatTemplateError` when its budget is used up.
     """
 
-    environment: TemplateEnvironment
+    environment: BudgetedEnvironment
 
     def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
-        self.environment.look_at_clock()
+        self.environment.check_time()
         return super().visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
         node.body.insert(0, _tick(node.lineno))
         if node.test is not None:
-            # A tick is nothing, so that the test decides.
+            # `tick` returns None, so `or` leaves the decision to the test.
             tick = nodes.EnvironmentAttribute(TICK, lineno=node.lineno)
             node.test = nodes.Or(tick, node.test, lineno=node.lineno)
         super().visit_For(node, frame)
@@ -49,7 +48,7 @@ class GuardedCodeGenerator(CodeGenerator):
             self.write("()")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
-        # Slices copy, and do not pass through the environment.
+        # Jinja compiles slices to Python's own, which copy unseen.
         if isinstance(node.arg, nodes.Slice):
             self.write("environment.made(")
             super().visit_Getitem(node, frame)
@@ -93,7 +92,7 @@ class GuardedCodeGenerator(CodeGenerator):
 
 
 def _is_quick(node: nodes.Compare) -> bool:
-    """``role == 'user'``: a single comparison with a constant that is no list."""
+    """Is it one comparison with a constant that is no list, such as ``role == 'user'``?"""
     if len(node.ops) != 1 or node.ops[0].op in ("in", "notin"):
         return False
     return isinstance(node.expr, nodes.Const) or isinstance(node.ops[0].expr, nodes.Const)

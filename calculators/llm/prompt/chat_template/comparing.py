@@ -1,7 +1,7 @@
 """Operations that walk through values: comparisons, look-ups, hashes.
 
-A list that holds itself many times over is small, and takes for ever to compare. Each function
-weighs its arguments before the operation runs, as in `growth`.
+A list that contains itself many times over is small, but takes for ever to compare. Each function
+weighs its arguments before the operation runs, as in `size_guards`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from calculators.llm.prompt.chat_template.limits import Budget
 
-#: Values that compare at once with one of any other type.
+#: Types whose values compare in no time with a value of any type.
 _ATOMS = frozenset({bool, float, int, str, type(None)})
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -26,7 +26,7 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(budget: Budget, first: Any, *rest: tuple[str, Any]) -> Any:
-    """``first < second <= third``: each of ``rest`` is Jinja's name of an operator, and a value."""
+    """Evaluate ``first < second <= third``; ``rest`` has Jinja's names of operators, and values."""
     result: Any = True
     left = first
     for name, right in rest:
@@ -45,7 +45,7 @@ def compare(budget: Budget, first: Any, *rest: tuple[str, Any]) -> Any:
 
 
 def contains(budget: Budget, container: Any, item: Any) -> bool:
-    """``item in container``."""
+    """Evaluate ``item in container``."""
     if isinstance(container, (list, tuple)):
         check_search(budget, container, item)
     elif hasattr(type(container), "__contains__"):
@@ -56,19 +56,19 @@ def contains(budget: Budget, container: Any, item: Any) -> bool:
 
 
 def check_search(budget: Budget, values: Sequence[Any], item: Any) -> None:
-    """``item`` is about to be looked for among ``values``."""
+    """Check that ``item`` may be searched among ``values``."""
     if not budget.is_within(item, budget.longest // (len(values) + 1)):
         budget.weigh(values)
 
 
 def check_key(budget: Budget, key: Any) -> None:
-    """``key`` is about to be hashed, or named in an error."""
+    """Check that ``key`` may be hashed, or shown in an error."""
     if type(key) not in _ATOMS:
         budget.weigh(key)
 
 
 def _check_pair(budget: Budget, left: Any, right: Any) -> None:
-    """The lighter one says how much there is to compare."""
+    """Check that two values may be compared; the lighter one bounds the work."""
     if type(left) in _ATOMS or type(right) in _ATOMS:
         return
     if not budget.is_within(left, budget.longest):

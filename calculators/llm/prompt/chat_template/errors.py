@@ -1,4 +1,4 @@
-"""`ChatTemplateError`: the one way in which loading or rendering a chat template fails."""
+"""`ChatTemplateError`: every failure to load or render a chat template."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LONGEST_REASON = 500
 
 
 class ChatTemplateError(GraphError):
-    """The template cannot be loaded, or cannot make a prompt of this request.
+    """The template cannot be loaded, or cannot render this request.
 
-    ``code`` is INVALID_ARGUMENT for what a request and the template make together, and
-    FAILED_PRECONDITION for what is wrong with the model's files. The text is one clean line that
-    may go to a client: no paths of the machine, no addresses.
+    ``code`` is INVALID_ARGUMENT where the template fails with the request, and FAILED_PRECONDITION
+    where the model's files are wrong. The text is one clean line that may go to a client, without
+    paths or addresses.
 
     Attributes:
         param: the field of the request at fault, ``chat_template_kwargs.tools``; None when the
@@ -31,6 +31,6 @@ class ChatTemplateError(GraphError):
 
 
 def clean(text: str) -> str:
-    """A foreign text as one short line."""
+    """Return a foreign text as one short line."""
     line = _CONTROL.sub(" ", _ADDRESS.sub("", text[: 4 * _LONGEST_REASON])).strip()
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."

@@ -1,7 +1,7 @@
-"""What templates may call: the functions and filters that Hugging Face's templates count on.
+"""Functions and filters that Hugging Face's templates rely on.
 
-``raise_exception``, ``strftime_now`` and ``tojson`` are those of `transformers`
-(``utils/chat_template_utils.py``), ``from_json`` is OpenVINO Model Server's addition.
+``raise_exception``, ``strftime_now`` and ``tojson`` come from `transformers`
+(``utils/chat_template_utils.py``), ``from_json`` from OpenVINO Model Server.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _WIDEST_INDENT = 32
 
 
 def raise_exception(message: object = "") -> NoReturn:
-    """The template refuses the request, in its own words."""
+    """Refuse the request, in the template's own words."""
     raise ChatTemplateError(clean(str(message)) or "the chat template refuses this request")
 
 
 def strftime_now(format: str) -> str:
-    """The local time."""
+    """Format the local time."""
     if len(format) > _LONGEST_TIME_FORMAT:
         raise ChatTemplateError("the chat template formats the time with an overlong format")
     return datetime.now().strftime(format)
 
 
 def from_json(text: str) -> Any:
-    """The value of a JSON text."""
+    """Parse a JSON text."""
     return json.loads(text)
 
 
@@ -42,7 +42,7 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as `json.dumps` writes it: no HTML escapes, text outside ASCII as it is."""
+    """Write JSON as `json.dumps` does: no HTML escapes, text outside ASCII as it is."""
     budget.weigh(value)
     if ensure_ascii is False and indent is None and separators is None and not sort_keys:
         return _encode(value)
@@ -61,5 +61,5 @@ def to_json(
     return "".join(pieces)
 
 
-# Made once: `json.dumps` would make one for each call.
+# Made once: `json.dumps` would make an encoder for each call.
 _encode = json.JSONEncoder(ensure_ascii=False).encode

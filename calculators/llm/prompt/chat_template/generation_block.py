@@ -1,4 +1,4 @@
-"""``{% generation %}``: marks what the assistant said, for training. Rendering sees through it."""
+"""``{% generation %}``: marks the assistant's text, for training. Rendering ignores the mark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jinja2.parser import Parser
 
 
 class GenerationBlock(Extension):
-    """The block is its content. Names set inside end with it, as with Hugging Face's renderer."""
+    """Renders the block's content. Names set inside are local, as in Hugging Face's renderer."""
 
     tags = {"generation"}  # noqa: RUF012 - Jinja declares it as a set of the instance
 

@@ -1,7 +1,7 @@
-"""The way of messages to the template: what OpenAI's clients send, as templates know it.
+"""Conversion of messages from the form of OpenAI's clients to the form that templates expect.
 
-Each step takes messages as `normalise_messages` makes them and returns new ones; nothing that came
-in is changed. Order and meaning are OpenVINO Model Server's input processors.
+Each step takes a message as `normalise_messages` returns it and returns a new one; no argument is
+changed. Order and meaning are OpenVINO Model Server's input processors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Message = Mapping[str, Any]
 def prepare_history(
     messages: Sequence[Message], analysis: TemplateAnalysis | None = None
 ) -> list[dict[str, Any]]:
-    """The messages for `ChatTemplate.render`. Media parts are not touched: they come before."""
+    """Return the messages for `ChatTemplate.render`. Media parts were replaced before."""
     prepared = []
     for message in messages:
         message = empty_content_to_none(message)
@@ -33,19 +33,19 @@ def prepare_history(
 
 
 def empty_content_to_none(message: Message) -> Message:
-    """A list of no parts is no content."""
+    """Replace an empty list of parts by None."""
     return {**message, "content": None} if message.get("content") == [] else message
 
 
 def without_empty_tool_calls(message: Message) -> Message:
-    """Templates that look at the first call would fail on an empty list."""
+    """Drop an empty list of calls: templates that look at the first call would fail."""
     if message.get("tool_calls") != []:
         return message
     return {name: value for name, value in message.items() if name != "tool_calls"}
 
 
 def with_joined_text(message: Message) -> Message:
-    """A list of nothing but text parts becomes one text, a line for each part.
+    """Join a list of nothing but text parts to one text, a line for each part.
 
     Empty parts at the beginning leave no line.
     """
@@ -63,7 +63,7 @@ def _is_text(part: Any) -> bool:
 
 
 def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
-    """The message with the arguments and the reasoning where this template looks for them."""
+    """Put arguments and reasoning where this template looks for them."""
     calls = message.get("tool_calls")
     if analysis.requires_object_arguments and isinstance(calls, list):
         message = {**message, "tool_calls": [_with_object_arguments(call) for call in calls]}
@@ -74,7 +74,7 @@ def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
 
 
 def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
-    """The template would refuse the reasoning because of the text beside it."""
+    """Would the template refuse the reasoning because of the text beside it?"""
     has_both = bool(message.get("content")) and bool(message.get("tool_calls"))
     return analysis.reasoning_excludes_content and has_both
 

@@ -1,4 +1,4 @@
-"""How much a rendering may take (`RenderLimits`) and how much is left of it (`Budget`)."""
+"""Limits of a rendering (`RenderLimits`), and the rest of them while it runs (`Budget`)."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 
 T = TypeVar("T")
 
-#: What one element of a list costs, in characters.
+#: The cost of one element of a list, in characters.
 ELEMENT = 16
-#: All values made in one rendering, as a multiple of the longest prompt. They may be garbage by
-#: then; a template that keeps them all holds this much.
+#: The size of all values made in one rendering, as a multiple of the longest prompt. Most are
+#: garbage soon; a template that keeps them all holds this much.
 TURNOVER = 64
 #: The longest integer in bits. Arithmetic on longer ones takes time that grows with the square.
 MAX_BITS = 65_536
-#: Characters of a template, which takes its time to compile: up to two seconds for so many.
+#: Characters of a template: compiling so many takes up to two seconds.
 LONGEST_TEMPLATE = 256 * 1024
-#: Arguments of filters that say how many things to make.
+#: The largest count that a filter may be asked for.
 MAX_COUNT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class RenderLimits:
-    """What one rendering may take.
+    """The limits of one rendering.
 
     Attributes:
-        seconds: of processor time, looked at between the steps of the template.
+        seconds: processor time, checked between the steps of the template.
         output_characters: the longest prompt, and the longest string or list on the way to it.
         loop_ticks: turns of loops, calls of macros and includes, all together.
-        compile_seconds: of processor time, for a template when it is loaded.
+        compile_seconds: processor time for compiling a template.
     """
 
     seconds: float = 2.0
@@ -45,7 +45,7 @@ class RenderLimits:
 
 
 class Budget:
-    """What one rendering has left. Every method raises `ChatTemplateError` when it is used up."""
+    """The rest of one rendering's limits; methods raise `ChatTemplateError` when it is used up."""
 
     __slots__ = (
         "_characters",
@@ -68,18 +68,18 @@ class Budget:
 
     @property
     def longest(self) -> int:
-        """What `allow` allows."""
+        """The longest text or list, in characters."""
         return self._limits.output_characters
 
     def check_time(self) -> None:
-        # A process that had to wait has not been slow. The first clock is the cheaper one.
+        # Time spent waiting for a processor does not count. The first clock is the cheaper one.
         if monotonic() > self._deadline and thread_time() > self._processor_deadline:
             raise ChatTemplateError(
                 f"{self._work} the chat template took longer than {self._seconds:g} seconds"
             )
 
     def tick(self) -> None:
-        """One turn of a loop, one call of a macro."""
+        """Count one turn of a loop, or one call of a macro."""
         self._ticks -= 1
         if self._ticks < 0:
             raise ChatTemplateError(
@@ -88,7 +88,7 @@ class Budget:
         self.check_time()
 
     def allow(self, characters: int) -> None:
-        """A value of this length is about to be made."""
+        """Check that a value of this length may be made."""
         if characters > self._limits.output_characters:
             raise ChatTemplateError(
                 "the chat template makes a text or list longer than"
@@ -96,7 +96,7 @@ class Budget:
             )
 
     def create(self, characters: int) -> None:
-        """A value of this length is about to be made, or has been."""
+        """Charge for a value of this length that is about to be made, or has been."""
         self.allow(characters)
         self._characters -= characters
         if self._characters < 0:
@@ -106,7 +106,7 @@ class Budget:
             )
 
     def made(self, value: T) -> T:
-        """Account for a value that an operation has made, and return it."""
+        """Charge for a value that an operation has made, and return it."""
         if isinstance(value, (str, bytes)):
             self.create(len(value))
         elif isinstance(value, (list, tuple, dict)):
@@ -126,9 +126,9 @@ class Budget:
             )
 
     def weigh(self, value: Any) -> int:
-        """About how many characters ``value`` is as text.
+        """Return about how many characters ``value`` has as text; raise if that is too long.
 
-        A list that holds itself many times over is small until somebody prints it.
+        A list that contains itself many times over is small until it is printed.
         """
         most = self._limits.output_characters
         weight = _weight(value, most)
@@ -137,12 +137,12 @@ class Budget:
         return weight
 
     def is_within(self, value: Any, most: int) -> bool:
-        """Is ``value`` about as long, as text, as ``most`` or less?"""
+        """Has ``value``, as text, about ``most`` characters or fewer?"""
         return _weight(value, most) <= most
 
 
 def _weight(value: Any, most: int) -> int:
-    """About how many characters ``value`` is as text; something above ``most`` if it is more."""
+    """Return about how many characters ``value`` has as text, or any number above ``most``."""
     if type(value) is str:
         return len(value)
     total = 0

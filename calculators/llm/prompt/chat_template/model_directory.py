@@ -1,4 +1,4 @@
-"""`ModelDirectoryLoader`: which files ``{% include %}`` can reach."""
+"""`ModelDirectoryLoader`: the files that ``{% include %}`` can reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_runtime.regular_file import read_regular_file
 
 
 class ModelDirectoryLoader(BaseLoader):
-    """Loads small text files of one directory, and nothing that a link leads out of it."""
+    """Loads small text files of one directory; a link must not lead out of it."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = None if directory is None else directory.resolve()
@@ -24,12 +24,12 @@ class ModelDirectoryLoader(BaseLoader):
         if self._directory is None:
             raise TemplateNotFound(template)
         try:
-            # Refuses "..", and on other systems their separators too.
+            # Refuses "..", and other systems' separators.
             path = self._directory.joinpath(*split_template_path(template)).resolve()
             if not path.is_relative_to(self._directory):
                 raise TemplateNotFound(template)
             text = read_regular_file(path, LONGEST_TEMPLATE).decode()
         except (OSError, ValueError, RuntimeError) as error:  # links in a circle, no UTF-8, ...
             raise TemplateNotFound(template) from error
-        # The name stands in for the path: errors must not tell where the model lies.
+        # The name replaces the path, which must not appear in errors.
         return text, template, None

@@ -1,4 +1,4 @@
-"""`NotGiven`: tools and documents of a chat that has none."""
+"""`NotGiven`: the value of tools and documents in a chat without them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from jinja2 import Undefined
 
 
 class NotGiven(Undefined):
-    """Undefined, as OpenVINO Model Server has it, and none, as Hugging Face's renderer has it.
+    """Undefined, as in OpenVINO Model Server, and equal to none, as in Hugging Face's renderer.
 
     Templates are written for either: ``tools is defined``, ``tools is not none``,
-    ``tools != none`` and a loop over no tools all do what their author meant.
+    ``tools != none`` and a loop over no tools all do what their authors meant.
     """
 
     __slots__ = ()
@@ -25,5 +25,5 @@ NOT_GIVEN = {name: NotGiven(name=name) for name in ("tools", "documents")}
 
 
 def is_none(value: object) -> bool:
-    """The test ``none``."""
+    """Evaluate the test ``none``."""
     return value is None or isinstance(value, NotGiven)

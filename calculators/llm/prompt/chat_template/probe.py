@@ -1,8 +1,8 @@
-"""`Probe`: how a template renders tool calls and reasoning, found out by giving it some.
+"""`Probe`: finds out how a template renders tool calls and reasoning by rendering some.
 
-The first chat of each question is the one that OpenVINO Model Server asks with
-(``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse
-it or show nothing of it, because they want tools, or the result of a call.
+The first chat of each question is OpenVINO Model Server's
+(``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse it
+or show nothing of it, because they expect tools, or the result of a call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 
 _NEEDLE: Final = "probe_needle_xK9m"
 _ARGUMENTS: Final = {_NEEDLE: "value"}
-#: How a template that understands arguments writes one of this name.
+#: The ways in which templates that understand arguments write one of this name.
 _NATIVE: Final = (
     f'"{_NEEDLE}": "',
     f'"{_NEEDLE}":"',
@@ -41,7 +41,7 @@ _TOOL: Final = {
 
 
 class Probe:
-    """Asks one template."""
+    """Answers questions about one template."""
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
@@ -50,35 +50,35 @@ class Probe:
 
     @property
     def dumps_messages(self) -> bool:
-        """Tool calls come out as the JSON of the whole message."""
+        """Does the template write tool calls as the JSON of the whole message?"""
         return _RAW_DUMP in self._with_text or _RAW_DUMP in self._with_object
 
     @property
     def takes_text(self) -> bool:
-        """Arguments that are the text of a JSON object come out as they should."""
+        """Does the template render arguments that are the text of a JSON object?"""
         return any(sign in self._with_text for sign in _NATIVE)
 
     @property
     def takes_objects(self) -> bool:
-        """Arguments that are objects do; or they come out somehow, and text does not at all."""
+        """Does the template render arguments that are objects, or at least show only these?"""
         if any(sign in self._with_object for sign in _NATIVE):
             return True
         return _NEEDLE in self._with_object and _NEEDLE not in self._with_text
 
     def shows_reasoning(self, field: str) -> bool:
-        """The member ``field`` of an assistant's message comes out, with or without a call."""
+        """Does the template show the member ``field`` of an assistant's message?"""
         members = {field: _NEEDLE}
         return _NEEDLE in self._render([_USER, _assistant(**members)]) or _NEEDLE in self._call(
             {}, **members
         )
 
     def refuses_reasoning_with_content(self, field: str) -> bool:
-        """A call with a text and reasoning is refused, one with the text alone is not."""
+        """Does the template refuse a call with text and reasoning, but not one with text alone?"""
         with_text = self._call({}, content=_NEEDLE)
         return bool(with_text) and not self._call({}, content=_NEEDLE, **{field: "reason"})
 
     def _call(self, arguments: Any, **members: Any) -> str:
-        """A chat with one tool call: the first that shows the needle, else the first at all."""
+        """Render chats with one tool call; return the first with the needle, else the first."""
         first = ""
         for chat, tools in self._chats(_assistant(**members, tool_calls=[_tool_call(arguments)])):
             prompt = self._render(chat, tools)
@@ -95,7 +95,7 @@ class Probe:
         yield [{"role": "system", "content": "Hello"}, _USER, call, _RESULT, _USER], [_TOOL]
 
     def _render(self, chat: list[Any], tools: list[Any] | None = None) -> str:
-        """Empty where the template refuses."""
+        """Render a chat; "" where the template refuses it."""
         try:
             return self._template.render(chat, tools=tools)
         except ChatTemplateError:

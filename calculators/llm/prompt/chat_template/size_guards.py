@@ -1,7 +1,7 @@
-"""Operations that can make much out of little, and how much.
+"""Guards of operations whose result may be far larger than their arguments.
 
-Each function looks at the arguments before the operation runs, because one step of C code can be
-neither interrupted nor undone: ``'x' * 10**10`` is three bytes of template.
+Each guard checks the arguments before the operation runs, because one step of C code can be neither
+interrupted nor undone: ``'x' * 10**10`` is a few bytes of template.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def multiply(budget: Budget, left: Any, right: Any) -> Any:
 
 def subtract(budget: Budget, left: Any, right: Any) -> Any:
     if not isinstance(left, (int, float)):
-        # Sets of keys: what is taken from them is hashed.
+        # Differences of sets of keys hash their operands.
         budget.weigh(left)
         budget.weigh(right)
     return left - right
@@ -78,7 +78,7 @@ OPERATORS: Mapping[str, Callable[[Budget, Any, Any], Any]] = {
 
 
 def check_printf(budget: Budget, pattern: str, values: Any) -> None:
-    """``pattern % values``."""
+    """Check the size of ``pattern % values``."""
     size, fields = len(pattern), 0
     for width, precision in _PRINTF.findall(pattern):
         fields += 1
@@ -87,7 +87,7 @@ def check_printf(budget: Budget, pattern: str, values: Any) -> None:
 
 
 def check_format(budget: Budget, pattern: str, args: Any, kwargs: Any) -> None:
-    """``pattern.format(*args, **kwargs)``."""
+    """Check the size of ``pattern.format(*args, **kwargs)``."""
     size, fields = len(pattern), 0
     for _, field, spec, _ in string.Formatter().parse(pattern):
         if field is None:
@@ -130,7 +130,7 @@ def _expand_tabs(budget: Budget, text: Any, args: tuple[Any, ...]) -> tuple[Any,
 
 def _replace(budget: Budget, text: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(args) >= 2 and isinstance(args[0], type(text)) and isinstance(args[1], (str, bytes)):
-        # An empty text is found before, between and behind all characters.
+        # An empty text is found before, between and after all characters.
         budget.allow(len(text) + text.count(args[0]) * len(args[1]))
     return args
 
@@ -145,7 +145,7 @@ def _join(budget: Budget, text: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _encode(budget: Budget, text: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    # Some of Python's other codecs take time that grows with the square of the text.
+    # Some of Python's other codecs take quadratic time.
     if args and args[0] not in _ENCODINGS:
         raise ChatTemplateError("the chat template encodes a text other than as UTF-8 or Latin-1")
     return args
@@ -172,7 +172,7 @@ _TEXT_METHODS: Mapping[str, Callable[[Budget, Any, tuple[Any, ...]], tuple[Any, 
 def checked_arguments(
     budget: Budget, owner: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """The arguments for ``owner.name(...)``, once it is known that the result is not too long."""
+    """Check a call of ``owner.name(...)``; return the arguments to call it with."""
     if isinstance(owner, (str, bytes)):
         check = _TEXT_METHODS.get(name)
         if check is not None:
@@ -186,7 +186,7 @@ def checked_arguments(
 
 
 def argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, name: str) -> Any:
-    """One that may be given by place or by name; None where it is not."""
+    """Return an argument that may be given by place or by name; None where it is absent."""
     return args[place] if len(args) > place else kwargs.get(name)
 
 
@@ -211,11 +211,11 @@ def _slice(budget: Budget, *args: Any, **kwargs: Any) -> None:
 def _round(budget: Budget, *args: Any, **kwargs: Any) -> None:
     precision = argument(args, kwargs, 1, "precision")
     if isinstance(precision, int):
-        budget.allow_bits(4 * abs(precision))  # it computes this power of ten
+        budget.allow_bits(4 * abs(precision))  # Python computes this power of ten
 
 
 def _strip_tags(budget: Budget, *args: Any, **kwargs: Any) -> None:
-    # What is left is copied for each tag.
+    # The rest of the text is copied for each tag.
     text = str(args[0])
     if len(text) * text.count("<") > _MOST_COPIED:
         raise ChatTemplateError("the chat template strips too many tags from too long a text")
@@ -236,7 +236,7 @@ def _format(budget: Budget, *args: Any, **kwargs: Any) -> None:
     check_printf(budget, str(args[0]), kwargs or args[1:])
 
 
-#: What to look at before a filter of Jinja runs; the first argument is the filtered value.
+#: Guards of Jinja's filters; the first argument is the filtered value.
 FILTERS: Mapping[str, Callable[..., None]] = {
     "batch": _batch,
     "center": _center,
@@ -249,17 +249,17 @@ FILTERS: Mapping[str, Callable[..., None]] = {
     "wordwrap": _wordwrap,
 }
 
-#: Filters that neither print nor compare what they get: it need not be weighed.
+#: Filters that neither print nor compare their arguments, which need not be weighed.
 LIGHT_FILTERS = frozenset(
     {"batch", "count", "d", "default", "first", "from_json", "items", "last", "length", "list"}
     | {"map", "random", "reject", "rejectattr", "reverse", "select", "selectattr", "slice"}
 )
 
-#: Filters that compare values, or hash them; and the place of the attribute that may stand for
-#: each, behind the values.
+#: Filters that compare or hash values, with the place behind the values of the argument that names
+#: an attribute to compare instead.
 COMPARING_FILTERS: Mapping[str, int] = {"groupby": 0, "max": 1, "min": 1, "sort": 2, "unique": 1}
 
-#: Tests that neither print nor hash what they get.
+#: Tests that neither print nor hash their arguments.
 LIGHT_TESTS = frozenset(
     {"boolean", "callable", "defined", "divisibleby", "escaped", "even", "false", "float"}
     | {"integer", "iterable", "mapping", "none", "number", "odd", "sameas", "sequence", "string"}

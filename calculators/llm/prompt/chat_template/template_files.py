@@ -1,9 +1,9 @@
-"""`TemplateFiles`: which chat template a model directory holds.
+"""`TemplateFiles`: the chat templates of a model directory.
 
 The order is OpenVINO Model Server's (OpenVINO GenAI ``tokenizer/tokenizer_impl.cpp``), with two
 differences: ``chat_template.jinja`` counts even when the tokenizer has no template of its own, and
-the template inside ``openvino_tokenizer.xml``, a copy made when the model was converted, comes
-last, so that an edited ``tokenizer_config.json`` means what it says.
+the template inside ``openvino_tokenizer.xml``, a copy from when the model was converted, comes
+last, so that an edit of ``tokenizer_config.json`` takes effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
 from graph_runtime.errors import Code
 from graph_runtime.regular_file import read_regular_file
 
-#: For models without a template: a chat of one message, which is the prompt.
+#: The template of models without one: a chat has one message, which is the prompt.
 DEFAULT_SOURCE = (
     "{% if messages | length != 1 or messages[0]['content'] is not string %}"
     "{{ raise_exception('this model has no chat template: it takes exactly one message,"
@@ -28,9 +28,9 @@ DEFAULT_SOURCE = (
     "{% endif %}{{ messages[0]['content'] }}"
 )
 
-_JINJA_FILES = ("chat_template.jinja", "template.jinja")  # the second is that of old exports
+_JINJA_FILES = ("chat_template.jinja", "template.jinja")  # the second is from old exports
 _JSON_FILES = ("chat_template.json", "processor_config.json", "tokenizer_config.json")
-#: Tokens that templates may name beside those of the beginning and the end, where there are any.
+#: Further tokens that templates may name, where the tokenizer has them.
 _SPECIAL_TOKENS = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _NAMED_FOLDER = "additional_chat_templates"
 _TOKENIZER_MODEL = "openvino_tokenizer.xml"
@@ -49,7 +49,7 @@ class TemplateSource:
 
 @dataclass(frozen=True, slots=True)
 class TemplateFiles:
-    """What a model directory says about prompts.
+    """The files of a model directory that determine prompts.
 
     Attributes:
         main: the template of chats.
@@ -59,7 +59,7 @@ class TemplateFiles:
         eos_token: text of the token at their end.
         special_tokens: texts of further tokens by name, ``pad_token`` say; as Hugging Face's
             tokenizers have them, ``extra_special_tokens`` too.
-        directory: what ``{% include %}`` reads from; None: nothing.
+        directory: the directory that ``{% include %}`` reads from; None: there is none.
     """
 
     main: TemplateSource
@@ -72,7 +72,7 @@ class TemplateFiles:
 
     @property
     def is_default(self) -> bool:
-        """The model has no template."""
+        """Has the model no template?"""
         return self.main.text is DEFAULT_SOURCE
 
     @classmethod
@@ -80,8 +80,8 @@ class TemplateFiles:
         """Read a model directory.
 
         Raises:
-            ChatTemplateError: the directory or one of its files cannot be read, or a file does not
-                hold what its name says.
+            ChatTemplateError: the directory or a file cannot be read, or a file has another content
+                than its name says.
         """
         directory = Path(directory)
         if not directory.is_dir():
@@ -117,7 +117,7 @@ def _broken(file: str, reason: str) -> ChatTemplateError:
 
 
 def _read_text(path: Path, file: str) -> str | None:
-    """The text, or None where there is no such file."""
+    """Read a file; None where there is no such file."""
     try:
         return read_regular_file(path, _LARGEST_FILE).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
@@ -151,7 +151,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _templates_of(value: Any, file: str) -> dict[str, TemplateSource]:
-    """The templates in a member ``chat_template``: one text, or several with names."""
+    """Return the templates in a member ``chat_template``: one text, or several with names."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):
@@ -171,7 +171,7 @@ def _templates_of(value: Any, file: str) -> dict[str, TemplateSource]:
 
 
 def _templates_of_tokenizer(path: Path) -> dict[str, TemplateSource]:
-    """The template in the ``rt_info`` of a converted tokenizer."""
+    """Return the templates in the ``rt_info`` of a converted tokenizer."""
     text = _read_text(path, path.name)
     if text is None:
         return {}

@@ -1,7 +1,7 @@
-"""`UnseenParts`: what of a request a template would leave out of the prompt without a word.
+"""`UnseenParts`: detects parts of a request that a template would silently leave out.
 
-Many templates write what they know and pass over the rest: a message of a role that is misspelt, or
-that this model does not know, and documents. The model would answer as if nothing had been said.
+Many templates render what they know and ignore the rest: documents, and messages of a role that is
+misspelt or unknown to the model. The model would answer as if these had not been sent.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
 
 _NEEDLE: Final = "probe_needle_xK9m"
-#: What they say may be left out, as templates do with older thoughts and results.
+#: Roles whose messages may be left out, as templates do with older reasoning and results.
 _TURNS: Final = frozenset({"user", "assistant", "tool"})
-#: Roles that are remembered as shown; clients use a handful.
+#: Roles that are remembered as rendered; clients use a handful.
 _REMEMBERED: Final = 64
 _SHOWN: Final = 40
 _INCLUDES: Final = re.compile(r"\{%[-+]?\s*(?:include|import|from|extends)\b")
@@ -25,10 +25,10 @@ Render = Callable[[Sequence[Mapping[str, Any]]], str]
 
 
 class UnseenParts:
-    """Asks one template, by what it makes of the request itself with another text in it."""
+    """Tests one template, by rendering the request with a marker in place of a text."""
 
     def __init__(self, template: ChatTemplate) -> None:
-        #: Roles of messages that came out: at the beginning or not, with tools or without.
+        #: Roles that were rendered: at the beginning or not, with tools or without.
         self._seen: set[tuple[str, bool, bool]] = set()
         self._has_documents = _mentions(template, "documents")
 
@@ -48,13 +48,13 @@ class UnseenParts:
     def with_known_roles(
         self, messages: Sequence[dict[str, Any]], render: Render, *, has_tools: bool
     ) -> Sequence[dict[str, Any]]:
-        """The messages, all of which come out.
+        """Return the messages with roles that the template renders.
 
-        Those of the developer are the system's for a template that knows only that role, as
-        OpenAI's own models had it before.
+        The developer's messages get the role "system" for a template that knows only that one, as
+        OpenAI's older models did.
 
         Raises:
-            ChatTemplateError: one does not come out; ``param`` is where its role stands.
+            ChatTemplateError: a message would be left out; ``param`` names its role.
         """
         for place, message in enumerate(messages):
             role = message["role"]
@@ -83,7 +83,7 @@ class UnseenParts:
 def _comes_out(
     messages: Sequence[dict[str, Any]], place: int, role: str, render: Render
 ) -> bool | None:
-    """None: the template refuses, and does so in words of its own for the request itself."""
+    """Does the template render this message? None: it refuses the request in its own words."""
     changed = {**messages[place], "role": role, "content": _NEEDLE}
     try:
         return _NEEDLE in render([*messages[:place], changed, *messages[place + 1 :]])
@@ -97,7 +97,7 @@ def _says_something(message: Mapping[str, Any]) -> bool:
 
 
 def _mentions(template: ChatTemplate, variable: str) -> bool:
-    """May a template use this variable? One that includes others may."""
+    """May a template use this variable? One that includes other files may."""
     files = template.files
     use = re.compile(rf"\{{[{{%](?:(?![%}}]\}}).)*?\b{variable}\b", re.DOTALL)
     sources = [source.text for source in (files.main, files.tool_use) if source is not None]

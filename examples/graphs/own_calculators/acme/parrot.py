@@ -12,16 +12,16 @@ from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 @calculator("acme.Parrot")
 class Parrot(Calculator):
-    """Says the last message again; in a stream word by word."""
+    """Repeats the last message; in a stream, word by word."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     turn = In[bool]("LOOPBACK")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
     next_turn = Out[bool]("LOOPBACK")
-    timestamp_offset = None  # it is not known how far a turn of the loop gets
+    timestamp_offset = None  # the number of words per turn of the loop varies
 
     def open(self, cc: CalculatorContext) -> None:
-        """Each request has a run, and so an object, of its own."""
+        """Each request has a run, and so a calculator object, of its own."""
         self.clock = 0
         self.packets: Iterator[str] = iter(())
 
@@ -37,7 +37,7 @@ class Parrot(Calculator):
 
 
 def answer(body: Any) -> Iterator[str]:
-    """The packets of an answer. A `RequestError` is answered with 400 and its text."""
+    """Return the packets of an answer. A `RequestError` is answered with 400 and its text."""
     match body:
         case {"messages": [*_, {"content": str(text)}]}:
             pass
@@ -56,7 +56,7 @@ def answer(body: Any) -> Iterator[str]:
 
 
 def events(head: dict[str, Any], text: str) -> Iterator[str]:
-    """A stream: one event for the role, one for each word, one for the end."""
+    """Yield a stream: one event for the role, one for each word, one for the end."""
     words = text.split(" ")
     pieces = [words[0], *(f" {word}" for word in words[1:])]
     deltas = [{"role": "assistant", "content": ""}, *({"content": piece} for piece in pieces), {}]

@@ -8,7 +8,7 @@ from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calcu
 @options("acme.RedactOptions")
 @dataclass(frozen=True)
 class RedactOptions:
-    """What graphs write in ``node_options``."""
+    """The options that graphs write in ``node_options``."""
 
     words: tuple[str, ...] = ()
     mask: str = "***"

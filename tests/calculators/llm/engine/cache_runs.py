@@ -1,4 +1,4 @@
-"""Engines with chosen caches in this process, and what runs in them comes to."""
+"""Runs of requests on engines with given caches, in this process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from calculators.llm.engine.messages import Add, Failed
 from calculators.llm.engine.pipelines import open_pipeline
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, ids_of
 
-#: Tokens of a block on the CPU.
+#: Tokens per block on the CPU.
 BLOCK = 32
 _IDS = np.random.default_rng(0).integers(300, 2000, 4000).tolist()
 
 
 def open_engine(monkeypatch: pytest.MonkeyPatch, *, blocks: int = 0, **settings: Any) -> Pipeline:
-    """The demo model with these settings; ``blocks`` of cache, 0: as the settings say."""
+    """Open the demo model with these settings; ``blocks`` of cache, 0: as the settings say."""
 
     def config(settings: EngineSettings) -> Any:
         made = scheduler_config(settings)
@@ -41,7 +41,7 @@ def open_engine(monkeypatch: pytest.MonkeyPatch, *, blocks: int = 0, **settings:
 def request(
     request_id: int, prompt: int, answer: int | None, *, first: int = 0, **settings: Any
 ) -> Add:
-    """A greedy request that does not end before its length.
+    """Return a greedy request that does not end before its length.
 
     ``first``: prompts that begin at the same number begin the same.
     """
@@ -57,9 +57,9 @@ class Run:
     """Requests that have run to their ends.
 
     Attributes:
-        logprobs: of the tokens, where they were asked for; they differ where tokens do not yet.
-        first: by request, the number of the step that brought its first token.
-        peak, last: most bytes of the cache in use at once, and those before the end.
+        logprobs: of the tokens, if requested; they differ sooner than tokens do.
+        first: by request, the number of the step with its first token.
+        peak, last: most bytes of the cache in use at once, and the bytes before the end.
     """
 
     ids: dict[int, list[int]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Run:
 
 
 def run(pipeline: Pipeline, requests: Sequence[Add], *, most: int = 3000) -> Run:
-    """All at once, to their ends."""
+    """Run all requests at once, to their ends."""
     done = Run()
     for each in requests:
         done.ids[each.request_id] = []

@@ -11,15 +11,15 @@ import openvino.opset15 as ops
 
 from tests.calculators.llm.demo_model import DEMO
 
-#: Of the demo model.
+#: Sizes of the demo model.
 _HIDDEN = 256
 _LAYERS = 4
-#: What is read of the main model weighs little, so that the layer goes on as it was trained.
+#: The main model's layers weigh little, so that the draft layer works as it was trained.
 _WEIGHT = 0.0005
 
 
 def make_eagle3_model(folder: Path) -> Path:
-    """Write the files; the layers are named as the library looks for them."""
+    """Write the files; the layers have the names that the library looks for."""
     folder.mkdir(parents=True)
     model = openvino.Core().read_model(DEMO / "openvino_model.xml")
     nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}

@@ -1,4 +1,4 @@
-"""Both kinds of engine, and reading from them."""
+"""Both kinds of engine, and readers of their generations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from calculators.llm.engine.engine import Engine, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.in_process_engine import InProcessEngine
 from calculators.llm.engine.process_engine import ProcessEngine
 from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO, ids_of
+from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
 
 PROMPT = ids_of(*range(40, 60))
@@ -23,7 +23,7 @@ ENDLESS = 1_000_000
 def part(
     tokens: int = 8, *, prompt: bytes = PROMPT, choices: int = 1, beams: int = 1, **more: object
 ) -> Part:
-    """A greedy part that does not end before its length."""
+    """Return a greedy part that does not end before its length."""
     return Part(
         prompt,
         GenerationSettings(
@@ -38,7 +38,7 @@ def part(
 
 @dataclass
 class Gained:
-    """What a choice gained."""
+    """The tokens of a choice, and how it ended."""
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Gained:
 
 
 async def read_all(generation: Generation, choices: int = 1) -> list[Gained]:
-    """Read to the end."""
+    """Read a generation to its end."""
     gained = [Gained() for _ in range(choices)]
     while not generation.is_finished:
         for choice, tokens in await soon(generation.read()):
@@ -58,12 +58,12 @@ async def read_all(generation: Generation, choices: int = 1) -> list[Gained]:
 
 
 async def generate(engine: Engine, asked: Part, *, choices: int = 1) -> list[Gained]:
-    """Submit one part and read to the end."""
+    """Submit one part and read its generation to the end."""
     return await read_all(engine.submit([asked]), choices)
 
 
 async def read_for_ever(generation: Generation) -> None:
-    """Until it raises."""
+    """Read a generation until it raises."""
     while True:
         await soon(generation.read())
 

@@ -1,4 +1,4 @@
-"""A `Pipeline` that does as its requests say, without a model."""
+"""A `Pipeline` without a model, which follows its requests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from calculators.llm.engine.messages import Add, Metrics, Tokens
 from calculators.llm.grammars.grammar import Grammar
 from tests.calculators.llm.demo_model import ids_of
 
-#: A request of this one token is refused; of that one, it breaks the pipeline at its first step.
+#: A request of this one token is refused; one of the second token breaks the pipeline at its first
+#: step.
 REFUSED = ids_of(404)
 BREAKING = ids_of(666)
 
 
 class ScriptedPipeline:
-    """Each request gains the tokens 0, 1, 2, ... one per step and sequence, as many as it asked.
+    """Pipeline in which each request gains the tokens 0, 1, 2, ... one per step and sequence.
 
-    What need not be told at once is held back, unless all is to be told.
+    Tokens that need not be reported at once are held back, unless all are asked for.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class ScriptedPipeline:
         self.running.pop(request_id, None)
         self.held.pop(request_id, None)
 
-    def step(self, *, tells_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[Tokens]:
         if self._is_broken:
             raise RuntimeError("the scripted pipeline broke")
         self.steps += 1
@@ -57,7 +58,7 @@ class ScriptedPipeline:
             self.running[request_id] = (count + 1, settings)
             if is_last:
                 del self.running[request_id]
-            elif count and not tells_all:
+            elif count and not reports_all:
                 self.held[request_id] = ids
                 continue
             gained += [

@@ -1,4 +1,4 @@
-"""Requests of several adapters over a pipeline that applies one at a time."""
+"""Turns of requests with several adapters over a pipeline that applies one at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROMPT = ids_of(1, 2, 3)
 
 
 class Adapted(ScriptedPipeline):
-    """Notes which adapter was applied when a request ran."""
+    """Pipeline that records which adapter was applied when a request ran."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,13 +27,13 @@ class Adapted(ScriptedPipeline):
         self.adapter = adapter
         self.selected.append(adapter)
 
-    def step(self, *, tells_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[Tokens]:
         assert {settings.adapter for _, settings in self.running.values()} == {self.adapter}
-        return super().step(tells_all=tells_all)
+        return super().step(reports_all=reports_all)
 
 
 class Bench:
-    """Turns, with a clock that the test moves."""
+    """Turns with a clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -52,7 +52,7 @@ class Bench:
         return list(self.pipeline.running)
 
     def ended(self) -> list[int]:
-        """Run to the end; the requests as they end."""
+        """Run to the end; return the requests in the order in which they end."""
         ended: list[int] = []
         for _ in range(1000):
             if not self.turns.has_work:
@@ -74,14 +74,14 @@ def test_requests_of_one_adapter_run_together() -> None:
     assert bench.pipeline.selected == ["a"]
 
 
-def test_without_an_adapter_none_is_selected() -> None:
+def test_requests_without_an_adapter_select_none() -> None:
     bench = Bench()
     bench.add("")
     bench.ended()
     assert bench.pipeline.selected == []
 
 
-def test_others_wait_until_the_turn_is_over_and_then_run_together() -> None:
+def test_requests_of_other_adapters_wait_for_the_turn_and_run_together() -> None:
     bench = Bench()
     first = bench.add("", tokens=5)
     b1, a1, b2, a2 = (bench.add(each) for each in "baba")
@@ -90,7 +90,7 @@ def test_others_wait_until_the_turn_is_over_and_then_run_together() -> None:
     assert bench.pipeline.selected == ["b", "a"]
 
 
-def test_a_request_joins_the_turn_that_is_on() -> None:
+def test_a_request_joins_the_current_turn() -> None:
     bench = Bench()
     first = bench.add("a", tokens=9)
     bench.add("b")
@@ -99,7 +99,7 @@ def test_a_request_joins_the_turn_that_is_on() -> None:
     assert bench.running == [first, joined]
 
 
-def test_nobody_joins_once_somebody_has_waited_long() -> None:
+def test_no_request_joins_once_another_has_waited_long() -> None:
     bench = Bench()
     first = bench.add("a", tokens=9)
     waiting = bench.add("b")
@@ -123,7 +123,7 @@ def test_a_flood_for_one_adapter_does_not_starve_another() -> None:
         raise AssertionError("the request for b never had its turn")
 
 
-def test_who_waits_can_be_cancelled() -> None:
+def test_a_waiting_request_can_be_cancelled() -> None:
     bench = Bench()
     first = bench.add("a")
     gone, stays = bench.add("b"), bench.add("b")
@@ -135,7 +135,7 @@ def test_who_waits_can_be_cancelled() -> None:
     assert bench.pipeline.cancelled == []
 
 
-def test_cancelling_the_last_one_of_a_turn_begins_the_next() -> None:
+def test_cancelling_the_last_request_of_a_turn_begins_the_next() -> None:
     bench = Bench()
     first = bench.add("a", tokens=1000)
     second = bench.add("b")
@@ -144,7 +144,7 @@ def test_cancelling_the_last_one_of_a_turn_begins_the_next() -> None:
     assert bench.ended() == [second]
 
 
-def test_who_is_refused_when_the_turn_comes_fails_alone() -> None:
+def test_a_request_that_is_refused_in_its_turn_fails_alone() -> None:
     bench = Bench()
     bench.add("a")
     refused, fine = bench.add("b", prompt=REFUSED), bench.add("b")

@@ -1,4 +1,4 @@
-"""Adapters in the real engine: each request gets its own, however they come."""
+"""Adapters in the real engine: each request gets its own, in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ QUESTIONS = ("What is graphrt?", "Tell me a story about a fox.")
 PIRATE = DEMO.parents[1] / "graphs" / "adapters" / "pirate" / "adapter_model.safetensors"
 TOKENS = 24
 WOKEN = Event()
-#: Half precision rounds otherwise where an adapter might be added.
+#: Half precision rounds differently where an adapter might be added.
 EXACT: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", **ONE_THREAD}
 
 
 def adapter_files(folder: Path) -> tuple[AdapterFile, ...]:
-    """One that was trained, and two of noise: other layers, ranks and types."""
+    """Write a trained adapter, and two of noise with other layers, ranks and types."""
     up = write_adapter(folder / "up.safetensors", "F32", rank=2, seed=3)
     query = write_adapter(
         folder / "query.safetensors",
@@ -58,7 +58,7 @@ def prompt_of(question: str) -> Any:
 
 @pytest.fixture(scope="module")
 def alone(files: tuple[AdapterFile, ...]) -> dict[tuple[str, str], list[int]]:
-    """What the library answers with each adapter, when it has no other; "" is without."""
+    """Return the library's answers with each adapter alone; "" is the model itself."""
     found: dict[tuple[str, str], list[int]] = {}
     for file in (None, *files):
         adapters = genai.AdapterConfig()
@@ -82,13 +82,13 @@ def alone(files: tuple[AdapterFile, ...]) -> dict[tuple[str, str], list[int]]:
 
 
 def run(pipeline: Any, asked: list[tuple[str, str]]) -> list[list[int]]:
-    """All at the same time; the tokens of each."""
+    """Run all at the same time; return the tokens of each."""
     gained: dict[int, list[int]] = {number: [] for number in range(len(asked))}
     for number, (adapter, question) in enumerate(asked):
         settings = GenerationSettings(max_new_tokens=TOKENS, ignore_eos=True, adapter=adapter)
         pipeline.add(Add(number, prompt_of(question).tobytes(), settings))
     while pipeline.has_work or pipeline.has_news:
-        if not pipeline.has_news:  # one that works in a thread of its own, and tells
+        if not pipeline.has_news:  # it generates in a thread of its own
             WOKEN.wait(PATIENCE)
             WOKEN.clear()
         for each in pipeline.step():
@@ -112,7 +112,7 @@ def pipeline(request: pytest.FixtureRequest, files: tuple[AdapterFile, ...]) -> 
     )
 
 
-def test_each_gets_what_it_gets_alone(
+def test_each_request_gets_its_answer_of_running_alone(
     pipeline: Any, alone: dict[tuple[str, str], list[int]]
 ) -> None:
     names = ["", "pirate", "up", "query"]
@@ -121,7 +121,7 @@ def test_each_gets_what_it_gets_alone(
         assert run(pipeline, asked) == [alone[each] for each in asked]
 
 
-def test_they_all_answer_differently(alone: dict[tuple[str, str], list[int]]) -> None:
+def test_all_adapters_answer_differently(alone: dict[tuple[str, str], list[int]]) -> None:
     for question in QUESTIONS:
         answers = [tuple(ids) for (_, asked), ids in alone.items() if asked == question]
         assert len(set(answers)) == len(answers)

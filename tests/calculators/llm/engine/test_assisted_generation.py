@@ -1,4 +1,4 @@
-"""Tokens that a draft model or the prompt proposes: the answers are those of the model alone."""
+"""Tokens that a draft model or the prompt proposes: answers are the same as without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.calculators.llm.engine.eagle3_model import make_eagle3_model
 
 DRAFT = DEMO.parent / "demo_draft"
-#: In bf16 a pass over several tokens rounds other than one over a single token.
+#: In bf16 a pass over several tokens rounds differently from a pass over one.
 EXACT: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {
     "INFERENCE_PRECISION_HINT": "f32",
     **ONE_THREAD,
@@ -33,7 +33,7 @@ QUESTIONS = (
     "Spell apple.",
     "What is the capital of Peru?",
 )
-#: Longer than what is computed in one pass unless an option says otherwise.
+#: Longer than one pass computes, unless an option says otherwise.
 LONG = " ".join(["The red fox sees the blue bird and the green frog."] * 30) + " What is graphrt?"
 PROPOSED: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -89,7 +89,7 @@ def ids_of(tokenizer: Any, question: str) -> bytes:
 def generate(
     engine: GenaiPipeline, prompts: Sequence[bytes], **settings: Any
 ) -> tuple[list[list[Tokens]], int]:
-    """What each prompt gained, asked all at once, and in how many steps."""
+    """Generate from all prompts at once; return the tokens of each, and the number of steps."""
     for number, prompt in enumerate(prompts):
         given = {"max_new_tokens": 60, **settings}
         engine.add(Add(number, prompt, GenerationSettings(**given)))
@@ -143,7 +143,7 @@ def test_greedy_answers_are_those_of_the_model_alone(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 @pytest.mark.parametrize("count", [1, 32])
-def test_however_many_are_proposed(
+def test_the_number_of_candidates_does_not_change_the_answer(
     kind: str, count: int, engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
@@ -153,7 +153,7 @@ def test_however_many_are_proposed(
     assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
 
 
-def test_a_draft_model_may_propose_as_long_as_it_is_sure(
+def test_a_confidence_threshold_ends_the_draft_models_proposals(
     engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
@@ -185,10 +185,10 @@ def test_eagle3_takes_no_prompt_of_a_single_token(
 
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
-def test_many_requests_with_long_prompts_beside_each_other(
+def test_many_requests_with_long_prompts_run_beside_each_other(
     kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
-    """Were prompts split, or did candidates not all fit, the library's draft model went wrong."""
+    """The library's draft model fails if prompts are split, or if candidates do not all fit."""
     prompts = [ids_of(tokenizer, text) for text in (LONG, *QUESTIONS)] * 3
     expected, _ = generate(engines["plain"], prompts, max_new_tokens=30, ignore_eos=True)
     answers, _ = generate(
@@ -225,7 +225,7 @@ def test_the_same_seed_gives_the_same_sample(
 
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
-def test_a_cancelled_request_is_gone_at_once_and_the_others_go_on(
+def test_a_cancelled_request_ends_at_once_and_others_continue(
     kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
     engine = engines[kind]
@@ -243,7 +243,7 @@ def test_a_cancelled_request_is_gone_at_once_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
-def test_what_the_engine_refuses_does_no_harm(
+def test_a_refused_request_disturbs_no_other(
     kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
     engine, prompt = engines[kind], ids_of(tokenizer, QUESTIONS[0])
@@ -261,7 +261,7 @@ def test_accepted_candidates_are_counted(engines: dict[str, GenaiPipeline], toke
     after = engine.metrics()
     passes = after.candidate_passes - before.candidate_passes
     accepted = after.accepted_candidates - before.accepted_candidates
-    # The first token comes of the prompt's pass; each later pass adds one to what it accepted.
+    # The prompt's pass gives the first token; each later pass adds one to the accepted ones.
     assert passes == len(answer) - 1
     assert passes + accepted == len(all_ids(answer)) - 1
     assert engines["plain"].metrics().candidate_passes == 0

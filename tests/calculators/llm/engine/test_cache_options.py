@@ -1,4 +1,4 @@
-"""What each option of the key-value cache does, with the real engine."""
+"""The effect of each option of the key-value cache, with the real engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, req
 
 #: Bytes of a block of the demo model: 4 layers, keys and values, 2 heads of 32 numbers.
 _NUMBERS = 4 * 2 * 2 * 32 * BLOCK
-#: In OpenVINO's u8 each 32 numbers have a scale and a zero point.
+#: In OpenVINO's u8, each 32 numbers have a scale and a zero point.
 _U8 = _NUMBERS + _NUMBERS // 32 * 8
 KEPT = 256
 EVICTION: dict[str, Any] = {"start_size": 32, "recent_size": 64, "max_cache_size": KEPT}
@@ -34,7 +34,7 @@ def ids(done: Run) -> list[list[int]]:
 
 
 def answers(pipeline: Pipeline, prompt: int, answer: int) -> list[float]:
-    """What tells one way to compute an answer from another sooner than its tokens."""
+    """Return log-probabilities of an answer: they differ sooner than its tokens do."""
     return run(pipeline, [request(1, prompt, answer, logprobs=True)]).logprobs[1]
 
 
@@ -55,7 +55,7 @@ def dense_answer(dense: Pipeline) -> list[list[int]]:
 # Prefix caching -----------------------------------------------------------------------------------
 
 
-def test_a_prefix_that_was_seen_is_not_computed_again(
+def test_a_known_prefix_is_not_computed_again(
     monkeypatch: pytest.MonkeyPatch, dense_answer: list[list[int]]
 ) -> None:
     pipeline = opened(monkeypatch, enable_prefix_caching=True, max_num_batched_tokens=64)
@@ -69,7 +69,7 @@ def test_a_prefix_that_was_seen_is_not_computed_again(
     assert other.first == {3: 19}
 
 
-def test_without_it_every_prompt_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_prefix_caching_every_prompt_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(monkeypatch, max_num_batched_tokens=64)
     assert [run(pipeline, [LONG]).first for _ in range(2)] == [{1: 19}, {1: 19}]
 
@@ -97,9 +97,7 @@ def test_an_interval_of_snapshots_is_for_models_with_a_state(
 # Size ---------------------------------------------------------------------------------------------
 
 
-def test_a_cache_has_the_size_that_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
-) -> None:
+def test_a_cache_has_the_configured_size(monkeypatch: pytest.MonkeyPatch, dense: Pipeline) -> None:
     assert dense.metrics().cache_bytes < 10**7
     fixed = opened(monkeypatch, cache_size=1)
     run(fixed, [request(1, 10, 2)])
@@ -116,7 +114,7 @@ def test_a_cache_has_the_size_that_was_asked_for(
     ],
     ids=["u8", "f16", "f32", "keys and values"],
 )
-def test_a_precision_takes_so_many_bytes(
+def test_the_precision_determines_the_bytes(
     config: dict[str, str], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = open_engine(monkeypatch, blocks=40, plugin_config=config)
@@ -127,7 +125,7 @@ def test_a_precision_takes_so_many_bytes(
 # Scheduling ---------------------------------------------------------------------------------------
 
 
-def test_prompts_are_read_in_parts_or_whole(
+def test_prompts_are_computed_in_parts_or_whole(
     monkeypatch: pytest.MonkeyPatch, dense_answer: list[list[int]]
 ) -> None:
     whole = opened(monkeypatch, dynamic_split_fuse=False, max_num_batched_tokens=2048)
@@ -135,7 +133,7 @@ def test_prompts_are_read_in_parts_or_whole(
     assert (done.first, ids(done)) == ({1: 1}, dense_answer)
 
 
-def test_no_more_sequences_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_running_sequences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(
         monkeypatch, dynamic_split_fuse=False, max_num_batched_tokens=512, max_num_seqs=1
     )
@@ -146,7 +144,7 @@ def test_no_more_sequences_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None
 # Eviction -----------------------------------------------------------------------------------------
 
 
-def test_what_a_long_answer_takes_is_bounded(
+def test_eviction_bounds_the_cache_of_a_long_answer(
     monkeypatch: pytest.MonkeyPatch, dense: Pipeline
 ) -> None:
     asked = [request(1, 100, 500)]
@@ -154,13 +152,13 @@ def test_what_a_long_answer_takes_is_bounded(
     assert without.peak == pytest.approx(19 * _U8, rel=0.01)
     assert with_it.peak <= (KEPT + 2 * BLOCK) / BLOCK * _U8
     assert with_it.ends == {1: "length"}
-    # As long as nothing was dropped the answers are the same.
+    # Until something is dropped the answers are the same.
     same = KEPT - 100
     assert ids(with_it)[0][:same] == ids(without)[0][:same]
 
 
 @pytest.mark.parametrize("length", [1, 8, 31, 32, 33, 36, 39, 40, 257, 288, 291])
-def test_no_length_of_a_prompt_ends_the_engine(length: int, evictor: Pipeline) -> None:
+def test_prompts_of_any_length_leave_the_engine_running(length: int, evictor: Pipeline) -> None:
     done = run(evictor, [request(1, length, 40)])
     assert done.ends == {1: "length"}
 
@@ -180,13 +178,13 @@ def evictor() -> Pipeline:
     ],
     ids=["sum", "window", "KVCrush"],
 )
-def test_what_is_kept_depends_on_how_it_is_chosen(
+def test_the_kept_blocks_depend_on_the_aggregation(
     more: dict[str, Any], monkeypatch: pytest.MonkeyPatch, evictor: Pipeline
 ) -> None:
     assert answers(evicting(monkeypatch, **more), 600, 30) != answers(evictor, 600, 30)
 
 
-def test_kvcrush_takes_so_many_blocks_back(
+def test_kvcrush_retains_the_configured_blocks(
     monkeypatch: pytest.MonkeyPatch, evictor: Pipeline
 ) -> None:
     asked = [request(1, 400, 70)]
@@ -216,18 +214,18 @@ def test_a_triangle_of_a_long_prompt_is_left_out(
     )
     pipeline = opened(monkeypatch, sparse_attention=sparse)
     assert answers(pipeline, 1200, 5) != answers(dense, 1200, 5)
-    # What is shorter than one part of a prompt, and what is generated, is dense.
+    # Generated tokens, and prompts shorter than one part, are dense.
     assert answers(pipeline, 200, 50) == answers(dense, 200, 50)
 
 
-def test_its_defaults_leave_nothing_out_of_a_prompt_of_the_models_length(
+def test_default_sparse_attention_leaves_nothing_out_of_the_longest_prompt(
     monkeypatch: pytest.MonkeyPatch, dense: Pipeline
 ) -> None:
     pipeline = opened(monkeypatch, sparse_attention=SparseAttention())
     assert answers(pipeline, 1200, 5) == answers(dense, 1200, 5)
 
 
-def test_sparse_prompts_and_dropped_blocks_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_attention_and_eviction_work_together(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = opened(
         monkeypatch,
         cache_eviction=CacheEviction(**EVICTION),

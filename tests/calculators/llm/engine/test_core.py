@@ -1,4 +1,4 @@
-"""The engine's inner loop: messages in, one step's outcome out."""
+"""The engine's inner loop: messages in, the outcome of a step out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add(request_id: int, *, prompt: bytes = PROMPT, tokens: int = 3) -> Add:
 
 
 def steps_of(core: EngineCore, *, most: int = 50) -> list[Step | Metrics]:
-    """All outputs until there is no work left."""
+    """Return all outputs until there is no work left."""
     outputs: list[Step | Metrics] = []
     while core.has_work:
         assert most, "it goes on and on"
@@ -44,7 +44,7 @@ def test_without_requests_there_is_nothing_to_do() -> None:
     assert not EngineCore(ScriptedPipeline()).has_work
 
 
-def test_requests_of_one_step_come_in_one_message() -> None:
+def test_requests_of_one_step_share_a_message() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1, tokens=2))
     core.handle(add(2, tokens=3))
@@ -55,7 +55,7 @@ def test_requests_of_one_step_come_in_one_message() -> None:
     assert [each.finish_reason for each in tokens_of(outputs, 2)] == [None, None, "length"]
 
 
-def test_a_refused_request_is_told_and_disturbs_nobody() -> None:
+def test_a_refused_request_is_reported_and_disturbs_no_other() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1))
     core.handle(add(2, prompt=REFUSED))
@@ -66,7 +66,7 @@ def test_a_refused_request_is_told_and_disturbs_nobody() -> None:
     assert len(tokens_of(outputs, 1)) == 3
 
 
-def test_a_refused_request_alone_is_told_without_a_step_of_the_pipeline() -> None:
+def test_a_refused_request_alone_is_reported_without_a_step() -> None:
     pipeline = ScriptedPipeline()
     core = EngineCore(pipeline)
     core.handle(add(2, prompt=REFUSED))
@@ -76,7 +76,7 @@ def test_a_refused_request_alone_is_told_without_a_step_of_the_pipeline() -> Non
     assert pipeline.steps == 0
 
 
-def test_nothing_comes_for_a_cancelled_request() -> None:
+def test_nothing_is_reported_for_a_cancelled_request() -> None:
     pipeline = ScriptedPipeline()
     core = EngineCore(pipeline)
     core.handle(add(1, tokens=100))
@@ -89,13 +89,13 @@ def test_nothing_comes_for_a_cancelled_request() -> None:
     assert pipeline.cancelled == [1]
 
 
-def test_a_cancelled_request_that_is_not_there_is_no_error() -> None:
+def test_cancelling_an_unknown_request_does_nothing() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(Cancel(5))
     assert not [output for output in steps_of(core) if isinstance(output, Step) and output.tokens]
 
 
-def test_metrics_come_when_the_work_has_ended() -> None:
+def test_metrics_are_sent_when_the_work_has_ended() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1))
     outputs = steps_of(core)
@@ -104,7 +104,7 @@ def test_metrics_come_when_the_work_has_ended() -> None:
     assert (last.running, last.cache_usage, last.steps) == (0, 0.0, 3)
 
 
-def test_metrics_come_after_a_cancellation_at_once() -> None:
+def test_metrics_are_sent_at_once_after_a_cancellation() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1, tokens=100))
     list(core.step())
@@ -115,7 +115,7 @@ def test_metrics_come_after_a_cancellation_at_once() -> None:
     assert not core.has_work
 
 
-def test_metrics_come_in_between_when_they_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_sent_between_steps_when_they_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("calculators.llm.engine.core.time.monotonic", lambda: now)
     core = EngineCore(ScriptedPipeline())
@@ -133,7 +133,7 @@ def test_metrics_come_in_between_when_they_are_due(monkeypatch: pytest.MonkeyPat
     assert not has_metrics()
 
 
-def test_a_broken_pipeline_is_not_hidden() -> None:
+def test_an_exception_of_the_pipeline_is_raised() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1, prompt=BREAKING))
     with pytest.raises(RuntimeError, match="broke"):

@@ -1,4 +1,4 @@
-"""What every engine does: the scripted one in this process, the real one in its own."""
+"""Behaviour of every engine: the scripted one in this process, the real one in its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_generation_is_read_to_its_end(engine: Engine, runner: asyncio.Runner)
         assert len(gained.ids) == 8
         assert gained.reasons == ["length"]
         assert engine.unfinished == 0
-        assert generation.try_read() == []
+        assert generation.is_finished
 
     runner.run(run())
 
@@ -48,7 +48,7 @@ def test_the_choices_are_numbered_part_by_part(engine: Engine, runner: asyncio.R
     runner.run(run())
 
 
-def test_many_generations_at_a_time_do_not_mix(engine: Engine, runner: asyncio.Runner) -> None:
+def test_concurrent_generations_do_not_mix(engine: Engine, runner: asyncio.Runner) -> None:
     async def run() -> None:
         lengths = range(1, 17)
         alone = (await read_all(engine.submit([part(16)])))[0].ids
@@ -84,7 +84,7 @@ def test_a_cancelled_generation_frees_its_cache(engine: Engine, runner: asyncio.
     runner.run(run())
 
 
-def test_who_waits_for_a_cancelled_generation_learns_of_it(
+def test_a_reader_of_a_cancelled_generation_gets_an_error(
     engine: Engine, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -115,7 +115,7 @@ def test_a_bad_request_disturbs_no_other(engine: Engine, runner: asyncio.Runner)
     runner.run(run())
 
 
-def test_after_close_it_says_so() -> None:
+def test_a_closed_engine_refuses_requests() -> None:
     async def run() -> None:
         for make in ENGINES.values():
             engine = await make()

@@ -1,4 +1,4 @@
-"""Whose turn it is: the order in which requests come, one of each answer at a time."""
+"""Fair turns: the order of requests, one choice of each answer at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def turns(queue: FairQueue) -> list[int]:
     return taken
 
 
-def test_first_come_first_served() -> None:
+def test_requests_run_in_the_order_of_their_arrival() -> None:
     queue = FairQueue()
     for number in (3, 1, 2):
         queue.put(ask(number, number))
@@ -46,7 +46,7 @@ def test_an_answer_of_many_choices_lets_others_in_between() -> None:
     assert turns(queue) == [0, 10, 11, 1, 2, 3]
 
 
-def test_who_comes_during_a_choice_is_before_the_next_choice() -> None:
+def test_a_request_that_arrives_during_a_choice_runs_before_the_next_choice() -> None:
     queue = FairQueue()
     queue.put(ask(0, 0))
     queue.put(ask(1, 0))
@@ -59,7 +59,7 @@ def test_who_comes_during_a_choice_is_before_the_next_choice() -> None:
     assert turns(queue) == [5, 1, 2]
 
 
-def test_choices_that_come_while_the_first_has_its_turn_wait_like_others() -> None:
+def test_choices_added_during_the_first_ones_turn_wait_like_others() -> None:
     queue = FairQueue()
     queue.put(ask(0, 0))
     assert queue.take().request_id == 0
@@ -69,7 +69,7 @@ def test_choices_that_come_while_the_first_has_its_turn_wait_like_others() -> No
     assert turns(queue) == [5, 1]
 
 
-def test_what_was_removed_has_no_turn() -> None:
+def test_a_removed_request_has_no_turn() -> None:
     queue = FairQueue()
     for number in range(3):
         queue.put(ask(number, 0))
@@ -83,7 +83,7 @@ def test_what_was_removed_has_no_turn() -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))
-def test_everybody_has_one_turn_and_nobody_waits_long(groups: list[int]) -> None:
+def test_each_request_has_one_turn_and_waits_for_at_most_one_of_others(groups: list[int]) -> None:
     queue = FairQueue()
     for number, group in enumerate(groups):
         queue.put(ask(number, group))
@@ -92,7 +92,7 @@ def test_everybody_has_one_turn_and_nobody_waits_long(groups: list[int]) -> None
     for group in set(groups):
         own = [number for number in taken if groups[number] == group]
         assert own == sorted(own)
-        # Between two of its turns every other answer had one at most.
+        # Between two of its turns, every other answer had at most one.
         places = [place for place, number in enumerate(taken) if groups[number] == group]
         for before, after in pairwise(places):
             between = [groups[number] for number in taken[before + 1 : after]]

@@ -1,5 +1,5 @@
-"""A cache of a fixed size that is too small for what is asked: nobody hangs, nobody is ended in
-somebody else's place, and the reason is told."""
+"""A cache of a fixed size that is too small for its requests: none hangs, none ends another, and
+the reason is reported."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def small() -> Pipeline:
 
 
 def is_empty(pipeline: Pipeline) -> bool:
-    """A request that needs all of the cache gets it."""
+    """Check that a request which needs all of the cache gets it."""
     done = run(pipeline, [request(99, TOKENS - 10, 5)])
     return done.ends == {99: "length"}
 
 
-def test_the_engine_tells_what_its_cache_holds(small: Pipeline) -> None:
+def test_the_engine_reports_the_size_of_its_cache(small: Pipeline) -> None:
     assert isinstance(small, CacheAdmission)
     assert small.ready().cache_tokens == TOKENS
 
@@ -46,7 +46,7 @@ def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipelin
     assert is_empty(small)
 
 
-def test_an_answer_ends_where_the_cache_does(small: Pipeline) -> None:
+def test_an_answer_ends_when_the_cache_is_full(small: Pipeline) -> None:
     done = run(small, [request(1, 400, None), request(2, TOKENS, 50)])
     assert done.ends == {1: "cache", 2: "cache"}
     # The last token of an answer needs no room.
@@ -60,7 +60,7 @@ def test_an_answer_that_just_fits_ends_with_its_length(small: Pipeline) -> None:
     assert len(done.ids[1]) == TOKENS - 400 + 1
 
 
-def test_more_requests_than_fit_take_turns_and_get_what_they_get_alone(small: Pipeline) -> None:
+def test_more_requests_than_fit_take_turns_and_get_their_full_answers(small: Pipeline) -> None:
     asked = [request(each, 100, 200, first=each) for each in range(8)]
     done = run(small, asked)
     assert set(done.ends.values()) == {"length"}
@@ -70,7 +70,7 @@ def test_more_requests_than_fit_take_turns_and_get_what_they_get_alone(small: Pi
     assert is_empty(small)
 
 
-def test_one_that_fills_the_cache_does_not_end_the_others(small: Pipeline) -> None:
+def test_a_request_that_fills_the_cache_ends_no_other(small: Pipeline) -> None:
     greedy = request(1, 50, None)
     others = [request(each, 50, 60, first=each) for each in (2, 3, 4)]
     done = run(small, [greedy, *others])
@@ -78,7 +78,7 @@ def test_one_that_fills_the_cache_does_not_end_the_others(small: Pipeline) -> No
     assert [len(done.ids[each]) for each in (2, 3, 4)] == [60, 60, 60]
 
 
-def test_one_that_goes_away_leaves_its_room(small: Pipeline) -> None:
+def test_a_cancelled_request_frees_its_room(small: Pipeline) -> None:
     small.add(request(1, 300, None))
     small.add(request(2, 300, None))
     for _ in range(5):
@@ -89,7 +89,7 @@ def test_one_that_goes_away_leaves_its_room(small: Pipeline) -> None:
     assert is_empty(small)
 
 
-#: Settings with which the engine must not throw anybody out, and those of their requests.
+#: Settings of engines that must not evict a sequence, and settings of their requests.
 KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "eviction": (
         {"cache_eviction": CacheEviction(start_size=32, recent_size=64, max_cache_size=256)},
@@ -103,7 +103,7 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_where_nobody_may_be_thrown_out_they_wait(
+def test_requests_wait_where_none_may_be_preempted(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, more = KEPT[kind]
@@ -123,7 +123,7 @@ def test_where_nobody_may_be_thrown_out_they_wait(
     assert done.ends == dict.fromkeys(range(7), "length")
 
 
-def test_an_answer_outgrows_a_cache_that_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_outgrows_a_cache_with_eviction(monkeypatch: pytest.MonkeyPatch) -> None:
     eviction = CacheEviction(start_size=32, recent_size=64, max_cache_size=256)
     pipeline = open_engine(monkeypatch, blocks=BLOCKS, cache_eviction=eviction)
     done = run(pipeline, [request(1, 400, TOKENS)])
@@ -142,7 +142,7 @@ def test_beams_share_the_prompts_full_blocks() -> None:
     assert room.answer(70, beams=4) == 59
 
 
-def test_what_is_set_aside_is_whole_blocks() -> None:
+def test_reserved_room_is_whole_blocks() -> None:
     room = CacheCapacity(tokens=320, block=32, is_reserved=True)
     assert [room.need(30, answer) for answer in (2, 3, 10_000)] == [32, 64, 320]
     dropping = CacheCapacity(tokens=3200, block=32, kept=256, is_reserved=True)
@@ -160,7 +160,7 @@ def test_what_is_set_aside_is_whole_blocks() -> None:
         ((0.01, 0.025), None),
     ],
 )
-def test_the_size_of_a_cache_follows_from_what_prompts_take(
+def test_the_size_of_a_cache_is_measured_with_prompts(
     usages: tuple[float | None, float | None], expected: tuple[int, int] | None
 ) -> None:
     room = find_cache_capacity(

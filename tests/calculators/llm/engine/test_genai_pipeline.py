@@ -1,4 +1,4 @@
-"""openvino-genai as a `Pipeline`, where its behaviour is not obvious."""
+"""openvino-genai as a `Pipeline`: behaviour that is not obvious."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pipeline() -> GenaiPipeline:
 
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> GenaiPipeline:
-    """A pipeline whose cache has room for 64 tokens."""
+    """Open a pipeline whose cache has room for 64 tokens."""
 
     def config(settings: EngineSettings) -> Any:
         made = genai.SchedulerConfig()
@@ -60,14 +60,14 @@ def test_a_full_cache_ends_a_generation(small_cache: GenaiPipeline) -> None:
     assert sum(len(tokens.token_ids) for tokens in gained) > 20
 
 
-def test_tokens_that_wait_when_the_cache_is_full_are_told(small_cache: GenaiPipeline) -> None:
+def test_tokens_held_back_when_the_cache_is_full_are_reported(small_cache: GenaiPipeline) -> None:
     settings = part(ENDLESS).settings
     small_cache.add(Add(1, PROMPT, settings))
     at_once = run(small_cache)
     small_cache.add(Add(2, PROMPT, settings))
     late: list[Tokens] = []
     while small_cache.has_work:
-        late += small_cache.step(tells_all=False)
+        late += small_cache.step(reports_all=False)
     assert ends(late, 2) == [(0, "cache")]
     assert [each for tokens in late for each in tokens.token_ids] == [
         each for tokens in at_once for each in tokens.token_ids
@@ -87,7 +87,7 @@ def test_a_prompt_beyond_the_cache_ends_at_once(small_cache: GenaiPipeline) -> N
     assert ends(run(small_cache), 2) == [(0, "length")]
 
 
-def test_the_library_has_its_cache_back_after_a_cancellation(pipeline: GenaiPipeline) -> None:
+def test_a_cancellation_returns_the_librarys_cache(pipeline: GenaiPipeline) -> None:
     pipeline.add(Add(1, PROMPT, part(ENDLESS).settings))
     for _ in range(40):
         pipeline.step()
@@ -96,7 +96,7 @@ def test_the_library_has_its_cache_back_after_a_cancellation(pipeline: GenaiPipe
     held = pipeline.metrics().cache_bytes
     pipeline.cancel(1)
     assert not pipeline.has_work
-    # What it counts is seen with a step more.
+    # The count is updated by the next step.
     pipeline._pipeline.step()
     assert pipeline._pipeline.get_metrics().cache_usage == 0
     metrics = pipeline.metrics()
@@ -113,13 +113,13 @@ def test_a_request_waits_until_its_first_token(pipeline: GenaiPipeline) -> None:
     run(pipeline)
 
 
-def test_tokens_told_late_are_the_same_tokens(pipeline: GenaiPipeline) -> None:
+def test_tokens_reported_late_are_the_same_tokens(pipeline: GenaiPipeline) -> None:
     settings = part(23, logprobs=True).settings
     pipeline.add(Add(1, PROMPT, settings))
     at_once = run(pipeline)
     assert [len(tokens.token_ids) for tokens in at_once] == [1] * 23
     pipeline.add(Add(2, PROMPT, settings))
-    late = [pipeline.step(tells_all=number % 10 == 9) for number in range(23)]
+    late = [pipeline.step(reports_all=number % 10 == 9) for number in range(23)]
     assert [len(gained[0].token_ids) if gained else 0 for gained in late] == [
         *(1, 0, 0, 0, 0, 0, 0, 0, 0, 9),
         *(0, 0, 0, 0, 0, 0, 0, 0, 0, 10),
@@ -177,7 +177,7 @@ def test_settings_reach_the_library() -> None:
     assert not config.apply_chat_template
 
 
-def test_what_is_not_given_is_the_librarys_default() -> None:
+def test_missing_settings_are_the_librarys_defaults() -> None:
     config, default = generation_config(GenerationSettings()), genai.GenerationConfig()
     for name in ("max_new_tokens", "temperature", "top_p", "top_k", "rng_seed", "length_penalty"):
         assert getattr(config, name) == getattr(default, name), name

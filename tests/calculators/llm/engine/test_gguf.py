@@ -1,4 +1,4 @@
-"""A GGUF file as ``models_path``: engine, tokenizer and chat template come from the one file."""
+"""A GGUF file as ``models_path``: engine, tokenizer and chat template come from one file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def model(
     runner.run(served.close())
 
 
-def test_its_own_template_and_vocabulary_make_the_prompt(
+def test_the_prompt_uses_the_files_template_and_vocabulary(
     model: LlmServable, runner: asyncio.Runner
 ) -> None:
     prompt = runner.run(model.prompts.chat([{"role": "user", "content": "good morning"}]))
@@ -73,7 +73,7 @@ def test_its_own_template_and_vocabulary_make_the_prompt(
     assert len(ids) < len(prompt.text) / 2
 
 
-def test_it_generates(model: LlmServable, runner: asyncio.Runner) -> None:
+def test_a_gguf_model_generates(model: LlmServable, runner: asyncio.Runner) -> None:
     async def answer() -> tuple[list[int], str]:
         prompt = await model.prompts.encode("good morning")
         settings = GenerationSettings(max_new_tokens=12, ignore_eos=True)
@@ -85,7 +85,7 @@ def test_it_generates(model: LlmServable, runner: asyncio.Runner) -> None:
     assert model.tokens.decode(ids).replace("\ufffd", "") == text
 
 
-def test_it_generates_the_same_one_request_at_a_time(
+def test_a_gguf_model_generates_the_same_one_request_at_a_time(
     model: LlmServable, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
     make_model(tmp_path, TINY)
@@ -105,16 +105,19 @@ def test_it_generates_the_same_one_request_at_a_time(
     assert len(runner.run(answer())) == 12
 
 
-def test_text_is_made_from_its_table(model: LlmServable, runner: asyncio.Runner) -> None:
+def test_text_is_decoded_with_the_files_vocabulary(
+    model: LlmServable, runner: asyncio.Runner
+) -> None:
     tokens, _ = vocabulary(TINY.vocabulary)
-    # Its own tokenizer leaves out half characters; a stream shows them as of any other model.
+    # The file's own tokenizer leaves half characters out; a stream shows them as for any other
+    # model.
     ids = [tokens.index("a"), tokens.index("\u00e4"), tokens.index("b")]  # the byte E4
     assert model.tokens.is_exact
     assert model.tokens.decode(ids) == "a\ufffdb"
     assert runner.run(model.prompts.decode(ids)) == "ab"
 
 
-def test_its_end_token_ends_an_answer(runner: asyncio.Runner, tmp_path: Path) -> None:
+def test_the_files_end_token_ends_an_answer(runner: asyncio.Runner, tmp_path: Path) -> None:
     make_model(tmp_path, TINY)
     likely_end = dict(weights(TINY))
     for array in likely_end.values():
@@ -134,7 +137,7 @@ def test_its_end_token_ends_an_answer(runner: asyncio.Runner, tmp_path: Path) ->
     assert runner.run(answer()) == [END]
 
 
-def test_its_length_limits_requests(model: LlmServable) -> None:
+def test_the_files_length_limits_requests(model: LlmServable) -> None:
     assert model.limits.request.max_model_length == TINY.context
 
 
@@ -170,7 +173,7 @@ def other_architecture(file: Path) -> None:
         (cut_short, '"model.gguf" is no GGUF file, or only a part of one'),
         (empty, '"model.gguf" is no GGUF file, or only a part of one'),
         (no_gguf, '"model.gguf" is no GGUF file, or only a part of one'),
-        (other_architecture, "the model cannot be loaded: .*unheard"),
+        (other_architecture, "of the architecture 'unheard', and the engine reads llama, qwen2"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(

@@ -1,4 +1,4 @@
-"""The order in which requests with a grammar begin."""
+"""Order in which requests with a grammar begin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.llm.grammars.grammar import Grammar
 
 
 class Compiler:
-    """Compiles what it is let."""
+    """Compiler that compiles the grammars that the test releases."""
 
     def __init__(self) -> None:
         self.compiled: list[str] = []
@@ -34,7 +34,7 @@ def put(guided: GuidedRequests, number: int, text: str) -> None:
 
 
 def order_of(guided: GuidedRequests, count: int) -> list[int]:
-    """The requests as they begin, each with a token at once."""
+    """Return the requests as they begin, each with a token at once."""
     begun: list[int] = []
     while len(begun) < count:
         ready, failed = guided.take()
@@ -57,7 +57,7 @@ def test_a_simple_grammar_does_not_wait_for_long_ones() -> None:
     assert order_of(guided, 3)[:2] == [9, 0]
 
 
-def test_no_grammar_waits_for_ever() -> None:
+def test_every_grammar_is_compiled_in_the_end() -> None:
     compiler = Compiler()
     compiler.may_go_on.set()
     guided = GuidedRequests(compiler)
@@ -67,7 +67,7 @@ def test_no_grammar_waits_for_ever() -> None:
     assert order_of(guided, 12).index(0) < 10
 
 
-def test_those_with_the_same_grammar_begin_together() -> None:
+def test_requests_with_the_same_grammar_begin_together() -> None:
     compiler = Compiler()
     compiler.may_go_on.set()
     guided = GuidedRequests(compiler)

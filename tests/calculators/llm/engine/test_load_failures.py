@@ -1,4 +1,4 @@
-"""A model that cannot be loaded: the error names the file and the reason, and nothing else."""
+"""Load errors of a model: they name the file and the reason, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 
 def is_clean(text: str, folder: Path) -> bool:
-    """No places of this machine, none in the library's source."""
+    """Return True if the text has no paths of this machine and none of the library's source."""
     internals = (str(folder), str(Path.home()), "site-packages", ".cpp", ".hpp", "Check '", "0x")
     return bool(text) and "\n" not in text and not any(word in text for word in internals)
 
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_the_broken_file_is_named(how: str, tmp_path: Path) -> None:
-    """As the engine process tells it, which asks the library in the same way."""
+    """Return the failure as the engine process reports it, which loads in the same way."""
     import openvino_genai as genai
 
     file, change = BROKEN[how]
@@ -66,14 +66,14 @@ def test_the_broken_file_of_a_model_that_sees_images_is_named(part: str, tmp_pat
     assert is_clean(reason, folder)
 
 
-def test_a_reason_that_is_no_files_stays(tmp_path: Path) -> None:
+def test_a_reason_without_a_file_is_kept(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
     assert load_failure(str(folder), RuntimeError("no room")) == "no room"
     assert load_failure(str(tmp_path / "nowhere"), RuntimeError("no room")) == "no room"
 
 
 def start_engine(folder: Path, **settings: object) -> str:
-    """What the error says."""
+    """Return the text of the error."""
     engine = ProcessEngine(
         EngineSettings(model_path=str(folder), **{"device": "CPU", **settings}),  # type: ignore[arg-type]
         name="demo",
@@ -84,7 +84,7 @@ def start_engine(folder: Path, **settings: object) -> str:
     return str(caught.value)
 
 
-def test_the_engine_process_tells_it(tmp_path: Path) -> None:
+def test_the_engine_process_reports_it(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
     rewrite(folder / "openvino_model.bin", lambda content: content[:100_000])
     reason = start_engine(folder)
@@ -92,7 +92,7 @@ def test_the_engine_process_tells_it(tmp_path: Path) -> None:
     assert is_clean(reason, folder)
 
 
-def test_the_prompt_process_tells_it(tmp_path: Path) -> None:
+def test_the_prompt_process_reports_it(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
     rewrite(folder / "openvino_tokenizer.bin", lambda content: content[:1000])
     prompts = PromptProcess(str(folder), name="demo")
@@ -109,7 +109,7 @@ def test_a_property_that_the_device_does_not_know_is_named(tmp_path: Path) -> No
     assert is_clean(reason, folder)
 
 
-def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_device_is_named(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
     reason = start_engine(folder, device="TOASTER")
     assert "TOASTER" in reason

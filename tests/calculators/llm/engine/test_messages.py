@@ -1,4 +1,4 @@
-"""Every message comes out of the wire as it went in."""
+"""Wire format: every message is decoded as it was encoded."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ FROM_ENGINE = [
 
 
 @pytest.mark.parametrize("message", TO_ENGINE, ids=lambda message: type(message).__name__)
-def test_messages_to_the_engine(message: Any) -> None:
+def test_messages_to_the_engine_are_decoded(message: Any) -> None:
     assert to_engine_decoder.decode(msgspec.msgpack.encode(message)) == message
 
 
 @pytest.mark.parametrize("message", FROM_ENGINE, ids=lambda message: type(message).__name__)
-def test_messages_from_the_engine(message: Any) -> None:
+def test_messages_from_the_engine_are_decoded(message: Any) -> None:
     assert from_engine_decoder.decode(msgspec.msgpack.encode(message)) == message
 
 

@@ -1,4 +1,4 @@
-"""How often the server is told what streams have gained."""
+"""The pace at which tokens of streams are reported to the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 def due_steps(pace: StepCoalescer, clock: Clock, seconds: float, count: int) -> list[int]:
-    """Those of ``count`` steps that are due, each taking so many seconds."""
+    """Return which of ``count`` steps report, each taking so many seconds."""
     due = []
     for number in range(count):
         if pace.is_due():
@@ -44,7 +44,7 @@ def test_without_a_pace_every_step_is_due() -> None:
     assert due_steps(pace, clock, 0.0, 5) == [0, 1, 2, 3, 4]
 
 
-def test_one_stream_of_slow_steps_is_told_of_each() -> None:
+def test_slow_steps_of_one_stream_are_all_reported() -> None:
     clock = Clock()
     pace = StepCoalescer(0.004, clock)
     pace.note(streams(1))
@@ -58,7 +58,7 @@ def test_streams_of_fast_steps_wait_by_their_number() -> None:
     assert due_steps(pace, clock, 0.0011, 17) == [0, 8, 16]
 
 
-def test_none_waits_longer_than_the_longest() -> None:
+def test_no_token_waits_longer_than_the_longest_interval() -> None:
     clock = Clock()
     pace = StepCoalescer(0.004, clock)
     pace.note(streams(1000))
@@ -83,7 +83,7 @@ def test_streams_that_were_cancelled_do_not_count() -> None:
 
 
 class PacedCore:
-    """A core whose clock moves by a millisecond with each step."""
+    """Core whose clock moves by a millisecond with each step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds_per_stream: float) -> None:
         self.clock = Clock()
@@ -98,7 +98,7 @@ class PacedCore:
         self.core.handle(Add(request_id, ids_of(1), settings))
 
     def steps(self, count: int) -> list[list[tuple[int, list[int]]]]:
-        """What each of so many steps tells; nothing where it sends no `Step`."""
+        """Return the tokens that each of so many steps reports; [] where it sends no `Step`."""
         told = []
         for _ in range(count):
             told.append(tokens_of(self.core.step()))
@@ -115,7 +115,7 @@ def tokens_of(outputs: Iterable[Step | Metrics]) -> list[tuple[int, list[int]]]:
     ]
 
 
-def test_first_and_last_tokens_are_told_at_once_and_the_others_at_the_pace(
+def test_first_and_last_tokens_are_reported_at_once_and_others_at_the_pace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paced = PacedCore(monkeypatch, 0.0035)
@@ -132,7 +132,7 @@ def test_first_and_last_tokens_are_told_at_once_and_the_others_at_the_pace(
     assert not paced.core.has_work
 
 
-def test_a_stream_that_begins_does_not_wait_for_those_that_run(
+def test_the_first_token_of_a_stream_does_not_wait_for_running_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paced = PacedCore(monkeypatch, 1.0)
@@ -143,7 +143,7 @@ def test_a_stream_that_begins_does_not_wait_for_those_that_run(
     assert paced.steps(2) == [[(2, [0]), (3, [0])], []]
 
 
-def test_what_was_cancelled_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_request_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     paced = PacedCore(monkeypatch, 1.0)
     paced.add(1, tokens=100)
     paced.add(2, tokens=100)

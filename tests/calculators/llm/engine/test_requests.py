@@ -1,4 +1,4 @@
-"""What an engine's steps mean to those who asked."""
+"""The outcome of an engine's steps for its generations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_a_prompt_for_which_there_was_no_room_is_an_error() -> None:
         with pytest.raises(RequestError, match="no room for the prompt") as caught:
             await generation.read()
         assert (caught.value.code, caught.value.retry_after) == (Code.RESOURCE_EXHAUSTED, 1)
-        # What else was asked for with it is of no use.
+        # The other parts of the request are cancelled.
         assert sent[2:] == [Cancel(1)]
         assert (len(requests), requests.cache_full) == (0, 1)
 
     asyncio.run(run())
 
 
-def test_an_answer_that_has_begun_ends() -> None:
+def test_an_answer_that_has_begun_ends_with_its_length() -> None:
     async def run() -> None:
         requests = Requests(lambda message: None)
         generation = requests.submit([part()])

@@ -1,4 +1,4 @@
-"""One request at a time: the queue, what is told, and what happens when the model fails."""
+"""One request at a time: the queue, the news, and failures of the model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests import patience
 from tests.calculators.llm.demo_model import ids_of
 
 SECONDS = patience.PATIENCE
-#: Prompts: one that the model fails at, and one that breaks it.
+#: Prompts: one at which the model fails, and one that breaks it.
 FAILING = ids_of(500)
 BREAKING = ids_of(666)
 
 
 class ScriptedModel:
-    """Tells the tokens 0, 1, 2, ...; each waits for a ``permit``."""
+    """Model that gives the tokens 0, 1, 2, ...; each waits for a ``permit``."""
 
     device = "CPU"
 
@@ -73,7 +73,7 @@ class Clock:
 
 
 class Pipe:
-    """A pipeline, and what it has told."""
+    """A pipeline, and its news."""
 
     def __init__(self) -> None:
         self.model = ScriptedModel()
@@ -88,7 +88,7 @@ class Pipe:
         self.pipeline.add(Add(request_id, prompt, settings, group=group))  # type: ignore[arg-type]
 
     def news(self, is_enough: Callable[[list[Tokens | Failed]], bool]) -> list[Tokens | Failed]:
-        """What is told until that is enough."""
+        """Collect news until they are enough."""
         told: list[Tokens | Failed] = []
         while not is_enough(told):
             assert self.wakes.acquire(timeout=SECONDS), told
@@ -133,7 +133,7 @@ def test_requests_are_generated_one_after_the_other(pipe: Pipe) -> None:
     assert not pipe.pipeline.has_work
 
 
-def test_tokens_are_told_as_they_come(pipe: Pipe) -> None:
+def test_tokens_are_reported_as_they_are_generated(pipe: Pipe) -> None:
     pipe.add(1, tokens=3)
     for number in range(3):
         pipe.model.permits.release()
@@ -149,19 +149,21 @@ def test_the_choices_of_an_answer_let_others_in_between(pipe: Pipe) -> None:
     assert pipe.model.begun == [0, 9, 1, 2]
 
 
-def test_who_is_cancelled_gains_nothing_more_and_the_next_begins(pipe: Pipe) -> None:
+def test_a_cancelled_request_gains_nothing_more_and_the_next_begins(pipe: Pipe) -> None:
     pipe.add(1, tokens=1000)
     pipe.add(2)
     pipe.model.permits.release()
     pipe.news(bool)
     pipe.pipeline.cancel(1)
-    pipe.model.permits.release(3)  # one to learn of it, two for the next
+    pipe.model.permits.release(
+        3
+    )  # one with which it learns of the cancellation, two for the next request
     told = pipe.ends(2)
     assert {each.request_id for each in told} == {2}
     assert ids(told, 2) == [0, 1]
 
 
-def test_who_is_cancelled_while_it_waits_never_begins(pipe: Pipe) -> None:
+def test_a_request_that_is_cancelled_while_it_waits_never_begins(pipe: Pipe) -> None:
     for number in range(3):
         pipe.add(number)
     pipe.pipeline.cancel(1)
@@ -170,7 +172,7 @@ def test_who_is_cancelled_while_it_waits_never_begins(pipe: Pipe) -> None:
     assert pipe.model.begun == [0, 2]
 
 
-def test_beams_come_together_and_can_be_cancelled_unseen(pipe: Pipe) -> None:
+def test_beams_are_reported_together_and_can_be_cancelled_before(pipe: Pipe) -> None:
     pipe.add(1, num_beams=2, num_return_sequences=2)
     pipe.model.permits.release()
     told = pipe.ends(1)
@@ -192,7 +194,7 @@ def test_an_echo_begins_with_the_prompt(pipe: Pipe) -> None:
     assert pipe.model.begun == [1]
 
 
-def test_what_the_model_cannot_do_is_refused(pipe: Pipe) -> None:
+def test_unsupported_requests_are_refused(pipe: Pipe) -> None:
     with pytest.raises(Refused, match="no log-probabilities"):
         pipe.add(1, logprobs=True)
     with pytest.raises(Refused, match="no tokens"):
@@ -200,7 +202,7 @@ def test_what_the_model_cannot_do_is_refused(pipe: Pipe) -> None:
     assert not pipe.pipeline.has_work
 
 
-def test_a_failure_is_one_requests_where_the_model_goes_on(pipe: Pipe) -> None:
+def test_a_failure_ends_one_request_if_the_model_survives(pipe: Pipe) -> None:
     pipe.add(1, prompt=FAILING)
     pipe.add(2)
     pipe.model.permits.release(2)
@@ -209,7 +211,7 @@ def test_a_failure_is_one_requests_where_the_model_goes_on(pipe: Pipe) -> None:
     assert ids(told, 2) == [0, 1]
 
 
-def test_a_broken_model_is_the_end_of_the_pipeline(pipe: Pipe) -> None:
+def test_a_broken_model_ends_the_pipeline(pipe: Pipe) -> None:
     pipe.add(1, prompt=BREAKING)
     pipe.add(2)
     assert pipe.ends(1) == [Failed(1, "it did not work")]
@@ -231,14 +233,14 @@ def test_a_grammar_is_compiled_before_its_request(pipe: Pipe) -> None:
     assert pipe.model.begun == [2]
 
 
-def told_at_once(pipe: Pipe, *, tells_all: bool = False) -> list[Tokens | Failed]:
-    """What the next step tells, once there are news."""
+def told_at_once(pipe: Pipe, *, reports_all: bool = False) -> list[Tokens | Failed]:
+    """Return the news of the next step, once there are any."""
     while not pipe.pipeline.has_news:
         assert pipe.wakes.acquire(timeout=SECONDS)
-    return pipe.pipeline.step(tells_all=tells_all)
+    return pipe.pipeline.step(reports_all=reports_all)
 
 
-def test_tokens_between_the_first_and_the_last_wait_until_all_is_told(pipe: Pipe) -> None:
+def test_tokens_between_the_first_and_the_last_wait_for_a_full_report(pipe: Pipe) -> None:
     pipe.add(1, tokens=5)
     pipe.model.permits.release()
     assert ids(told_at_once(pipe), 1) == [0]
@@ -246,7 +248,7 @@ def test_tokens_between_the_first_and_the_last_wait_until_all_is_told(pipe: Pipe
     assert told_at_once(pipe) == []
     assert not pipe.pipeline.has_news
     pipe.model.permits.release()
-    assert ids(told_at_once(pipe, tells_all=True), 1) == [1, 2]
+    assert ids(told_at_once(pipe, reports_all=True), 1) == [1, 2]
     pipe.model.permits.release(2)
     told: list[Tokens | Failed] = []
     while not told:
@@ -255,7 +257,7 @@ def test_tokens_between_the_first_and_the_last_wait_until_all_is_told(pipe: Pipe
     assert is_last(told[-1])
 
 
-def test_tokens_that_wait_are_not_told_when_their_request_is_cancelled(pipe: Pipe) -> None:
+def test_waiting_tokens_of_a_cancelled_request_are_not_reported(pipe: Pipe) -> None:
     pipe.add(1, tokens=5)
     pipe.add(2, tokens=1)
     pipe.model.permits.release()
@@ -267,7 +269,7 @@ def test_tokens_that_wait_are_not_told_when_their_request_is_cancelled(pipe: Pip
     assert {each.request_id for each in pipe.ends(2)} == {2}
 
 
-def test_figures(pipe: Pipe) -> None:
+def test_metrics_count_the_requests(pipe: Pipe) -> None:
     def figures() -> tuple[int, int]:
         metrics = pipe.pipeline.metrics()
         return metrics.running, metrics.waiting
@@ -284,7 +286,7 @@ def test_figures(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-def test_the_last_figures_are_of_a_pipeline_at_rest(pipe: Pipe, is_cancelled: bool) -> None:
+def test_the_last_metrics_are_of_an_idle_pipeline(pipe: Pipe, is_cancelled: bool) -> None:
     figures: list[Metrics] = []
     engine = EngineCore(pipe.pipeline)
     engine.handle(Add(1, ids_of(7), GenerationSettings(max_new_tokens=2)))
@@ -300,7 +302,7 @@ def test_the_last_figures_are_of_a_pipeline_at_rest(pipe: Pipe, is_cancelled: bo
     assert (figures[-1].running, figures[-1].waiting) == (0, 0)
 
 
-def test_a_long_silence_before_the_first_token_is_life_for_a_time(pipe: Pipe) -> None:
+def test_silence_before_the_first_token_counts_as_life_for_a_time(pipe: Pipe) -> None:
     pipe.add(1)
     assert pipe.model.has_begun.wait(SECONDS)
     assert not pipe.pipeline.has_news
@@ -312,7 +314,7 @@ def test_a_long_silence_before_the_first_token_is_life_for_a_time(pipe: Pipe) ->
     assert not pipe.pipeline.has_news
 
 
-def test_silence_between_tokens_is_the_servers_to_judge(pipe: Pipe) -> None:
+def test_silence_between_tokens_is_left_to_the_servers_watchdog(pipe: Pipe) -> None:
     pipe.add(1)
     pipe.model.permits.release()
     pipe.news(bool)

@@ -1,4 +1,4 @@
-"""What only a step refuses fails the load: else the engine would start again for ever."""
+"""Options that only a step refuses fail the load: else the engine would restart for ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.calculators.llm.demo_model import DEMO
 
 
 def test_options_that_the_first_step_refuses_fail_the_load() -> None:
-    # The default precision of inference is bf16 or f32, after the machine; the cache must fit it.
+    # The default inference precision is bf16 or f32, depending on the machine; the cache must match
+    # it.
     async def load(precision: str) -> str:
         settings = EngineSettings(
             model_path=str(DEMO),

@@ -1,4 +1,4 @@
-"""Answers of the demo model that have a form, for tests: any that the grammar allows."""
+"""Answers of the demo model that follow a form, sampled from all that the grammar allows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 
-#: The demo model has no length left for much more.
+#: The demo model's length has no room for much more.
 LONGEST = 400
 
 
 class Answers:
-    """The demo model, sampled so hot that it writes nearly anything that it may."""
+    """The demo model, sampled so hot that it writes nearly anything that is allowed."""
 
     def __init__(self) -> None:
         settings = EngineSettings(model_path=str(DEMO), device="CPU", plugin_config={**ONE_THREAD})
@@ -35,9 +35,9 @@ class Answers:
         return np.asarray(encoded.input_ids.data, dtype=np.int64).tobytes()
 
     def write_all(self, grammar: Grammar, ways: Sequence[tuple[int, float]]) -> list[str | None]:
-        """Answers side by side, one for each seed and temperature.
+        """Generate answers side by side, one for each seed and temperature.
 
-        None where the model did not come to an end.
+        The result is None where the model did not end its answer.
         """
         if not self.pipeline.is_compiled(grammar):
             self.pipeline.compile(grammar)
@@ -66,7 +66,7 @@ class Answers:
         return text
 
     def ended(self, grammar: Grammar, count: int) -> list[str]:
-        """The hot answers of so many seeds and the likeliest one, those that came to an end.
+        """Generate answers for several seeds, and the greedy one; return those that ended.
 
         At least one does.
         """
@@ -76,10 +76,10 @@ class Answers:
         return ended
 
     def several(self, form: Format, count: int = 8) -> list[str]:
-        """`ended` for a form."""
+        """Return the result of `ended` for a form."""
         return self.ended(grammar_of(AnswerForm(json.dumps(form))), count)
 
 
 def schema_of(**properties: Any) -> dict[str, Any]:
-    """An object with these properties, all required."""
+    """Return the schema of an object with these properties, all required."""
     return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,4 +1,4 @@
-"""Running an automaton, for tests."""
+"""Interpreter of automata."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from calculators.llm.grammars.automaton import Automaton
 
 
 def accepts(automaton: Automaton, text: str) -> bool:
-    """Is it one of its texts?"""
+    """Return True if the automaton accepts the text."""
     state = 0
     for letter in text:
         for ranges, goal in automaton.moves[state]:

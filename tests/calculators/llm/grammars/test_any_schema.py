@@ -1,4 +1,4 @@
-"""Any JSON value for a schema is accepted, or refused with a reason; nothing else happens."""
+"""Any JSON value as a schema is accepted, or refused with a reason; nothing else happens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_keywords import HONOURED
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import checked_members
+from calculators.llm.requests.chat_request import CHAT_MEMBERS
+from calculators.llm.requests.generation_request import read_body
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import read_structured_output
@@ -75,11 +75,11 @@ def process() -> Iterator[tuple[asyncio.Runner, GrammarChecker]]:
 
 
 def check(process: tuple[asyncio.Runner, GrammarChecker], **body: Any) -> None:
-    """As the server does: read, make a form, ask the process."""
+    """Check a schema as the server does: read it, make a form, ask the process."""
     runner, checker = process
 
     async def run() -> None:
-        structured = read_structured_output(checked_members(body, Endpoint.CHAT_COMPLETIONS))
+        structured = read_structured_output(read_body(body, CHAT_MEMBERS))
         tools = read_tools(body, RequestLimits()) if "tools" in body else Tools()
         form = request_grammar(
             structured, tools, tool_parser=tool_parser("qwen3coder"), reasoning_parser=None,
@@ -94,7 +94,7 @@ def check(process: tuple[asyncio.Runner, GrammarChecker], **body: Any) -> None:
         assert refused.param
         assert len(str(refused)) < 700
         assert ".py" not in str(refused)
-        # So it says of an exception that nobody has thought of.
+        # The answer after an unexpected exception.
         assert "no grammar can be made of it" not in str(refused)
 
 
@@ -130,13 +130,17 @@ _SETTINGS = settings(
 @example({"required": None, "properties": None})
 @example({"allOf": 5})
 @example({"oneOf": [{"required": [[]], "properties": {}}, {"enum": 5}]})
-def test_a_schema(process: tuple[asyncio.Runner, GrammarChecker], schema: Any) -> None:
+def test_any_schema_is_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], schema: Any
+) -> None:
     check(process, guided_json=schema)
 
 
 @_SETTINGS
 @given(_VALUES)
-def test_a_schema_as_text(process: tuple[asyncio.Runner, GrammarChecker], schema: Any) -> None:
+def test_any_schema_as_text_is_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], schema: Any
+) -> None:
     check(process, guided_json=json.dumps(schema))
 
 
@@ -146,7 +150,7 @@ def test_a_schema_as_text(process: tuple[asyncio.Runner, GrammarChecker], schema
 @example({"required": ["a", "a"], "properties": {"a": {"$ref": "#/$defs/b"}}})
 @example({"properties": {"a": True}, "$defs": []})
 @example({"properties": {"a": {}}, "$defs": {"b": 7}})
-def test_the_parameters_of_a_tool(
+def test_any_parameters_of_a_tool_are_accepted_or_refused(
     process: tuple[asyncio.Runner, GrammarChecker], schema: Any
 ) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
@@ -155,19 +159,25 @@ def test_the_parameters_of_a_tool(
 
 @_SETTINGS
 @given(_PATTERNS)
-def test_an_expression(process: tuple[asyncio.Runner, GrammarChecker], pattern: str) -> None:
+def test_any_expression_is_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], pattern: str
+) -> None:
     check(process, guided_regex=pattern)
 
 
 @_SETTINGS
 @given(st.one_of(_PATTERNS, st.text("root::=ab\"'()[]{}|*+?\\ \n\x00019", max_size=30)))
-def test_a_grammar(process: tuple[asyncio.Runner, GrammarChecker], rules: str) -> None:
+def test_any_grammar_is_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], rules: str
+) -> None:
     check(process, guided_grammar=f"root ::= {rules}")
 
 
 @_SETTINGS
 @given(st.lists(st.text(max_size=6), max_size=4))
-def test_choices(process: tuple[asyncio.Runner, GrammarChecker], choices: list[str]) -> None:
+def test_any_choices_are_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], choices: list[str]
+) -> None:
     check(process, guided_choice=choices)
 
 
@@ -197,5 +207,7 @@ _FORMATS = st.recursive(_LEAF, _outer, max_leaves=6)
 
 @_SETTINGS
 @given(_FORMATS)
-def test_a_structural_tag(process: tuple[asyncio.Runner, GrammarChecker], form: Any) -> None:
+def test_any_structural_tag_is_accepted_or_refused(
+    process: tuple[asyncio.Runner, GrammarChecker], form: Any
+) -> None:
     check(process, structural_tag={"format": form})

@@ -1,4 +1,4 @@
-"""The grammar process: what it accepts and refuses, what it remembers, its death."""
+"""The grammar process: accepted and refused forms, remembered verdicts, restarts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checker(runner: asyncio.Runner) -> Iterator[GrammarChecker]:
     runner.run(checker.close())
 
 
-#: Takes seconds, here and everywhere.
+#: Takes seconds on every machine.
 SLOW: dict[str, Any] = {
     "type": "object",
     "properties": {f"p{i}": {"type": "integer", "minimum": i, "maximum": 7**i} for i in range(40)},
@@ -51,7 +51,7 @@ async def refusal(checker: GrammarChecker, part: Format) -> RequestError:
     return raised.value
 
 
-#: Twice exponential: every property is another way to combine the same two.
+#: Doubly exponential: every property is another way to combine the same two.
 EXPLODING: dict[str, Any] = {
     "$defs": {
         f"d{i}": {
@@ -67,7 +67,7 @@ EXPLODING: dict[str, Any] = {
 }
 
 
-def test_no_process_before_the_first_form(checker: GrammarChecker) -> None:
+def test_no_process_is_started_before_the_first_form(checker: GrammarChecker) -> None:
     assert checker.pid is None
 
 
@@ -107,7 +107,7 @@ def test_a_refusal_names_the_place(checker: GrammarChecker, runner: asyncio.Runn
     runner.run(run())
 
 
-def test_what_the_library_refuses_is_refused_without_its_paths(
+def test_a_refusal_of_the_library_has_none_of_its_paths(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     unlimited = formats.sequence(formats.any_text(), formats.const("x"))
@@ -123,7 +123,9 @@ def test_what_the_library_refuses_is_refused_without_its_paths(
     runner.run(run())
 
 
-def test_what_takes_too_long_is_refused_and_the_next_one_is_not(runner: asyncio.Runner) -> None:
+def test_a_form_that_takes_too_long_is_refused_and_the_next_one_is_not(
+    runner: asyncio.Runner,
+) -> None:
     async def run() -> None:
         checker = GrammarChecker(str(DEMO), name="demo", seconds=0.5, hang_seconds=60)
         await soon(checker.check(form(formats.regex("a")), "x"))
@@ -142,7 +144,9 @@ def test_what_takes_too_long_is_refused_and_the_next_one_is_not(runner: asyncio.
     runner.run(run())
 
 
-def test_what_explodes_is_refused(checker: GrammarChecker, runner: asyncio.Runner) -> None:
+def test_a_form_of_exponential_size_is_refused(
+    checker: GrammarChecker, runner: asyncio.Runner
+) -> None:
     error = runner.run(refusal(checker, formats.json_schema(EXPLODING, "s")))
     assert error.param == "s"
     assert "too large" in str(error)
@@ -151,7 +155,7 @@ def test_what_explodes_is_refused(checker: GrammarChecker, runner: asyncio.Runne
 async def asked_while_stopped(
     checker: GrammarChecker, pattern: str
 ) -> tuple[asyncio.Task[Grammar], int]:
-    """A check that the first process, which is stopped, has been asked for; the process."""
+    """Stop the first process while it has a form to check; return the check and the process."""
     await soon(checker.check(form(formats.regex("first")), "x"))
     pid, asked = checker.pid, checker.asked
     assert pid is not None
@@ -161,7 +165,7 @@ async def asked_while_stopped(
     return check, pid
 
 
-def test_a_process_that_is_stopped_for_a_moment_refuses_nothing(
+def test_a_process_that_is_stopped_briefly_refuses_nothing(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -173,7 +177,7 @@ def test_a_process_that_is_stopped_for_a_moment_refuses_nothing(
     runner.run(run())
 
 
-def test_a_form_is_asked_again_of_another_process_when_one_hangs(runner: asyncio.Runner) -> None:
+def test_a_form_is_retried_on_another_process_when_one_hangs(runner: asyncio.Runner) -> None:
     async def run() -> None:
         checker = GrammarChecker(str(DEMO), name="demo", seconds=20, hang_seconds=3)
         check, pid = await asked_while_stopped(checker, "b")
@@ -185,7 +189,7 @@ def test_a_form_is_asked_again_of_another_process_when_one_hangs(runner: asyncio
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_form_is_asked_again_when_somebody_ends_the_process(
+def test_a_form_is_retried_when_its_process_is_killed_from_outside(
     checker: GrammarChecker, runner: asyncio.Runner, number: signal.Signals
 ) -> None:
     async def run() -> None:
@@ -198,7 +202,7 @@ def test_a_form_is_asked_again_when_somebody_ends_the_process(
     runner.run(run())
 
 
-def test_processes_that_end_again_and_again_are_no_fault_of_the_form(
+def test_repeated_deaths_from_outside_are_not_blamed_on_the_form(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -215,7 +219,7 @@ def test_processes_that_end_again_and_again_are_no_fault_of_the_form(
     runner.run(run())
 
 
-def test_a_form_that_ends_the_process_is_refused_and_not_tried_again(
+def test_a_form_that_crashes_the_process_is_refused_and_not_retried(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -234,7 +238,7 @@ def test_a_form_that_ends_the_process_is_refused_and_not_tried_again(
 
 
 def hard(number: int) -> AnswerForm:
-    """A form that takes a few tenths of a second, here."""
+    """Return a form that takes some tenths of a second on this machine."""
     letters = "".join(f"[^{chr(0x61 + (number + i) % 26)}]" for i in range(300 + number))
     return form(formats.regex(letters))
 
@@ -254,7 +258,7 @@ def test_a_simple_form_does_not_wait_for_hard_ones(
     runner.run(run())
 
 
-def test_forms_that_nobody_waits_for_are_not_begun(
+def test_forms_of_clients_that_left_are_not_begun(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -318,7 +322,7 @@ def test_a_process_without_hard_forms_ends(runner: asyncio.Runner) -> None:
     runner.run(run())
 
 
-def test_a_client_that_goes_does_not_take_the_check_with_it(
+def test_a_client_that_leaves_does_not_end_the_check_for_others(
     checker: GrammarChecker, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -333,7 +337,7 @@ def test_a_client_that_goes_does_not_take_the_check_with_it(
     runner.run(run())
 
 
-def test_a_closed_one_is_gone(runner: asyncio.Runner) -> None:
+def test_closing_ends_the_process(runner: asyncio.Runner) -> None:
     async def run() -> None:
         checker = GrammarChecker(str(DEMO), name="demo")
         await soon(checker.check(form(formats.regex("a")), "x"))

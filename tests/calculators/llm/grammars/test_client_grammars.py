@@ -21,7 +21,7 @@ number ::= "1 " | "2 " [0-9]{2,3} ("x" | 'y')*
 """
 
 
-def test_a_grammar_of_parts() -> None:
+def test_a_grammar_may_have_several_rules() -> None:
     automaton = make_automaton(parse_ebnf(SQL))
     assert accepts(automaton, "SELECT col_1  from table_2  where col_2 = 1 ")
     assert accepts(automaton, "SELECT col_1  from table_2  where col_2 = 2 123xyx")
@@ -29,7 +29,7 @@ def test_a_grammar_of_parts() -> None:
     assert not accepts(automaton, "SELECT col_1 ")
 
 
-def test_escapes() -> None:
+def test_escapes_in_literals_and_classes_are_read() -> None:
     automaton = make_automaton(parse_ebnf(r'root ::= "a\n\"\x41\u00e9\\" [\]\-]? ' + "'\"'"))
     assert accepts(automaton, 'a\n"Aé\\]"')
 
@@ -55,6 +55,6 @@ def test_escapes() -> None:
         ('?start: "a"', "cannot be read"),
     ],
 )
-def test_what_is_no_such_grammar_is_refused(text: str, why: str) -> None:
+def test_invalid_grammars_are_refused(text: str, why: str) -> None:
     with pytest.raises(GrammarError, match=re.escape(why)):
         make_automaton(parse_ebnf(text))

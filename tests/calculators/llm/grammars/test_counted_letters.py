@@ -1,4 +1,4 @@
-"""Texts that are so many letters long: exactly as many, and not more work for more letters."""
+"""Grammars of texts with a bounded number of letters: exact, and not larger for more letters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def regex_grammar(pattern: str) -> str:
 
 
 def matches(grammar: str, text: str) -> bool:
-    """Is it a text of a grammar that we wrote? What is declared to follow is no part of it."""
+    """Return True if a text matches our grammar. Declared followers are not part of the text."""
     lines = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
 
     def parts(sequence: str) -> list[str]:
@@ -69,7 +69,7 @@ def matches(grammar: str, text: str) -> bool:
     ("low", "high"), [(0, NEAR + 1), (0, 40), (3, 40), (35, 40), (40, 40), (20, None)]
 )
 @pytest.mark.parametrize("letter", [*PLAIN, *ESCAPED])
-def test_a_string_has_as_many_letters_as_it_may(letter: str, low: int, high: int | None) -> None:
+def test_a_string_has_an_allowed_number_of_letters(letter: str, low: int, high: int | None) -> None:
     bounds = {"minLength": low} | ({} if high is None else {"maxLength": high})
     grammar = string_grammar(**bounds)
     for count in {0, 1, low - 1, low, low + 1, NEAR, 39, 40, 41, 60, (high or 0) + 1} - {-1}:
@@ -97,11 +97,11 @@ def test_an_expression_keeps_its_texts(pattern: str, yes: list[str], no: list[st
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|ab){15,20}", "a{15,20}a", "(?:a*b){15}", ".{3}", "a"])
-def test_what_would_have_to_guess_or_is_small_is_left_to_the_automaton(pattern: str) -> None:
+def test_ambiguous_or_small_counts_are_left_to_the_automaton(pattern: str) -> None:
     assert counted_letters(parse_regex(pattern)) is None
 
 
-def test_more_letters_are_not_more_states() -> None:
+def test_more_letters_need_no_more_states() -> None:
     few, many = (string_grammar(maxLength=count) for count in (NEAR + 1, 512))
     assert few.count("[\\u0020-") == many.count("[\\u0020-") < 2 * NEAR
     several = {f"p{count}": {"type": "string", "maxLength": count} for count in range(20, 200, 20)}
@@ -119,14 +119,14 @@ def test_more_letters_are_not_more_states() -> None:
         ({"pattern": '^["\\\\\\n😀é]{20,25}$'}, 20, 25),
     ],
 )
-def test_answers_of_the_model_keep_to_it(
+def test_answers_of_the_model_keep_to_the_count(
     answers: Answers, keywords: dict[str, Any], low: int, high: int
 ) -> None:
     for text in answers.several(formats.json_schema({"type": "string", **keywords}, ""), 5):
         assert low <= len(json.loads(text)) <= high, text
 
 
-def test_an_answer_by_a_counted_expression(answers: Answers) -> None:
+def test_an_answer_follows_a_counted_expression(answers: Answers) -> None:
     for text in answers.several(formats.regex("[^x]{30,33}"), 5):
         assert 30 <= len(text) <= 33
         assert "x" not in text

@@ -1,18 +1,20 @@
-"""The engine with grammars: answers keep to them, and nobody else waits."""
+"""The engine with grammars: answers follow them, and other requests do not wait."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 import pytest
 
-from calculators.llm.engine import grammar_cache
+from calculators.llm.engine import genai_pipeline
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.grammar_cache import GrammarCache, vocabulary_size
 from calculators.llm.engine.messages import Add, Cancel, Failed, Step
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammars import formats
@@ -46,7 +48,7 @@ def guided(form: Format, answers: Answers, tokens: int = 200) -> Part:
     )
 
 
-def test_two_grammars_beside_a_plain_stream(
+def test_two_grammars_run_beside_a_plain_stream(
     engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
 ) -> None:
     tokenizer = demo_tokenizer()
@@ -70,7 +72,7 @@ def test_two_grammars_beside_a_plain_stream(
     runner.run(run())
 
 
-def test_the_length_still_ends_an_answer(
+def test_the_length_ends_an_answer_with_a_grammar(
     engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
 ) -> None:
     [gained] = runner.run(generate(engine, guided(formats.regex("[a-c]{50}"), answers, 3)))
@@ -139,7 +141,7 @@ def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answer
     assert not core.has_work
 
 
-def test_a_failure_is_told_once(answers: Answers) -> None:
+def test_a_failure_is_reported_once(answers: Answers) -> None:
     core = EngineCore(answers.pipeline)
     broken = Grammar("ebnf", "root ::= nowhere")
     core.handle(Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken)))
@@ -151,9 +153,15 @@ def test_a_failure_is_told_once(answers: Answers) -> None:
 
 
 def test_grammars_are_forgotten_when_they_are_too_many(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    in_process_engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grammar_cache, "MAX_COUNT", 2)
+    def open_small_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarCache:
+        size = vocabulary_size(model_path, tokenizer)
+        assert size is not None
+        return GrammarCache(tokenizer, size, max_count=2)
+
+    monkeypatch.setattr(genai_pipeline, "open_grammar_cache", open_small_cache)
+    answers = Answers()
     core = EngineCore(answers.pipeline)
     made = [grammar(formats.regex(f"x{number}y")) for number in range(5)]
     ids = range(70_030, 70_035)

@@ -1,4 +1,4 @@
-"""Numbers between bounds: exactly those."""
+"""Number ranges: exactly the numbers between the bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def is_between(value: Decimal, low: Bound | None, high: Bound | None) -> bool:
 
 
 @given(BOUNDS, BOUNDS, VALUES)
-def test_numbers(low: Bound | None, high: Bound | None, value: Decimal) -> None:
+def test_exactly_the_numbers_of_a_range_match(
+    low: Bound | None, high: Bound | None, value: Decimal
+) -> None:
     candidates = {value, *(bound.value for bound in (low, high) if bound is not None)}
     for kind, is_integer in ((numbers, False), (integers, True)):
         try:
@@ -48,19 +50,19 @@ def test_numbers(low: Bound | None, high: Bound | None, value: Decimal) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "12", "9" * 19])
-def test_any_integer(text: str) -> None:
+def test_an_unbounded_range_of_integers_matches_any(text: str) -> None:
     assert accepts(make_automaton(INTEGER), text)
     assert accepts(make_automaton(NUMBER), text)
 
 
 @pytest.mark.parametrize("text", ["0.5", "-1e9", "12.25E-3"])
-def test_any_number(text: str) -> None:
+def test_an_unbounded_range_of_numbers_matches_any(text: str) -> None:
     assert not accepts(make_automaton(INTEGER), text)
     assert accepts(make_automaton(NUMBER), text)
 
 
 @pytest.mark.parametrize("text", ["", "-", "01", "+1", ".5", "1.", "1e", "-0", "NaN"])
-def test_what_json_has_not(text: str) -> None:
+def test_texts_that_are_not_json_numbers_do_not_match(text: str) -> None:
     assert not accepts(make_automaton(INTEGER), text)
     if text != "-0":
         assert not accepts(make_automaton(NUMBER), text)

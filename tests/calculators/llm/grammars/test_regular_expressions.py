@@ -1,4 +1,4 @@
-"""Regular expressions become automata of the same texts; what cannot be one is refused."""
+"""Regular expressions become automata of the same texts; others are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LETTERS = "abc-01 .\n]^AéàB_"
 
 @given(st.text(LETTERS, max_size=8))
 @pytest.mark.parametrize("pattern", EXPRESSIONS)
-def test_the_texts_are_those_of_python(pattern: str, text: str) -> None:
+def test_the_matched_texts_are_those_of_python(pattern: str, text: str) -> None:
     expected = re.fullmatch(pattern, text, re.ASCII) is not None
     assert accepts(make_automaton(parse_regex(pattern)), text) is expected
 
@@ -86,7 +86,7 @@ def test_an_anchor_leaves_the_other_end_open(pattern: str, yes: list[str], no: l
         ("(" * 60 + "a" + ")" * 60, "groups nested deeper than 50"),
     ],
 )
-def test_what_is_no_such_expression_is_refused_with_its_place(pattern: str, why: str) -> None:
+def test_unsupported_expressions_are_refused_with_their_place(pattern: str, why: str) -> None:
     with pytest.raises(RegexError, match=re.escape(why)):
         parse_regex(pattern)
 
@@ -95,6 +95,6 @@ def test_what_is_no_such_expression_is_refused_with_its_place(pattern: str, why:
     "pattern",
     ["(a|b)*a(a|b){20}", "((a{0,500}){0,500}){0,500}", "(.{0,500}a){300}"],
 )
-def test_what_explodes_is_refused(pattern: str) -> None:
+def test_expressions_of_exponential_size_are_refused(pattern: str) -> None:
     with pytest.raises(TooComplex):
         make_automaton(parse_regex(pattern))

@@ -1,4 +1,4 @@
-"""What a request's answer has to be: by a schema, a call, or either; thoughts come first."""
+"""The form of a request's answer: a schema, a call, or either; reasoning comes first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTE = {
 }  # fmt: skip
 SCHEMAS: dict[str, dict[str, Any]] = {"weather": WEATHER, "note": NOTE, "stop": {}}
 ANSWER = StructuredOutput(formats.json_schema(schema_of(ok={"type": "boolean"}), "rf"), "rf")
-#: Answers to make where the model thinks first: of ten of them one comes to an end.
+#: Answers to generate where the model thinks first: about one of ten ends.
 RARELY_ENDED = 48
 PARSERS = (
     "hermes3", "llama3", "phi4", "mistral", "devstral", "qwen3coder", "minicpm5", "onyx",
@@ -71,7 +71,7 @@ def asked(
 
 
 def written(answers: Answers, form: AnswerForm | None, count: int = 3) -> list[str]:
-    """Answers of the form, those that came to an end."""
+    """Return answers of the form, those that ended."""
     assert form is not None
     return answers.ended(grammar_of(form), count)
 
@@ -84,7 +84,7 @@ class Call:
 
 @dataclass
 class Understood:
-    """What the parsers make of an answer."""
+    """Parse an answer."""
 
     content: str = ""
     calls: list[Call] = field(default_factory=list)
@@ -118,31 +118,31 @@ def check_calls(choice: Understood, most: int | None = None) -> None:
         jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
 
 
-def test_nothing_is_asked_for() -> None:
+def test_a_request_without_a_form_has_no_grammar() -> None:
     assert asked() is None
     assert asked(None, tools(), tool="hermes3", reasoning="qwen3") is None
 
 
-def test_a_schema_alone(answers: Answers) -> None:
+def test_an_answer_follows_a_schema(answers: Answers) -> None:
     for text in written(answers, asked(ANSWER)):
         assert isinstance(json.loads(text)["ok"], bool)
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_the_schema_binds_the_answer_and_not_the_thoughts(answers: Answers, is_open: bool) -> None:
+def test_the_schema_binds_the_answer_and_not_the_reasoning(answers: Answers, is_open: bool) -> None:
     prompt = "<think>\n" if is_open else ""
     for text in written(answers, asked(ANSWER, reasoning="qwen3", is_open=is_open), 6):
         choice = understood(text, None, "qwen3", prompt)
         assert isinstance(json.loads(choice.content)["ok"], bool)
 
 
-def test_open_thoughts_come_to_an_end(answers: Answers) -> None:
+def test_reasoning_begun_by_the_prompt_ends_before_the_answer(answers: Answers) -> None:
     form = asked(ANSWER, reasoning="qwen3", is_open=True)
     assert all("</think>" in text for text in written(answers, form, RARELY_ENDED))
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_a_forced_call_is_read_by_the_parser_and_by_the_schema(
+def test_a_forced_call_is_found_by_the_parser_and_valid_by_the_schema(
     answers: Answers, parser: str
 ) -> None:
     for text in written(answers, asked(None, tools("required"), tool=parser)):
@@ -150,7 +150,7 @@ def test_a_forced_call_is_read_by_the_parser_and_by_the_schema(
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_one_call_when_only_one_is_allowed(answers: Answers, parser: str) -> None:
+def test_there_is_one_call_when_only_one_is_allowed(answers: Answers, parser: str) -> None:
     form = asked(None, tools("required"), tool=parser, parallel=False)
     for text in written(answers, form):
         check_calls(understood(text, parser), most=1)
@@ -166,7 +166,7 @@ def test_a_named_tool_is_called_once(answers: Answers, parser: str) -> None:
 
 
 @pytest.mark.parametrize("parser", ["hermes3", "phi4", "qwen3coder"])
-def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> None:
+def test_an_answer_is_a_call_or_follows_the_schema(answers: Answers, parser: str) -> None:
     for text in written(answers, asked(ANSWER, tools(), tool=parser), 6):
         choice = understood(text, parser)
         if choice.calls:
@@ -176,20 +176,20 @@ def test_a_call_or_an_answer_by_the_schema(answers: Answers, parser: str) -> Non
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_text_is_free_and_calls_are_by_the_schema(answers: Answers, parser: str) -> None:
+def test_text_is_free_and_calls_follow_the_schema(answers: Answers, parser: str) -> None:
     for text in written(answers, asked(None, tools(), tool=parser, guides=True), 6):
         choice = understood(text, parser)
         for call in choice.calls:
             jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
 
 
-def test_thoughts_before_a_forced_call(answers: Answers) -> None:
+def test_reasoning_may_precede_a_forced_call(answers: Answers) -> None:
     form = asked(None, tools("required"), tool="hermes3", reasoning="qwen3", is_open=True)
     for text in written(answers, form, RARELY_ENDED):
         check_calls(understood(text, "hermes3", "qwen3", "<think>"))
 
 
-def test_harmony_thinks_and_answers_in_messages(answers: Answers) -> None:
+def test_harmony_reasons_and_answers_in_messages(answers: Answers) -> None:
     for text in written(answers, asked(ANSWER, tool="gptoss", reasoning="gptoss"), 6):
         choice = understood(text, "gptoss", "gptoss")
         assert isinstance(json.loads(choice.content)["ok"], bool)

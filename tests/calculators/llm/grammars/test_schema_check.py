@@ -1,4 +1,4 @@
-"""What is no JSON schema is refused, with its place; what is one is not."""
+"""Checks of JSON schemas: wrong ones are refused with the place, right ones are not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calculators.llm.grammars.schema_check import check_schema
-from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_keywords import SchemaError
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from calculators.llm.grammars.schema_error import SchemaError
         {"pattern": r"[]{}]\d{4}-\d{2}"},
     ],
 )
-def test_schemas(schema: dict[str, Any]) -> None:
+def test_valid_schemas_are_accepted(schema: dict[str, Any]) -> None:
     check_schema(schema)
 
 
@@ -47,7 +47,7 @@ def test_schemas(schema: dict[str, Any]) -> None:
         ({"pattern": 1}, ".pattern"),
     ],
 )
-def test_what_is_no_schema(schema: object, place: str) -> None:
+def test_invalid_schemas_are_refused_with_the_place(schema: object, place: str) -> None:
     with pytest.raises(SchemaError) as raised:
         check_schema(schema)
     assert raised.value.place == place
@@ -62,8 +62,8 @@ def test_an_index_in_a_reference_is_one_of_rfc_6901(index: str) -> None:
     check_schema({**schema, "$ref": "#/anyOf/0"})
 
 
-def test_the_place_of_a_key_that_is_long_costs_nothing() -> None:
-    # With a text for each place this were two gigabytes.
+def test_long_keys_make_no_long_places() -> None:
+    # With a text for each place this would take two gigabytes.
     wide = {"type": "object", "properties": {"k" * 100_000: {"anyOf": [{}] * 20_000}}}
     tracemalloc.start()
     check_schema(wide)

@@ -1,4 +1,4 @@
-"""Answers by a JSON schema are valid by it, whatever the model would like to write."""
+"""Answers by a JSON schema are valid by it, whatever the model would prefer to write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.schema_error import SchemaError
+from calculators.llm.grammars.schema_keywords import SchemaError
 from calculators.llm.grammars.schema_rules import schema_grammar
 from calculators.llm.grammars.string_formats import PATTERNS
 from tests.calculators.llm.grammars.answers import Answers, schema_of
@@ -79,7 +79,7 @@ SCHEMAS: dict[str, Any] = {
         "title": "T",
         **schema_of(a={"type": "boolean", "default": True, "examples": [1], "deprecated": True}),
     },
-    # A model of random words finds no end of an address.
+    # A model of random words does not end an address.
     **{
         f"format {name}": {"type": "string", "format": name} for name in PATTERNS if name != "email"
     },
@@ -94,12 +94,12 @@ def test_answers_are_valid(answers: Answers, name: str) -> None:
         validator.validate(json.loads(text))
 
 
-def test_any_object(answers: Answers) -> None:
+def test_an_object_without_properties_may_be_any_object(answers: Answers) -> None:
     form = formats.json_schema({"type": "object"}, "")
     assert all(isinstance(json.loads(text), dict) for text in answers.several(form, 20))
 
 
-def test_formats_look_as_they_should(answers: Answers) -> None:
+def test_answers_follow_formats(answers: Answers) -> None:
     form = formats.json_schema({"type": "string", "format": "date-time"}, "")
     for text in answers.several(form):
         assert re.fullmatch(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*(Z|[+-]\d\d:\d\d)"', text)
@@ -135,7 +135,7 @@ def test_formats_look_as_they_should(answers: Answers) -> None:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_with_its_place(
+def test_schemas_that_cannot_be_honoured_are_refused_with_the_place(
     schema: Any, place: str, why: str
 ) -> None:
     with pytest.raises(SchemaError, match=re.escape(why)) as raised:
@@ -143,7 +143,14 @@ def test_what_cannot_be_honoured_is_refused_with_its_place(
     assert raised.value.place == place
 
 
-def test_a_way_without_an_end_is_left_out(answers: Answers) -> None:
+def test_an_alternative_that_never_ends_is_left_out(answers: Answers) -> None:
     endless = schema_of(a={"$ref": "#/$defs/e"})
     schema = {"$defs": {"e": endless}, "anyOf": [{"$ref": "#/$defs/e"}, {"const": "end"}]}
     assert set(answers.several(formats.json_schema(schema, ""))) == {'"end"'}
+
+
+def test_required_names_without_a_property_come_in_the_order_of_required() -> None:
+    names = ["d", "b", "c", "a", "f", "e"]
+    grammar = schema_grammar({"type": "object", "required": names})
+    # The rules of the last members come first.
+    assert re.findall(r"\\u0022([a-f])\\u0022", grammar) == names[::-1]

@@ -1,4 +1,4 @@
-"""Cases of parsers that do not count as they are, and what counts instead."""
+"""Parser cases that do not count as they are, and the expectation that counts instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT_WHOLE: Final = (
     "gptoss:GptOssOutputUnaryParserTest.InvalidSingleToolCallWithConstrain",
 )
 
-#: By id: why it does not count, and what does.
+#: By id: why the case does not count, and what does.
 EXCEPTIONS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama3:Llama3OutputParserTest.HolisticStreaming#0": (
         _LATE,
@@ -115,7 +115,7 @@ EXCEPTIONS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def exception_of(case: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Why a case does not count, and what does."""
+    """Return why a case does not count, and what does."""
     if case["id"].startswith(_KEPT_WHOLE):
         kept = {"content": case["model_output"], "reasoning_content": "", "tool_calls": []}
         return _KEPT, kept

@@ -1,4 +1,4 @@
-"""What an answer comes to in all, for tests to compare."""
+"""Sums of answers, for tests to compare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reader(Protocol):
 
 
 class Said(NamedTuple):
-    """``calls``: names and arguments, in order."""
+    """The sum of an answer. ``calls``: names and arguments, in order."""
 
     content: str
     reasoning: str
@@ -27,7 +27,7 @@ class Said(NamedTuple):
 
 
 def said(events: Iterable[OutputEvent]) -> Said:
-    """The sum of events."""
+    """Return the sum of events."""
     content, reasoning, calls = "", "", list[tuple[str, str]]()
     for event in events:
         match event:
@@ -45,7 +45,7 @@ def said(events: Iterable[OutputEvent]) -> Said:
 
 
 def events_of(reader: Reader, chunks: Iterable[str]) -> list[OutputEvent]:
-    """All events of a text that comes in chunks."""
+    """Return all events of a text that arrives in chunks."""
     events: list[OutputEvent] = []
     for chunk in chunks:
         events += reader.feed(chunk)
@@ -53,7 +53,7 @@ def events_of(reader: Reader, chunks: Iterable[str]) -> list[OutputEvent]:
 
 
 def parsers(tool: str | None = None, reasoning: str | None = None) -> OutputParsers:
-    """By their names."""
+    """Return parsers by their names."""
     return OutputParsers(
         tool=None if tool is None else tool_parser(tool),
         reasoning=None if reasoning is None else reasoning_parser(reasoning),
@@ -68,9 +68,9 @@ def parse(
     tools: Mapping[str, Mapping[str, Any]] | None = None,
     prompt: str = "",
 ) -> Said:
-    """What parsers make of a text, whole or in chunks. Without ``tools`` nothing is known of them.
+    """Return the parsers' reading of a text, whole or in chunks. Without ``tools`` none are known.
 
-    The same text character by character has to come to the same.
+    The same text character by character has to give the same result.
     """
     chunks = [text] if isinstance(text, str) else list(text)
     known = {} if tools is None else tools

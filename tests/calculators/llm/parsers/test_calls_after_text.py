@@ -1,4 +1,4 @@
-"""Calls that follow text that follows calls, as every parser reads them."""
+"""Calls after text after calls, as every parser reads them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _CALLS: Final = {
     "phi4": f"functools[{_JSON}]",
     "qwen3coder": f"<tool_call>\n<function=f>\n{_XML}",
 }
-#: How a model says something, where that is more than the text.
+#: How a model writes text, where that is more than the text itself.
 _SPEECH: Final = {"gptoss": "<|start|>assistant<|channel|>final<|message|>%s<|end|>"}
 
 
-def test_every_parser_has_a_call() -> None:
+def test_every_parser_has_an_example_here() -> None:
     assert set(_CALLS) == set(tool_parser_names())
 
 
 @pytest.mark.parametrize("parser", _CALLS)
-def test_calls_behind_text_behind_a_call_are_calls(parser: str) -> None:
+def test_calls_after_text_after_a_call_are_calls(parser: str) -> None:
     call = _CALLS[parser]
     speech = _SPEECH.get(parser, "%s") % "Well."
     then = "<|start|>assistant" if parser == "gptoss" else ""
@@ -62,6 +62,6 @@ def test_mistral_reads_every_list_of_an_output_that_begins_with_calls(
     assert parse(text, "mistral") == (content, "", [("f", '{"a":"x"}')] * 2)
 
 
-def test_mistral_reads_calls_behind_a_tag_without_a_call_at_the_beginning() -> None:
+def test_mistral_reads_calls_after_a_tag_in_an_output_that_begins_with_text() -> None:
     text = f"[TOOL_CALLS]Well. [TOOL_CALLS][{_JSON}]"
     assert parse(text, "mistral") == ("[TOOL_CALLS]Well. ", "", [("f", '{"a":"x"}')])

@@ -1,7 +1,7 @@
-"""OpenVINO Model Server's cases of parsers, which lie beside the checkout.
+"""OpenVINO Model Server's cases of parsers, in files beside the checkout.
 
-Of a stream the sum of its deltas counts, not which chunk carries which. Where a case shows what
-does not count here it is listed in `case_exceptions`, with what does.
+For streams the sum of the deltas is compared, not each chunk. Cases whose expectation does not
+count here are listed in `case_exceptions`, with the one that does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def outcome(case: dict[str, Any], *, whole: bool = False) -> Said:
 
 
 def expectation(case: dict[str, Any]) -> dict[str, Any]:
-    """What is expected of the whole, in the form of unary cases."""
+    """Return the expectation for the whole answer, in the form of unary cases."""
     expected = case["expected"]
     if isinstance(expected, dict):
         return expected
@@ -59,7 +59,7 @@ def expectation(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def arguments_are_the_same(ours: str, theirs: str) -> bool:
-    """As JSON; where they are none, but for white space."""
+    """Compare as JSON; if they are not JSON, ignore white space."""
     try:
         return bool(json.loads(ours) == json.loads(theirs))
     except ValueError:
@@ -84,7 +84,7 @@ def differences(got: Said, expected: dict[str, Any]) -> list[str]:
 
 
 def failed_checks(got: Said, case: dict[str, Any]) -> list[str]:
-    """Of the checks that are about one member."""
+    """Return the checks about one member that fail."""
     failed = []
     for check in case.get("extra_checks", []):
         path, _, member = check["path"].partition(").")
@@ -101,14 +101,14 @@ def failed_checks(got: Said, case: dict[str, Any]) -> list[str]:
             case "is":
                 holds = isinstance(value, {"string": str, "array": list}[wanted])
             case _:
-                holds = False  # "parse_error", which has been seen above
+                holds = False  # "parse_error", which was checked above
         if holds is bool(check.get("not")):
             failed.append(str(check))
     return failed
 
 
 def parts(case: dict[str, Any]) -> list[tuple[str, bool]]:
-    """Texts that have to be in the answer, or not to be, where that is all the case says."""
+    """Return texts that have to be in the answer, or must not be, where a case says only that."""
     entries = case["expected"] if isinstance(case["expected"], list) else []
     return [
         (text, wanted)

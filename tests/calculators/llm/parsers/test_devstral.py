@@ -20,7 +20,7 @@ from tests.calculators.llm.parsers.said import Said, parse
         ("[TOOL_CALLS]f[ARGS]</s>", [("f", "{}")], ""),
         ("[TOOL_CALLS]f[ARGS]\n[TOOL_CALLS]g[ARGS]", [("f", "{}"), ("g", "{}")], ""),
         ("[TOOL_CALLS]f[ARGS]a[ARGS]b", [("f", "a[ARGS]b")], ""),
-        # No call comes of these; tags are tokens, not text.
+        # These are not calls; tags are tokens, not text.
         ("[TOOL_CALLS]f", [], "f"),
         ("[TOOL_CALLS]f{}</s>", [], "f{}"),
         ("[TOOL_CALLS] [ARGS]{}", [], " {}"),
@@ -30,7 +30,9 @@ from tests.calculators.llm.parsers.said import Said, parse
         ("[TOOL_CALLS", [], "[TOOL_CALLS"),
     ],
 )
-def test_text_and_calls(text: str, calls: list[tuple[str, str]], content: str) -> None:
+def test_calls_are_separated_from_text(
+    text: str, calls: list[tuple[str, str]], content: str
+) -> None:
     assert parse(text, "devstral") == Said(content, "", calls)
 
 

@@ -25,7 +25,7 @@ every_form = pytest.mark.parametrize(("parser", "form"), FORMS.items())
 
 
 @every_form
-def test_one_call(parser: str, form: str) -> None:
+def test_one_call_is_found(parser: str, form: str) -> None:
     assert parse(form % CALL, parser) == ("", "", [F])
     assert parse(form % f"\n{CALL}\n", parser) == ("", "", [F])
 
@@ -46,7 +46,7 @@ def test_one_call(parser: str, form: str) -> None:
         ("mistral", f"\n[{CALL},{CALL}]"),
     ],
 )
-def test_several_calls(parser: str, text: str) -> None:
+def test_several_calls_are_found(parser: str, text: str) -> None:
     assert parse(text, parser) == ("", "", [F, F])
 
 
@@ -77,7 +77,7 @@ def test_text_around_calls_is_content(parser: str, text: str, content: str) -> N
         '{"arguments": "{\\"a\\": [1, 2], \\"b\\": \\"x y\\"} ", "name": "f"}',
     ],
 )
-def test_members_in_any_order(parser: str, form: str, call: str) -> None:
+def test_members_may_have_any_order(parser: str, form: str, call: str) -> None:
     assert parse(form % call, parser) == ("", "", [F])
 
 
@@ -108,25 +108,27 @@ def test_llama3_calls_its_arguments_parameters() -> None:
         "{'name': 'f'}",
     ],
 )
-def test_what_is_no_call_is_content_with_its_tags(parser: str, form: str, call: str) -> None:
+def test_text_that_is_not_a_call_is_content_with_its_tags(
+    parser: str, form: str, call: str
+) -> None:
     text = form % call
     assert parse(text, parser) == (text, "", [])
     assert parse(text[:-1], parser) == (text[:-1], "", [])
 
 
 @every_form
-def test_a_call_that_ends_early_before_it_is_announced(parser: str, form: str) -> None:
+def test_a_call_that_breaks_off_before_its_name_is_content(parser: str, form: str) -> None:
     text = (form % CALL).partition('"arguments": ')[0]
     assert parse(text, parser) == (text, "", [])
 
 
 @every_form
-def test_a_call_that_ends_early_closes_nothing(parser: str, form: str) -> None:
+def test_a_call_that_breaks_off_is_not_closed(parser: str, form: str) -> None:
     text = (form % CALL).partition('y"')[0]
     assert parse(text, parser) == ("", "", [("f", '{"a":[1,2],"b":"x ')])
 
 
-def test_calls_go_on_after_one_that_is_none() -> None:
+def test_calls_are_found_after_an_invalid_one() -> None:
     broken = '<tool_call>{"name": "f", oops</tool_call>'
     text = f"{broken}<tool_call>{CALL}</tool_call>"
     assert parse(text, "hermes3") == (broken, "", [F])
@@ -164,7 +166,7 @@ def test_calls_go_on_after_one_that_is_none() -> None:
         ),
     ],
 )
-def test_arguments_that_break_go_on_as_they_are(
+def test_broken_arguments_are_passed_on_as_they_are(
     parser: str, text: str, calls: list[tuple[str, str]], content: str
 ) -> None:
     assert parse(text, parser) == Said(content, "", calls)
@@ -173,7 +175,7 @@ def test_arguments_that_break_go_on_as_they_are(
 @pytest.mark.parametrize(
     ("parser", "text", "content"),
     [
-        # A bracket too few, or too many: the arguments are complete all the same.
+        # With a bracket too few or too many, the arguments are complete all the same.
         ("hermes3", f"<tool_call>{CALL[:-1]}</tool_call>", ""),
         ("hermes3", f"<tool_call>{CALL}}}</tool_call>", "}"),
         ("llama3", CALL[:-1] + ";", ";"),
@@ -181,7 +183,7 @@ def test_arguments_that_break_go_on_as_they_are(
         ("mistral", f"[{CALL[:-1]}, 'x'", ", 'x'"),
     ],
 )
-def test_a_call_stands_once_its_arguments_are_complete(
+def test_a_call_is_final_once_its_arguments_are_complete(
     parser: str, text: str, content: str
 ) -> None:
     assert parse(text, parser) == (content, "", [F])
@@ -195,7 +197,7 @@ def test_tags_and_brackets_in_strings_end_nothing() -> None:
         assert json.loads(got) == json.loads(arguments)
 
 
-def test_a_bare_object_or_array_is_calls_only_at_the_beginning() -> None:
+def test_a_bare_object_or_array_is_a_call_only_at_the_beginning() -> None:
     assert parse(f"Well: {CALL}", "llama3").calls == []
     assert parse(f"Well: [{CALL}]", "mistral").calls == []
     assert parse(f" \n{CALL}", "llama3").calls == [F]
@@ -207,12 +209,12 @@ def test_after_a_first_bare_call_the_others_may_begin_with_any_member() -> None:
     assert parse(other, "llama3") == (other, "", [])
 
 
-def test_mistral_leaves_its_tags_out_behind_other_text() -> None:
+def test_mistral_drops_its_tags_after_other_text() -> None:
     assert parse(f"Well: [TOOL_CALLS][{CALL}]</s>", "mistral") == (f"Well: [{CALL}]", "", [])
 
 
 @pytest.mark.parametrize("parser", ["llama3", "mistral"])
-def test_an_answer_in_json_flows_as_soon_as_it_cannot_be_a_call(parser: str) -> None:
+def test_a_json_answer_is_streamed_once_it_cannot_be_a_call(parser: str) -> None:
     stream = tool_parser(parser)()
     begin = "{" if parser == "llama3" else "[{"
     assert stream.feed(begin + '"city"') == [Content(begin + '"city"')]

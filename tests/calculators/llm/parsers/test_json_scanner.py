@@ -1,4 +1,4 @@
-"""`JsonScanner`: JSON passed on compactly as it comes."""
+"""`JsonScanner`: JSON that is passed on compactly as it arrives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES: Final = SHARED_CASES / "parser_primitives.jsonl"
 
 
 class Scanned(NamedTuple):
-    """``rest``: what it did not read."""
+    """The output of a scanner; ``rest``: the text that it did not read."""
 
     passed_on: str
     rest: str
@@ -56,7 +56,7 @@ def test_a_document_is_passed_on_without_white_space(
 
 
 @given(st.text('{}[]":,\\u0aA1-+.eE tfn\n') | st.text())
-def test_what_is_done_is_json_and_nothing_raises(text: str) -> None:
+def test_complete_output_is_json_and_nothing_raises(text: str) -> None:
     scanned = scan_both_ways(text)
     if scanned.is_done:
         json.loads(scanned.passed_on)
@@ -83,18 +83,18 @@ def test_what_is_done_is_json_and_nothing_raises(text: str) -> None:
         ("{'a'", "'a'"),
     ],
 )
-def test_where_text_breaks(text: str, rest: str) -> None:
+def test_broken_text_is_passed_on_from_where_it_breaks(text: str, rest: str) -> None:
     scanned = scan_both_ways(text)
     assert (scanned.rest, scanned.is_done, scanned.is_broken) == (rest, False, True)
 
 
-def test_strings_stay_as_they_are_written_but_for_control_characters() -> None:
+def test_strings_are_kept_as_written_except_for_control_characters() -> None:
     written = r'["\u00e9 é \/ \" \ud83d\ude00 😀", " a : b "]'
     assert scan_both_ways(written).passed_on == written.replace('", "', '","')
     assert scan_both_ways('["a\n\tb\x01"]').passed_on == r'["a\n\tb\u0001"]'
 
 
-def test_a_depth_that_no_recursion_could_reach() -> None:
+def test_depth_is_not_limited_by_recursion() -> None:
     text = '{"a":' * 100_000 + "[]" + "}" * 100_000
     assert scan([text]) == (text, "", True, False)
 
@@ -109,10 +109,10 @@ def test_a_depth_that_no_recursion_could_reach() -> None:
     ids=lambda case: str(case["id"]),
 )
 def test_a_case_of_partial_json(case: dict[str, Any]) -> None:
-    """What counts of them here: is it JSON so far, is it complete, and what follows?
+    """Checked here: is it JSON so far, is it complete, and what follows?
 
-    OpenVINO Model Server closes unfinished documents and compares them; nothing here has to. The
-    other kinds are about the same comparison, and about private states.
+        OpenVINO Model Server closes unfinished documents and compares them; nothing here does. The
+    other kinds of cases are about that comparison, and about private states.
     """
     text = "".join(case["chunks"])
     scanned = scan(case["chunks"])

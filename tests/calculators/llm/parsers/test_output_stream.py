@@ -27,19 +27,19 @@ def test_calls_are_text_when_the_request_has_no_tools() -> None:
     assert stream.feed(CALL) == [ToolCall("f"), Arguments("{}")]
 
 
-def test_what_both_parsers_held_back_comes_at_the_end_in_order() -> None:
+def test_text_that_parsers_hold_back_is_sent_at_the_end_in_order() -> None:
     stream = parsers("hermes3", "qwen3").start(tools={})
     assert stream.feed("a <tool_call>{<thi") == [Content("a ")]
     assert stream.finish() == [Content("<tool_call>{<thi")]
 
 
-def test_one_answer_leaves_no_trace_in_the_next() -> None:
+def test_answers_do_not_share_state() -> None:
     chosen = parsers("hermes3", "qwen3")
     chosen.start(tools={}).feed("<think><tool_call>{")
     assert chosen.start(tools={}).feed("x") == [Content("x")]
 
 
-def test_neighbours_of_one_kind_are_one_event() -> None:
+def test_adjacent_texts_of_one_kind_are_one_event() -> None:
     events: list[OutputEvent] = [
         Content("a"),
         Content("b"),
@@ -58,7 +58,7 @@ def test_neighbours_of_one_kind_are_one_event() -> None:
     assert merged(calls) == [ToolCall("f"), Arguments("12"), ToolCall("f"), ToolCall("g")]
 
 
-def test_special_tokens_are_those_of_both() -> None:
+def test_special_tokens_are_those_of_both_parsers() -> None:
     assert parsers("mistral", "qwen3").special_tokens == {"[TOOL_CALLS]", "<think>", "</think>"}
     assert OutputParsers().special_tokens == set()
     assert not OutputParsers().reasoning_is_open("<think>")

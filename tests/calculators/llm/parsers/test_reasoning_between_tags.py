@@ -27,7 +27,7 @@ CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
         ("<think>日本語 😀</think>ü", "日本語 😀", "ü"),
     ],
 )
-def test_reasoning_and_content(text: str, reasoning: str, content: str) -> None:
+def test_reasoning_is_separated_from_content(text: str, reasoning: str, content: str) -> None:
     assert parse(text, reasoning="qwen3") == (content, reasoning, [])
 
 
@@ -47,12 +47,12 @@ def test_a_prompt_may_begin_the_reasoning(prompt: str, is_open: bool) -> None:
     assert result == (("Hello", "Hm.", []) if is_open else ("Hm.</think>Hello", "", []))
 
 
-def test_calls_are_found_behind_the_reasoning_and_not_in_it() -> None:
+def test_calls_are_found_after_the_reasoning_and_not_in_it() -> None:
     text = f"<think>Shall I {CALL}?</think>\n\n{CALL}\n"
     assert parse(text, "hermes3", "qwen3") == ("\n\n", f"Shall I {CALL}?", [("f", "{}")])
 
 
-def test_reasoning_comes_as_it_grows() -> None:
+def test_reasoning_is_sent_as_it_grows() -> None:
     parser = reasoning_parser("qwen3")()
     assert parser.feed("<think>He") == [Reasoning("He")]
     assert parser.feed("llo</th") == [Reasoning("llo")]

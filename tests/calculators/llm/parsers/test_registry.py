@@ -1,4 +1,4 @@
-"""Parsers by name, and those that other packages bring."""
+"""Parsers by name: built-in ones, and those of other packages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from tests.calculators.llm.parsers.said import parse
+from tests.installed_package import install
 
 TOOL = """\
 from calculators.llm.parsers.events import Content, ToolCall
@@ -55,12 +56,9 @@ hermes3 = shouting_parsers:Shouts
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package with parsers, good ones and bad ones."""
+    """Install a package with parsers, valid and invalid ones."""
     (tmp_path / "shouting_parsers.py").write_text(TOOL)
-    info = tmp_path / "shouting_parsers-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting-parsers\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    install(tmp_path, "shouting_parsers", ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     yield
@@ -82,24 +80,24 @@ OWN = (
 )
 
 
-def test_the_names_of_our_own() -> None:
+def test_the_built_in_parsers_are_listed() -> None:
     assert tool_parser_names()[: len(OWN)] == OWN
     assert reasoning_parser_names()[:6] == ("qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5")
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_tool_parser_of_our_own(name: str) -> None:
+def test_a_built_in_tool_parser_is_found(name: str) -> None:
     assert issubclass(tool_parser(name), ToolParser)
 
 
 @pytest.mark.parametrize("name", ["qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5"])
-def test_a_reasoning_parser_of_our_own(name: str) -> None:
+def test_a_built_in_reasoning_parser_is_found(name: str) -> None:
     parser = reasoning_parser(name)
     assert issubclass(parser, ReasoningParser)
     assert parser.end_tag
 
 
-def test_an_unknown_name() -> None:
+def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownParser) as raised:
         tool_parser("hermes")
     assert str(raised.value).startswith('"hermes" is no tool parser: one of hermes3, llama3, ')
@@ -111,7 +109,7 @@ def test_an_unknown_name() -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_a_parser_of_another_package() -> None:
+def test_a_parser_of_another_package_is_found() -> None:
     assert "shouts" in tool_parser_names()
     assert tool_parser("shouts").special_tokens == {"!"}
     assert parse("hello", "shouts").content == "hello"
@@ -120,7 +118,7 @@ def test_a_parser_of_another_package() -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_our_own_name_comes_first() -> None:
+def test_a_built_in_parser_wins_over_another_package() -> None:
     assert tool_parser("hermes3").__module__ == "calculators.llm.parsers.tool.hermes3"
     assert tool_parser_names().count("hermes3") == 1
 
@@ -135,7 +133,7 @@ def test_our_own_name_comes_first() -> None:
         ("gone", "(no_such_module_at_all:Parser) cannot be loaded: ModuleNotFoundError"),
     ],
 )
-def test_a_broken_package_is_named_and_in_nobody_elses_way(name: str, reason: str) -> None:
+def test_a_broken_package_is_named_and_disturbs_no_other(name: str, reason: str) -> None:
     with pytest.raises(UnknownParser) as raised:
         tool_parser(name)
     begin = f'entry point "{name}" of the group "graphrt.tool_parsers" '

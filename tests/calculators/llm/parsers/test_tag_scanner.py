@@ -12,7 +12,7 @@ from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
 
 def split(chunks: Iterable[str], tags: Tags) -> list[str]:
-    """Texts and tags in turns: the last is text."""
+    """Return texts and tags in turns: the last is text."""
     scanner, parts = TagScanner(), [""]
 
     def take() -> None:
@@ -40,13 +40,13 @@ def split(chunks: Iterable[str], tags: Tags) -> list[str]:
         (("<a>",), "<<a>", ["<", "<a>", ""]),
         (("<a>", "</a>"), "<a>x</a><a", ["", "<a>", "x", "</a>", "<a"]),
         (("aab",), "aaab aa", ["a", "aab", " aa"]),
-        # The longer of two that begin at one place; and the earlier of two that overlap.
+        # The longer of two that begin at one place, and the earlier of two that overlap.
         (("ab", "abc"), "abab-abc", ["", "ab", "", "ab", "-", "abc", ""]),
         (("abcd", "bc"), "abcd abce", ["", "abcd", " a", "bc", "e"]),
         (("ü—",), "xü—y", ["x", "ü—", "y"]),
     ],
 )
-def test_text_and_tags(tags: tuple[str, ...], text: str, parts: list[str]) -> None:
+def test_text_is_split_at_tags(tags: tuple[str, ...], text: str, parts: list[str]) -> None:
     assert split([text], Tags(*tags)) == parts
     assert split(text, Tags(*tags)) == parts
 
@@ -55,7 +55,9 @@ def test_text_and_tags(tags: tuple[str, ...], text: str, parts: list[str]) -> No
     st.lists(st.text("ab<", min_size=1, max_size=4), min_size=1, max_size=3),
     st.lists(st.text("ab<")),
 )
-def test_it_does_not_matter_where_the_text_is_cut(tags: list[str], chunks: list[str]) -> None:
+def test_the_result_does_not_depend_on_where_the_text_is_cut(
+    tags: list[str], chunks: list[str]
+) -> None:
     found = split(chunks, Tags(*tags))
     assert found == split(["".join(chunks)], Tags(*tags))
     assert "".join(found) == "".join(chunks)
@@ -70,6 +72,6 @@ def test_no_more_is_held_back_than_may_become_a_tag() -> None:
 
 
 @pytest.mark.parametrize("tags", [(), ("",), ("<a>", "")])
-def test_tags_that_are_none(tags: tuple[str, ...]) -> None:
+def test_invalid_tags_are_refused(tags: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="tags have to be strings"):
         Tags(*tags)

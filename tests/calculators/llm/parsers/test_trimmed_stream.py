@@ -1,4 +1,4 @@
-"""Answers of a certain form begin with it."""
+"""Leading white space of answers that follow a form."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 
 from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.output_stream import TrimmedStream, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.llm.parsers.trimmed_stream import TrimmedStream
 
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
 

@@ -34,7 +34,7 @@ def refused(answer: object) -> Refused:
     return answer
 
 
-def test_a_chat_becomes_its_template_and_the_tokens_of_that(maker: PromptBuilder) -> None:
+def test_a_chat_is_rendered_and_tokenized(maker: PromptBuilder) -> None:
     answer = maker.answer(Chat(MESSAGES, None, {"add_generation_prompt": True}))
     assert isinstance(answer, Prompt)
     assert answer.text == "<|im_start|>user\nHello, Grüße!<|im_end|>\n<|im_start|>assistant\n"
@@ -54,7 +54,7 @@ def test_tools_and_template_arguments_reach_the_template(maker: PromptBuilder) -
 
 @pytest.mark.parametrize("text", ["Hello", "", "  ", "\x00", "<|im_end|>", "漢字" * 50])
 @pytest.mark.parametrize("special", [True, False])
-def test_text_becomes_its_tokens(maker: PromptBuilder, text: str, special: bool) -> None:
+def test_text_is_tokenized(maker: PromptBuilder, text: str, special: bool) -> None:
     answer = maker.answer(Encode(text, special))
     assert isinstance(answer, Prompt)
     assert ids_of(answer) == encoded(text, special=special)
@@ -62,7 +62,7 @@ def test_text_becomes_its_tokens(maker: PromptBuilder, text: str, special: bool)
 
 
 @pytest.mark.parametrize("skip", [True, False])
-def test_tokens_become_their_text(maker: PromptBuilder, skip: bool) -> None:
+def test_tokens_are_detokenized(maker: PromptBuilder, skip: bool) -> None:
     ids = encoded("<|im_start|>Hello<|im_end|>", special=False)
     answer = maker.answer(Decode(ids, skip))
     assert answer == Text("Hello" if skip else "<|im_start|>Hello<|im_end|>")
@@ -77,7 +77,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptB
     assert answer.param == "messages"
 
 
-def test_what_is_ready_tells_of_template_and_tokens(maker: PromptBuilder) -> None:
+def test_ready_describes_template_and_tokens(maker: PromptBuilder) -> None:
     ready = maker.ready()
     assert ready.template_problem == ""
     assert ready.tool_parser == "hermes3"
@@ -95,9 +95,7 @@ def with_template(folder: Path, source: str) -> PromptBuilder:
 
 
 @pytest.mark.parametrize("source", ["{% if %}", "{{ messages", "{% endfor %}"])
-def test_a_template_that_does_not_parse_is_a_problem_of_chats_alone(
-    tmp_path: Path, source: str
-) -> None:
+def test_a_template_that_does_not_parse_fails_chats_only(tmp_path: Path, source: str) -> None:
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem
     answer = refused(maker.answer(Chat(MESSAGES)))
@@ -119,7 +117,7 @@ def test_a_template_that_does_not_parse_is_a_problem_of_chats_alone(
     ],
 )
 def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, word: str) -> None:
-    # The check at the beginning is what the loading probes see.
+    # The check at the start sees only what the loading probes see.
     source = "{% if messages[0].content == 'Hello, Grüße!' %}" + source + "{% endif %}ok"
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem == ""
@@ -128,7 +126,7 @@ def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, 
     assert isinstance(maker.answer(Chat([{"role": "user", "content": "Hi"}])), Prompt)
 
 
-def test_a_model_without_a_template_says_so(tmp_path: Path) -> None:
+def test_a_chat_to_a_model_without_a_template_is_refused(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model", without="chat_template.jinja")
     maker = PromptBuilder(str(folder))
     answer = maker.answer(Chat(MESSAGES))

@@ -1,4 +1,4 @@
-"""The prompt process: many at a time, its death, requests that hang or eat memory."""
+"""The prompt process: concurrent requests, its death, requests that hang or use up memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prompts(runner: asyncio.Runner) -> Iterator[PromptProcess]:
     runner.run(prompts.close())
 
 
-def test_requests_at_a_time_get_their_own_answers(
+def test_concurrent_requests_get_their_own_answers(
     prompts: PromptProcess, runner: asyncio.Runner
 ) -> None:
     texts = [f"Number {number}." for number in range(50)]
@@ -70,7 +70,7 @@ def test_the_answers_are_those_of_the_tokenizer_in_this_process(
 @pytest.mark.parametrize(
     "content", ["half of a pair: \ud83d", 2**70, [[[[[[0]]]]]], {"a": float("nan")}]
 )
-def test_what_cannot_be_sent_is_refused_and_disturbs_nobody(
+def test_a_request_that_cannot_be_sent_is_refused_and_disturbs_no_other(
     prompts: PromptProcess, runner: asyncio.Runner, content: Any
 ) -> None:
     pid = prompts.pid
@@ -94,7 +94,7 @@ def test_what_cannot_be_sent_is_refused_and_disturbs_nobody(
     assert prompts.pid == pid
 
 
-def test_a_cancelled_request_disturbs_nobody(
+def test_a_cancelled_request_disturbs_no_other(
     prompts: PromptProcess, runner: asyncio.Runner
 ) -> None:
     async def run() -> None:
@@ -116,7 +116,7 @@ def test_a_refusal_has_the_field_and_the_code(
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_requests_of_a_process_that_dies_are_asked_again() -> None:
+def test_requests_of_a_process_that_dies_are_retried() -> None:
     async def run() -> None:
         prompts = await started()
         old = prompts.pid
@@ -132,7 +132,7 @@ def test_requests_of_a_process_that_dies_are_asked_again() -> None:
     asyncio.run(run())
 
 
-def test_a_process_that_cannot_start_again_fails_who_waits(tmp_path: Path) -> None:
+def test_a_process_that_cannot_restart_fails_waiting_requests(tmp_path: Path) -> None:
     folder = copy_of_demo(tmp_path / "model")
 
     async def run() -> None:
@@ -149,7 +149,7 @@ def test_a_process_that_cannot_start_again_fails_who_waits(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_close_fails_who_waits_and_refuses_who_comes() -> None:
+def test_close_fails_waiting_requests_and_refuses_new_ones() -> None:
     async def run() -> None:
         prompts = await started()
         pid = prompts.pid
@@ -167,7 +167,7 @@ def test_close_fails_who_waits_and_refuses_who_comes() -> None:
     asyncio.run(run())
 
 
-def test_before_its_start_it_refuses() -> None:
+def test_requests_before_the_start_are_refused() -> None:
     prompts = PromptProcess(str(DEMO), name="demo")
     with pytest.raises(RequestError, match="not loaded"):
         asyncio.run(soon(prompts.encode("Hello")))
@@ -209,7 +209,7 @@ def test_hostile_templates_fail_their_own_requests(hostile: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_question_whose_process_is_killed_twice_from_outside_is_told_to_come_back(
+def test_a_request_whose_process_is_killed_twice_from_outside_may_be_retried_later(
     hostile: Path,
 ) -> None:
     async def run() -> None:
@@ -232,7 +232,7 @@ def test_a_question_whose_process_is_killed_twice_from_outside_is_told_to_come_b
     asyncio.run(run())
 
 
-def test_a_question_that_crashes_the_process_is_refused_at_once_and_others_do_not_wait(
+def test_a_request_that_crashes_the_process_is_refused_at_once_and_delays_no_other(
     hostile: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
@@ -240,7 +240,7 @@ def test_a_question_that_crashes_the_process_is_refused_at_once_and_others_do_no
         for _ in range(6):
             crashing = asyncio.create_task(prompts.chat(user("endless")))
             waiting = asyncio.create_task(prompts.chat(user("Hello")))
-            await asyncio.sleep(0.01)  # it may have begun, or not: it is the first in any case
+            await asyncio.sleep(0.01)  # whether or not it has begun, it is the first
             signal_process(prompts.pid, signal.SIGSEGV)
             with pytest.raises(RequestError, match="too long or too much memory") as caught:
                 await soon(crashing)
@@ -254,7 +254,7 @@ def test_a_question_that_crashes_the_process_is_refused_at_once_and_others_do_no
     assert all("starting it again in 0.0 s" in death for death in deaths)
 
 
-def test_a_process_that_is_stopped_is_replaced_and_nobody_is_refused() -> None:
+def test_a_stopped_process_is_replaced_and_no_request_is_refused() -> None:
     async def run() -> None:
         prompts = await started(wall_seconds=5)
         old = prompts.pid
@@ -274,7 +274,7 @@ def test_long_prompts_have_a_process_of_their_own_that_ends_when_it_is_idle() ->
         long = "Hello, world! " * 20_000
         assert (await soon(prompts.encode(long))).text == long
         pid = prompts.long_pid
-        if pid is not None:  # else it is idle already
+        if pid is not None:  # otherwise it is idle already
             await until(lambda: prompts.long_pid is None)
             await until(lambda: not is_running(pid))
         assert (await soon(prompts.encode(long))).text == long
@@ -319,7 +319,7 @@ def test_half_a_surrogate_pair_that_a_template_makes_fails_its_own_request(
     assert prompts.pid == pid
 
 
-def test_thirty_thousand_parts_are_joined_as_fast_as_one_text(
+def test_thirty_thousand_parts_are_joined_within_the_limit(
     prompts: PromptProcess, runner: asyncio.Runner
 ) -> None:
     parts = [{"type": "text", "text": "x" * 70}] * 30_000

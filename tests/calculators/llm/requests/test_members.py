@@ -1,4 +1,4 @@
-"""The OpenAPI document allows what the parser reads: both come from one declaration."""
+"""The OpenAPI document and the parser agree: both come from one declaration."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import MEMBERS
+from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Member, Standing
 from calculators.requests.readers import Boolean, Choice, Integer, Number, String
 
 _SCALARS: Final = [
-    pytest.param(member, id=f"{endpoint}-{name}")
-    for endpoint, members in MEMBERS.items()
-    for name, member in members.items()
+    pytest.param(member, id=f"{endpoint.path}-{name}")
+    for endpoint in ENDPOINTS
+    for name, member in endpoint.handling().members.items()
     if isinstance(member.reader, Boolean | Choice | Integer | Number | String)
 ]
 _VALUES: Final = st.one_of(
@@ -38,7 +37,7 @@ _VALUES: Final = st.one_of(
 
 @pytest.mark.parametrize("member", _SCALARS)
 @given(value=_VALUES)
-def test_what_a_reader_takes_its_schema_allows(member: Member, value: Any) -> None:
+def test_the_schema_allows_what_the_reader_accepts(member: Member, value: Any) -> None:
     with contextlib.suppress(RequestError):
         member.reader.read(value, member.name)
         assert list(Draft202012Validator(member.reader.schema("")).iter_errors(value)) == []
@@ -52,9 +51,9 @@ def test_the_ends_of_a_range_are_accepted_by_both(member: Member) -> None:
             assert member.reader.read(schema[bound], member.name) == schema[bound]
 
 
-@pytest.mark.parametrize("endpoint", Endpoint)
-def test_members_that_have_an_effect_are_described(endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.path)
+def test_members_that_have_an_effect_are_described(endpoint: LlmEndpoint) -> None:
     """``timeout`` is the front's own."""
-    for name, member in MEMBERS[endpoint].items():
+    for name, member in endpoint.handling().members.items():
         if member.standing is Standing.HONOURED and name != "timeout":
             assert member.schema().keys() - {"description"}, name

@@ -1,4 +1,4 @@
-"""Feeding a text stream in pieces."""
+"""Feeding of a text stream in pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.llm.text.text_stream import TextStream
 
 
 def pieces_of(stream: TextStream, splits: Sequence[Sequence[int]]) -> list[str]:
-    """What each part of the tokens showed, and what the end showed."""
+    """Return the text of each group of tokens, and the text of the end."""
 
     async def feed() -> list[str]:
         shown = [await stream.feed(part) for part in splits]
@@ -21,7 +21,7 @@ def pieces_of(stream: TextStream, splits: Sequence[Sequence[int]]) -> list[str]:
 
 
 def split_at(ids: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Parts of these lengths, and the rest; a length of 0 is a part without tokens."""
+    """Return groups of these lengths, and the rest; a length of 0 is a group without tokens."""
     parts: list[list[int]] = []
     place = 0
     for length in lengths:
@@ -32,7 +32,7 @@ def split_at(ids: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
 
 
 def token_ids(size: int, *, most: int = 40) -> st.SearchStrategy[list[int]]:
-    """Sequences with many of the first ids, where the special and the byte tokens are."""
+    """Strategy for sequences rich in the first ids, which are special and byte tokens."""
     first = st.integers(0, min(size, 300) - 1)
     return st.lists(st.one_of(st.integers(0, size - 1), first), max_size=most)
 

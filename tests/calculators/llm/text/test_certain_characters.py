@@ -1,4 +1,4 @@
-"""Bytes are read as openvino-tokenizers reads them, as soon as they are certain."""
+"""Decoding of bytes as openvino-tokenizers decodes them, as soon as they are certain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.example_counts import examples
 _VOCABULARY = tokenizer_of(SENTENCEPIECE).get_vocab()
 _BYTES = [_VOCABULARY[f"<0x{byte:02X}>".encode()] for byte in range(256)]
 
-#: Many beginnings and continuations of characters, few of anything else.
+#: Many beginnings and continuations of characters, few other bytes.
 hostile = st.lists(
     st.one_of(
         st.sampled_from([0xC2, 0xDF, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF5, 0xF7, 0xF8, 0xFF, 0xC0]),
@@ -30,7 +30,7 @@ hostile = st.lists(
 @example(b"\xe2\x82")
 @example(b"\xf4\x90\x80\x80")
 @example(b"\xf0\x9f\x92")
-def test_bytes_are_read_as_the_tokenizer_reads_them(data: bytes) -> None:
+def test_bytes_are_decoded_as_the_tokenizer_decodes_them(data: bytes) -> None:
     assert decode_all(data) == decode(SENTENCEPIECE, [_BYTES[byte] for byte in data])
 
 

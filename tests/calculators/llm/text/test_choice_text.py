@@ -15,7 +15,7 @@ from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import TableText
 from tests.calculators.llm.text.streaming import lengths, split_at
 
-#: A vocabulary that one can read: letters, halves of a character, one hidden token.
+#: A readable vocabulary: letters, halves of a character, one hidden token.
 PIECES = [b"a", b"b", b"cd", b"\xe6", b"\xbc", b"\xa2", b"", b" e"]
 HAN = [3, 4, 5]
 HIDDEN = 6
@@ -27,7 +27,7 @@ def choice(*stops: str, include: bool = False, echoed: int = 0) -> ChoiceText:
 
 
 def feed(text: ChoiceText, parts: Sequence[Sequence[int]], *, scored: bool = True) -> list[Piece]:
-    """All pieces and the last one; token ``i``'s log-probability is ``-i``."""
+    """Return all pieces and the last one; token ``i``'s log-probability is ``-i``."""
 
     async def run() -> list[Piece]:
         pieces: list[Piece] = []
@@ -111,7 +111,7 @@ def test_held_text_is_shown_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("logprob", [1.0, math.nan, math.inf, -math.inf])
-def test_what_is_no_log_probability_is_none(logprob: float) -> None:
+def test_invalid_log_probabilities_are_none(logprob: float) -> None:
     piece = asyncio.run(choice().feed([0], [logprob]))
     assert piece.tokens == [ScoredToken(0, None)]
 
@@ -135,7 +135,7 @@ tokens = st.lists(st.integers(0, len(PIECES) - 1), max_size=20)
 
 
 @given(tokens, lengths, st.integers(0, 5), st.booleans(), st.sampled_from([(), ("ab",), ("b e",)]))
-def test_pieces_do_not_matter(
+def test_the_result_does_not_depend_on_the_pieces(
     ids: list[int], cuts: list[int], echoed: int, include: bool, stops: tuple[str, ...]
 ) -> None:
     def run(parts: Sequence[Sequence[int]], scored: bool) -> tuple[str, list[int]]:

@@ -1,4 +1,4 @@
-"""A stop string ends the text where it begins, over any borders of pieces."""
+"""Stop strings end the text where they begin, across any borders of pieces."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_the_text_ends_before_a_stop_string(pieces: list[str]) -> None:
 
 
 @pytest.mark.parametrize("pieces", [["one STOP two"], ["one S", "TOP two"], list("one STOP two")])
-def test_the_stop_string_may_belong_to_the_text(pieces: list[str]) -> None:
+def test_the_stop_string_may_be_included(pieces: list[str]) -> None:
     stops = StopStrings(["STOP"], include=True)
     assert run(stops, pieces) == "one STOP"
 
 
-def test_what_may_begin_a_stop_string_is_held_and_nothing_else() -> None:
+def test_only_a_possible_beginning_of_a_stop_string_is_held_back() -> None:
     stops = StopStrings(["\n\nUser", "###"])
     assert stops.feed("Hi #") == "Hi "
     assert stops.feed("#1 \n") == "##1 "
@@ -41,7 +41,7 @@ def test_what_may_begin_a_stop_string_is_held_and_nothing_else() -> None:
     assert stops.finish() == ""
 
 
-def test_nothing_comes_after_a_stop_string() -> None:
+def test_nothing_follows_a_stop_string() -> None:
     stops = StopStrings(["x"])
     assert stops.feed("axb") == "a"
     assert stops.feed("more") == ""
@@ -74,7 +74,9 @@ texts = st.text("ab\n", max_size=12)
     st.lists(texts, max_size=5),
     st.booleans(),
 )
-def test_pieces_do_not_matter(strings: list[str], pieces: list[str], include: bool) -> None:
+def test_the_result_does_not_depend_on_the_pieces(
+    strings: list[str], pieces: list[str], include: bool
+) -> None:
     whole = run(StopStrings(strings, include=include), ["".join(pieces)])
     assert run(StopStrings(strings, include=include), pieces) == whole
     assert run(StopStrings(strings, include=include), list("".join(pieces))) == whole

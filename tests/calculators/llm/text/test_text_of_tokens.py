@@ -1,4 +1,4 @@
-"""Text is assembled from tokens as the tokenizer decodes them, whatever the pieces."""
+"""Text of tokens: what the tokenizer decodes, whatever the pieces."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_table_describes_the_usual_kinds_of_tokenizers(path: Path) -> None:
 @pytest.mark.parametrize("kind", STREAMS)
 @settings(max_examples=examples(25), deadline=None)
 @given(st.data())
-def test_pieces_join_to_what_the_tokenizer_decodes(
+def test_pieces_join_to_the_tokenizers_decoding(
     kind: str, path: Path, skip: bool, data: st.DataObject
 ) -> None:
     ids = data.draw(token_ids(len(table_of(path).pieces)))
@@ -70,9 +70,7 @@ def test_pieces_join_to_what_the_tokenizer_decodes(
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
 @settings(max_examples=examples(25), deadline=None)
 @given(st.data())
-def test_what_was_shown_begins_the_full_text_after_every_token(
-    path: Path, data: st.DataObject
-) -> None:
+def test_the_text_so_far_is_a_prefix_of_the_full_text(path: Path, data: st.DataObject) -> None:
     ids = data.draw(token_ids(len(table_of(path).pieces)))
     full = decode(path, ids)
     shown = ""
@@ -80,7 +78,7 @@ def test_what_was_shown_begins_the_full_text_after_every_token(
         shown += piece
         assert full.startswith(shown)
         so_far = decode(path, ids[: number + 1])
-        # All that no further token can change is shown: at most one character is missing.
+        # Everything that no further token can change is sent: at most one character is missing.
         assert so_far.rstrip("\ufffd").startswith(shown.rstrip("\ufffd"))
         assert len(so_far) - len(shown) <= 1
 
@@ -88,7 +86,7 @@ def test_what_was_shown_begins_the_full_text_after_every_token(
 @pytest.mark.parametrize("text", SENTENCES)
 @pytest.mark.parametrize("path", TABLE_KINDS.values(), ids=TABLE_KINDS)
 @pytest.mark.parametrize("kind", STREAMS)
-def test_sentences_come_back_token_by_token(kind: str, path: Path, text: str) -> None:
+def test_sentences_are_decoded_token_by_token(kind: str, path: Path, text: str) -> None:
     ids = encode(path, text)
     shown = pieces_of(STREAMS[kind](path, skip=True), [[each] for each in ids])
     assert "".join(shown) == decode(path, ids)

@@ -1,4 +1,4 @@
-"""Real tokenizers of each kind, and the tables made from them."""
+"""Real tokenizers of each kind, and their tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table_of(path: Path) -> TokenTable:
 
 
 def make_cleaning_tokenizer(folder: Path) -> Path:
-    """A tokenizer that no table describes: it cleans up the text that it has decoded."""
+    """Make a tokenizer that no table describes: it cleans up the text that it has decoded."""
     for part in (SENTENCEPIECE, FOLDER / "cleaning_detokenizer"):
         for file in part.iterdir():
             shutil.copy(file, folder)

@@ -19,10 +19,9 @@ END = "data: [DONE]\n\n"
 
 
 class FakeDataPlane(FakeModels):
-    """Serves `behaviours`, and KServe's models beside them; remembers the payloads and how many
-    answers are running.
+    """Serves `behaviours` and KServe's models; records payloads and counts running answers.
 
-    ``echo`` is always there: it answers with what arrived, in two events or as one body.
+    ``echo`` always exists: it answers with the request's body, in two events or as one body.
     """
 
     def __init__(self, **behaviours: Behaviour) -> None:
@@ -73,7 +72,7 @@ async def echo(payload: HttpPayload, emit: Emit) -> None:
 
 
 def raising(error: BaseException, *, after: int = 0) -> Behaviour:
-    """Fail with ``error`` after so many packets."""
+    """Fail with ``error`` after ``packets`` packets."""
 
     async def behave(payload: HttpPayload, emit: Emit) -> None:
         for number in range(after):
@@ -89,6 +88,6 @@ async def hang(payload: HttpPayload, emit: Emit) -> None:
 
 
 async def hang_after_one(payload: HttpPayload, emit: Emit) -> None:
-    """One packet, then nothing for ever."""
+    """Send one packet, then nothing for ever."""
     emit("data: first\n\n")
     await asyncio.Event().wait()

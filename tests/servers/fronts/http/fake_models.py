@@ -33,7 +33,7 @@ async def pass_through(request: InferRequest, client: ClientConnection, emit: An
 
 
 class FakeModels:
-    """Serves `inferences`; remembers the requests and how many are running."""
+    """Serves `inferences`; records the requests and the number of running ones."""
 
     def __init__(self) -> None:
         self.inferences: dict[str, Inference] = {"echo": pass_through}
@@ -106,7 +106,7 @@ class FakeModels:
 
 
 class FakeStream:
-    """Runs its requests one after another, when no more can come."""
+    """Runs its requests one after another, once no more can arrive."""
 
     def __init__(self, run: Callable[[InferRequest], Awaitable[None]]) -> None:
         self._run = run
@@ -126,7 +126,7 @@ class FakeStream:
 
 
 class FakeServable:
-    """What `FakeDataPlane.resolve` gives."""
+    """The servable that `FakeDataPlane.resolve` returns."""
 
     def __init__(self, answer: Graph, run: Inference) -> None:
         self._answer = answer

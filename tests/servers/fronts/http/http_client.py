@@ -1,4 +1,4 @@
-"""A client that sends the bytes it is given and hides nothing of the answer."""
+"""A client that sends given bytes and returns the whole answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from servers.contract.data_plane import DataPlane
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings, start_front
 
 
@@ -26,7 +27,7 @@ class Reply:
 
     @property
     def error(self) -> Any:
-        """OpenAI's error object; its four members are there."""
+        """Return OpenAI's error object, after checking its four members."""
         error = self.json["error"]
         assert error.keys() == {"message", "type", "param", "code"}
         return error
@@ -58,7 +59,7 @@ def chat_bytes(
 
 
 class HttpClient:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -82,14 +83,14 @@ class HttpClient:
         self.writer.write(data)
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        """The next status and headers, these in lower case."""
+        """Read the next status and headers, the names in lower case."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status_line, *lines = head.rstrip("\r\n").split("\r\n")
         pairs = (line.split(": ", 1) for line in lines)
         return int(status_line.split(" ")[1]), {name.lower(): value for name, value in pairs}
 
     async def chunk(self) -> bytes:
-        """The next chunk of a chunked body; empty at its end."""
+        """Read the next chunk of a chunked body; empty at its end."""
         size = int(await self.reader.readuntil(b"\r\n"), 16)
         return (await self.reader.readexactly(size + 2))[:-2]
 
@@ -110,7 +111,7 @@ class HttpClient:
         return await self.reply()
 
     async def wait_closed_by_server(self) -> bytes:
-        """What still comes until the server closes."""
+        """Read until the server closes the connection; return the bytes."""
         try:
             return await self.reader.read()
         except ConnectionError:
@@ -129,7 +130,8 @@ class HttpClient:
 
 @asynccontextmanager
 async def serving(plane: DataPlane, **settings: Any) -> AsyncIterator[HttpFront]:
-    front = await start_front(plane, HttpSettings(**{"port": 0, **settings}))
+    room: BodyRoom | None = settings.pop("room", None)
+    front = await start_front(plane, HttpSettings(**{"port": 0, **settings}), room=room)
     try:
         yield front
     finally:
@@ -146,6 +148,6 @@ async def connected(front: HttpFront, *, receive_buffer: int = 0) -> AsyncIterat
 
 
 async def ask(front: HttpFront, data: bytes) -> Reply:
-    """One request on a connection of its own."""
+    """Send one request on a connection of its own."""
     async with connected(front) as client:
         return await client.ask(data)

@@ -15,19 +15,19 @@ JSON_TYPE = {"Content-Type": "application/json"}
 
 
 def post(path: str, value: object = None, headers: Mapping[str, str] | None = None) -> bytes:
-    """A request with a JSON body; without a body when ``value`` is None."""
+    """Return a request with a JSON body; without a body if ``value`` is None."""
     body = b"" if value is None else json.dumps(value).encode()
     return request_bytes("POST", path, body, {**JSON_TYPE, **(headers or {})})
 
 
 def numbers(*elements: float, **members: Any) -> dict[str, Any]:
-    """An input ``x`` of FP32 in JSON."""
+    """Return an input ``x`` of FP32 in JSON."""
     shape = [len(elements)]
     return {"name": "x", "datatype": "FP32", "shape": shape, "data": list(elements), **members}
 
 
 def binary_body(value: Mapping[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, str]]:
-    """A body with binary data, and its headers."""
+    """Return a body with binary data, and its headers."""
     head = json.dumps(value).encode()
     return head + b"".join(tensors), {
         "Content-Type": "application/octet-stream",
@@ -38,7 +38,7 @@ def binary_body(value: Mapping[str, Any], *tensors: bytes) -> tuple[bytes, dict[
 def binary_infer(
     array: NDArray[Any], datatype: str, *, headers: Mapping[str, str] | None = None
 ) -> bytes:
-    """An inference of one tensor, both ways in binary."""
+    """Return an inference of one tensor, in binary both ways."""
     raw = array.tobytes()
     tensor = {"name": "x", "datatype": datatype, "shape": array.shape}
     value = {
@@ -50,7 +50,7 @@ def binary_infer(
 
 
 def tail_of(reply: Reply) -> bytes:
-    """The binary data of an answer."""
+    """Return the binary data of an answer."""
     return reply.body[int(reply.headers["inference-header-content-length"]) :]
 
 

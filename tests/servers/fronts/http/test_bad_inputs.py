@@ -1,7 +1,8 @@
 """The corpus of hostile requests, as far as the front alone decides.
 
 The corpus and its runner lie beside the checkout (``../shared/cases``); without them this is
-skipped. What needs a calculator (sampling, messages, tools, ...) is run where those are served.
+skipped. Cases that need a calculator (sampling, messages, tools, ...) are run on servers that have
+it.
 """
 
 from __future__ import annotations

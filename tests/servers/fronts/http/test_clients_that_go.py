@@ -1,4 +1,4 @@
-"""A client that goes: its graph is cancelled at once, and nothing is left or logged."""
+"""Clients that leave: their graphs are cancelled at once, and nothing is left or logged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_waiting_graph_is_cancelled(
     assert "499" in caplog.text
 
 
-def test_callbacks_are_told_once_and_at_once_when_late(run: Run) -> None:
+def test_callbacks_are_called_once_and_at_once_when_added_late(run: Run) -> None:
     told = []
 
     async def watch(payload: HttpPayload, emit: Emit) -> None:
@@ -96,7 +96,7 @@ def test_a_failing_callback_does_not_stop_the_others(
     assert "a disconnect callback failed" in caplog.text
 
 
-def test_an_answered_request_hears_nothing_of_its_connections_end(run: Run) -> None:
+def test_an_answered_request_is_not_called_when_its_connection_ends(run: Run) -> None:
     told = []
 
     async def answer(payload: HttpPayload, emit: Emit) -> None:
@@ -111,7 +111,7 @@ def test_an_answered_request_hears_nothing_of_its_connections_end(run: Run) -> N
     assert told == []
 
 
-def test_a_client_that_goes_in_the_middle_of_its_body(
+def test_a_client_may_leave_in_the_middle_of_its_body(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

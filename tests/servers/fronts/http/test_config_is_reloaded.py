@@ -1,4 +1,4 @@
-"""``POST /v1/config/reload``: the states after it, or why not all could be taken."""
+"""``POST /v1/config/reload``: the states after it, or why the config did not take effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def test_the_status_says_whether_anything_has_changed(
         (UnavailableError("The server is shutting down"), 503, "shutting down"),
     ],
 )
-def test_what_cannot_be_taken_is_told(run: Run, error: Exception, status: int, text: str) -> None:
+def test_a_config_that_cannot_take_effect_is_reported(
+    run: Run, error: Exception, status: int, text: str
+) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.reload_error = error
@@ -48,7 +50,7 @@ def test_what_cannot_be_taken_is_told(run: Run, error: Exception, status: int, t
     run(scenario())
 
 
-def test_what_took_effect_is_told_beside_what_failed(run: Run) -> None:
+def test_a_partial_reload_reports_changes_and_failures(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.reload_error = ReloadError("in part", ["a"], {"b": "no /secret/place/model"})

@@ -1,4 +1,4 @@
-"""More connections than there may be: refused in plain words, and nobody else is disturbed."""
+"""Connections beyond the limit: refused in plain words, without effect on others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, request_bytes, serving
 
 
-def test_one_too_many_is_told_to_come_back(run: Run) -> None:
+def test_a_connection_beyond_the_limit_is_refused_with_retry_after(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(), max_connections=2) as front, AsyncExitStack() as stack:
             first = await stack.enter_async_context(connected(front))
@@ -26,7 +26,7 @@ def test_one_too_many_is_told_to_come_back(run: Run) -> None:
     run(scenario())
 
 
-def test_one_that_goes_makes_room(run: Run) -> None:
+def test_a_connection_that_closes_makes_room(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(), max_connections=1) as front:
             async with connected(front) as client:
@@ -37,7 +37,7 @@ def test_one_that_goes_makes_room(run: Run) -> None:
     run(scenario())
 
 
-def test_one_that_is_refused_and_stays_is_closed(run: Run) -> None:
+def test_a_refused_connection_that_stays_is_closed(run: Run) -> None:
     async def scenario() -> None:
         async with (
             serving(FakeDataPlane(), max_connections=1) as front,
@@ -50,7 +50,7 @@ def test_one_that_is_refused_and_stays_is_closed(run: Run) -> None:
     run(scenario())
 
 
-def test_closing_closes_refused_ones_too(run: Run) -> None:
+def test_closing_the_front_closes_refused_connections(run: Run) -> None:
     async def scenario() -> None:
         async with (
             serving(FakeDataPlane(), max_connections=1) as front,

@@ -1,4 +1,4 @@
-"""Stopping: no new connections, requests in hand are answered, late ones are cut off once."""
+"""Stopping: no new connections, requests in flight are answered, late ones are cut off once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.servers.fronts.http.http_client import (
 )
 
 
-def test_requests_in_hand_are_finished_and_idle_connections_closed(run: Run) -> None:
+def test_requests_in_flight_finish_and_idle_connections_are_closed(run: Run) -> None:
     go_on = asyncio.Event()
 
     async def slow(payload: HttpPayload, emit: Emit) -> None:
@@ -64,7 +64,7 @@ def test_requests_in_hand_are_finished_and_idle_connections_closed(run: Run) -> 
     run(scenario())
 
 
-def test_what_is_not_done_in_time_gets_one_terminal_answer(run: Run) -> None:
+def test_a_request_that_exceeds_the_drain_time_gets_one_terminal_answer(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang, some=hang_after_one)
         async with (
@@ -90,7 +90,7 @@ def test_what_is_not_done_in_time_gets_one_terminal_answer(run: Run) -> None:
     run(scenario())
 
 
-def test_a_request_whose_body_is_on_its_way_is_still_answered(run: Run) -> None:
+def test_a_request_whose_body_is_still_arriving_is_answered(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             data = chat_bytes(headers={"Expect": "100-continue"})
@@ -106,7 +106,7 @@ def test_a_request_whose_body_is_on_its_way_is_still_answered(run: Run) -> None:
     run(scenario())
 
 
-def test_closing_cancels_what_runs(run: Run) -> None:
+def test_closing_cancels_running_requests(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang)
         async with serving(plane) as front, connected(front) as client:

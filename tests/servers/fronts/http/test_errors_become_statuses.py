@@ -1,4 +1,4 @@
-"""Every error has a status and OpenAI's object; what is internal stays in the log."""
+"""Errors as statuses with OpenAI's object; internal details stay in the log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_request_error_is_answered_by_its_code(
     assert (reply.status, reply.type, reply.code) == (status, kind, name)
 
 
-def test_a_request_error_tells_field_text_and_when_to_come_back() -> None:
+def test_a_request_error_has_field_text_and_retry_after() -> None:
     error = RequestError("too hot", param="temperature", retry_after=1.2)
     reply = http_error(of_calculator(error), "id")
     assert (reply.message, reply.param) == ("too hot", "temperature")
@@ -66,14 +66,14 @@ def test_the_first_request_error_of_a_run_is_the_answer() -> None:
     assert http_error(run, "id").message == "y"
 
 
-def test_a_foreign_exception_is_a_500_that_names_the_request_only() -> None:
+def test_an_unexpected_exception_is_a_500_that_names_only_the_request() -> None:
     cause = KeyError("/etc/secret")
     reply = http_error(of_calculator(cause), "req-7")
     assert reply.status == 500
     assert reply.message == "internal error (request req-7)"
     assert reply.cause is not None
     assert reply.cause.__cause__ is cause
-    assert 'node "LLM"' in str(reply.cause)  # the log names it
+    assert 'node "LLM"' in str(reply.cause)  # the log has the exception
 
 
 def test_an_error_that_the_graph_raised_with_a_code_keeps_it() -> None:
@@ -92,23 +92,23 @@ def test_an_error_that_the_graph_raised_with_a_code_keeps_it() -> None:
         errors.GraphConfigError("bad"),
     ],
 )
-def test_a_misused_runtime_is_not_the_clients_fault(misuse: GraphError) -> None:
+def test_a_misuse_of_the_runtime_is_not_the_clients_error(misuse: GraphError) -> None:
     assert http_error(of_calculator(misuse, misuse.code), "id").status == 500
 
 
-def test_the_data_planes_own_errors() -> None:
+def test_errors_of_the_data_plane_have_statuses() -> None:
     missing = http_error(errors.NotFoundError('no model "x"'), "id")
     assert (missing.status, missing.code, missing.param) == (404, "model_not_found", "model")
     assert http_error(errors.UnavailableError("loading"), "id").status == 503
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, MemoryError, RecursionError, ExceptionGroup])
-def test_whatever_is_raised_has_an_answer(kind: type[Exception]) -> None:
+def test_every_exception_has_an_answer(kind: type[Exception]) -> None:
     raised = ExceptionGroup("many", [ValueError()]) if kind is ExceptionGroup else kind("x")
     assert http_error(raised, "id").status == 500
 
 
-def test_both_shapes_of_the_body() -> None:
+def test_error_bodies_have_openais_or_kserves_form() -> None:
     error = HttpError(404, "no", param="model", code="model_not_found")
     assert error.openai_body() == (
         b'{"error": {"message": "no", "type": "invalid_request_error",'

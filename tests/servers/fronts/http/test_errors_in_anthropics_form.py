@@ -1,4 +1,4 @@
-"""Under the paths of Anthropic's clients errors have Anthropic's form, in streams too."""
+"""Errors in Anthropic's form under the paths of its clients, in streams too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def asked(run: Run, behaviour: Behaviour, path: str = "/v1/messages", **members:
         ("/v1/config", ErrorForm.KSERVE),
     ],
 )
-def test_the_path_tells_the_form(path: str, form: ErrorForm) -> None:
+def test_the_path_determines_the_form(path: str, form: ErrorForm) -> None:
     assert error_form(path) is form
 
 
@@ -80,7 +80,7 @@ def test_every_status_has_a_type(status: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v3/messages/count_tokens"])
-def test_a_request_error_has_it_and_the_request_is_named(run: Run, path: str) -> None:
+def test_a_request_error_has_the_form_and_the_requests_id(run: Run, path: str) -> None:
     reply = asked(run, raising(RequestError("bad", param="system")), path)
     assert reply.status == 400
     body = json.loads(reply.body)
@@ -88,19 +88,19 @@ def test_a_request_error_has_it_and_the_request_is_named(run: Run, path: str) ->
     assert body["request_id"] == reply.headers["request-id"] == reply.headers["x-request-id"]
 
 
-def test_a_reason_is_told_to_programs(run: Run) -> None:
+def test_a_reason_is_machine_readable(run: Run) -> None:
     error = RequestError("bad", reason="thread_unsupported_request")
     told = json.loads(asked(run, raising(error)).body)["error"]
     assert told["details"] == {"error_code": "thread_unsupported_request"}
 
 
-def test_an_unknown_model_has_it(run: Run) -> None:
+def test_an_unknown_model_has_the_form(run: Run) -> None:
     reply = asked(run, raising(KeyError("x")), model="other")
     assert reply.status == 404
     assert json.loads(reply.body)["error"]["type"] == "not_found_error"
 
 
-def test_in_a_stream_it_is_the_last_event(run: Run) -> None:
+def test_in_a_stream_the_error_is_the_last_event(run: Run) -> None:
     error = RequestError("lost", code=Code.UNAVAILABLE)
     reply = asked(run, raising(error, after=1), stream=True)
     sent, failure = reply.body.decode().split("\n\n")[:-1]
@@ -129,7 +129,7 @@ def test_after_the_last_event_nothing_is_added(run: Run, before: str, last: str)
         STOP.removesuffix("\n"),
     ],
 )
-def test_what_only_looks_like_the_end_is_not(run: Run, packet: str) -> None:
+def test_text_that_looks_like_the_last_event_is_not_the_end(run: Run, packet: str) -> None:
     async def fails(payload: HttpPayload, emit: Emit) -> None:
         emit(packet)
         raise KeyError("x")
@@ -137,7 +137,7 @@ def test_what_only_looks_like_the_end_is_not(run: Run, packet: str) -> None:
     assert b"\n\nevent: error\n" in asked(run, fails, stream=True).body
 
 
-def test_a_failed_response_of_openais_is_an_end_too(run: Run) -> None:
+def test_openais_failed_response_is_a_last_event(run: Run) -> None:
     ending = 'event: response.failed\ndata: {"type":"response.failed"}\n\ndata: [DONE]\n\n'
 
     async def ends_then_fails(payload: HttpPayload, emit: Emit) -> None:

@@ -1,4 +1,4 @@
-"""A graph that fails: a status before the first packet, one terminal event after it."""
+"""Failures of a graph: a status before the first packet, one terminal event after it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def failing(run: Run, behaviour: Behaviour, **fields: Any) -> Reply:
         (KeyError("secret"), 500, None),
     ],
 )
-def test_before_the_first_packet_it_is_a_status(
+def test_a_failure_before_the_first_packet_is_a_status(
     run: Run, error: Exception, status: int, retry_after: str | None, stream: bool
 ) -> None:
     reply = failing(run, raising(error), stream=stream)
@@ -60,7 +60,7 @@ def test_before_the_first_packet_it_is_a_status(
 
 
 @pytest.mark.parametrize("packets", [1, 3])
-def test_after_the_first_packet_it_is_one_event_and_done(run: Run, packets: int) -> None:
+def test_a_failure_after_the_first_packet_is_one_event_and_done(run: Run, packets: int) -> None:
     error = run_error(RequestError("lost", code=Code.UNAVAILABLE))
     reply = failing(run, raising(error, after=packets), stream=True)
     assert reply.status == 200
@@ -75,7 +75,7 @@ def test_after_the_first_packet_it_is_one_event_and_done(run: Run, packets: int)
     assert done == "data: [DONE]"
 
 
-def test_an_event_that_was_cut_does_not_swallow_the_error(run: Run) -> None:
+def test_an_incomplete_event_does_not_hide_the_error(run: Run) -> None:
     async def cut(payload: HttpPayload, emit: Emit) -> None:
         emit("data: half")
         raise KeyError("x")
@@ -93,7 +93,7 @@ def test_after_the_terminal_event_nothing_is_added(run: Run) -> None:
     assert events(failing(run, ends_then_fails, stream=True)) == ["data: 1", "data: [DONE]"]
 
 
-def test_a_unary_graph_that_fails_after_its_packet_has_failed(run: Run) -> None:
+def test_a_unary_graph_that_fails_after_its_packet_is_an_error(run: Run) -> None:
     assert failing(run, raising(KeyError("x"), after=1)).status == 500
 
 
@@ -117,7 +117,7 @@ def test_a_graph_that_cancels_itself_is_a_500(run: Run) -> None:
     assert failing(run, raising(asyncio.CancelledError())).status == 500
 
 
-def test_the_log_has_what_the_client_is_not_told(
+def test_the_log_has_the_details_that_the_client_does_not_get(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply = failing(run, raising(run_error(ValueError("secret"))))

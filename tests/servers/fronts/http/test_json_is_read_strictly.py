@@ -1,4 +1,4 @@
-"""What is JSON here: RFC 8259, in UTF-8, bounded, with one reading only."""
+"""Strict JSON: RFC 8259, in UTF-8, bounded, with one reading only."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def refusal(body: bytes, **limits: int) -> HttpError:
         (b'{"a":' + b"9" * 5000 + b"}", "more than 64 digits"),
     ],
 )
-def test_refused_with_the_place(body: bytes, text: str) -> None:
+def test_invalid_json_is_refused_with_the_place(body: bytes, text: str) -> None:
     assert text in refusal(body).message.replace("'", "")
 
 
-def test_a_doubled_key_is_named() -> None:
+def test_a_duplicate_key_is_named() -> None:
     error = refusal(b'{"model":"a","tools":[{"x":1,"x":2}]}')
     assert error.message == 'the body has the key "x" twice in one object'
     assert error.param == "x"
@@ -80,7 +80,7 @@ def test_colons_quotes_and_brackets_in_strings_are_text() -> None:
 
 
 @pytest.mark.parametrize("pair", ["[]", "{}"])
-def test_depth_is_bounded_before_parsing(pair: str) -> None:
+def test_depth_is_checked_before_parsing(pair: str) -> None:
     opening = b"[" if pair == "[]" else b'{"a":'
     closing = pair[1].encode()
     assert parse(opening * 99 + b"[]" + closing * 99) is not None
@@ -115,11 +115,11 @@ JSON = st.recursive(
 
 
 @given(value=JSON, ascii_only=st.booleans())
-def test_all_of_json_is_read_as_the_standard_library_reads_it(value: Any, ascii_only: bool) -> None:
+def test_valid_json_is_read_as_by_the_standard_library(value: Any, ascii_only: bool) -> None:
     assert parse(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
 
-#: What has a meaning to readers of JSON, or had one to some reader.
+#: Pieces with a meaning to readers of JSON, at least to some.
 PIECES = [
     b"",
     *(bytes([each]) for each in range(0x21)),
@@ -132,7 +132,7 @@ PIECES = [
 
 @st.composite
 def damaged_texts(draw: st.DrawFn) -> bytes:
-    """A JSON text with a few pieces put in, replaced, or cut out."""
+    """Strategy for a JSON text with a few pieces inserted, replaced or cut out."""
     text = draw(st.builds(json.dumps, JSON, ensure_ascii=st.booleans())).encode()
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(text)))
@@ -142,10 +142,11 @@ def damaged_texts(draw: st.DrawFn) -> bytes:
 
 
 def standard_reading(text: bytes) -> Any:
-    """The standard library's, without what it accepts beyond RFC 8259 or we refuse on purpose.
+    """Return the standard library's reading, except for what we refuse.
 
-    Refused on purpose: doubled keys, halves of surrogate pairs, numbers that are infinite as floats
-    or have more than 64 digits in a row; and a zero with an exponent beyond those of floats.
+    Refused on purpose: text beyond RFC 8259, duplicate keys, halves of surrogate pairs, numbers
+    that are infinite as floats or have more than 64 digits in a row, and a zero with an exponent
+    beyond those of floats.
 
     Raises:
         ValueError: it is refused.
@@ -175,7 +176,7 @@ def standard_reading(text: bytes) -> Any:
 
 @settings(max_examples=examples(500))
 @given(text=damaged_texts())
-def test_a_damaged_text_is_read_as_the_standard_library_reads_it_or_not_at_all(text: bytes) -> None:
+def test_a_damaged_text_is_read_as_by_the_standard_library_or_refused(text: bytes) -> None:
     try:
         expected = standard_reading(text)
     except ValueError:

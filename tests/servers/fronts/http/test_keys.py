@@ -1,4 +1,4 @@
-"""API keys over HTTP: who has none is refused everywhere, in the words of the API asked."""
+"""API keys over HTTP: requests without one are refused everywhere, in the form of their API."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_without_a_key_every_route_but_health_is_refused(
 
 
 def _told(body: Any, form: str) -> str:
-    """The text of an error in this form, which has no other."""
+    """Return the text of an error in this form, after checking that it has no other."""
     if form == "kserve":
         assert body.keys() == {"error"}
         return str(body["error"])
@@ -115,7 +115,7 @@ def test_health_and_named_routes_are_open(run: Run) -> None:
         f"Authorization: Bearer b, Bearer {KEY}\r\n",
     ],
 )
-def test_no_way_of_writing_a_request_goes_round_the_check(run: Run, start: str) -> None:
+def test_no_spelling_of_a_request_evades_the_check(run: Run, start: str) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(), access=ACCESS) as front, connected(front) as client:
             client.send(f"{start}\r\n".encode("latin-1"))
@@ -129,7 +129,7 @@ def test_a_refused_body_is_not_read(run: Run) -> None:
         async with serving(FakeDataPlane(), access=ACCESS) as front, connected(front) as client:
             fields = {**JSON, "Content-Length": "8000000", "Expect": "100-continue"}
             client.send(request_bytes("POST", "/v3/chat/completions", b"", fields))
-            assert (await client.head())[0] == 401  # and no "100 Continue" before it
+            assert (await client.head())[0] == 401  # and no "100 Continue" before the refusal
 
     run(scenario())
 
@@ -146,7 +146,7 @@ def test_many_requests_of_one_connection_are_each_checked(run: Run) -> None:
     run(scenario())
 
 
-def test_browsers_ask_what_they_may_without_a_key(run: Run) -> None:
+def test_preflight_requests_need_no_key(run: Run) -> None:
     async def scenario() -> None:
         page = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
         settings = {"access": ACCESS, "allowed_origins": ("https://page.example",)}
@@ -155,7 +155,7 @@ def test_browsers_ask_what_they_may_without_a_key(run: Run) -> None:
             assert reply.status == 204
             assert "authorization" in reply.headers["access-control-allow-headers"]
             refused = await ask(front, chat_bytes(headers=page))
-            # A page must be able to read why.
+            # A page must be able to read the reason.
             assert refused.status == 401
             assert refused.headers["access-control-allow-origin"] == "https://page.example"
 
@@ -194,7 +194,7 @@ def test_a_graph_without_a_guard_before_it_gets_all_headers(run: Run) -> None:
 LOAD = "/v2/repository/models/echo/load"
 
 
-def test_what_is_loaded_is_not_changed_where_that_is_not_allowed(run: Run) -> None:
+def test_models_are_not_loaded_or_unloaded_without_permission(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane, access=Access(allows_control=False)) as front:
@@ -210,7 +210,7 @@ def test_what_is_loaded_is_not_changed_where_that_is_not_allowed(run: Run) -> No
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_page_of_another_site_cannot_change_what_is_loaded(run: Run, host: str) -> None:
+def test_a_page_of_another_site_cannot_load_or_unload_models(run: Run, host: str) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane, hosts=(host,)) as front:
@@ -227,7 +227,7 @@ def test_a_page_of_another_site_cannot_change_what_is_loaded(run: Run, host: str
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
-def test_the_corpus_of_hostile_requests(run: Run) -> None:
+def test_the_corpus_of_hostile_requests_is_refused_without_a_key(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(tiny=echo)
         plane.inferences["tiny"] = pass_through

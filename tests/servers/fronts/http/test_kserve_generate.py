@@ -37,7 +37,7 @@ def piece(request: InferRequest, text: object) -> InferResponse:
 
 
 def events(reply: Reply) -> list[Any]:
-    """The data of each event; there is nothing else in the stream."""
+    """Return the data of each event, after checking that the stream has nothing else."""
     blocks = reply.body.decode().split("\n\n")
     assert blocks.pop() == ""
     assert all(block.startswith("data: ") for block in blocks)
@@ -45,7 +45,7 @@ def events(reply: Reply) -> list[Any]:
 
 
 async def words(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
-    """One answer for each letter of the text."""
+    """Answer with one packet for each letter of the text."""
     (text,) = request.inputs
     assert isinstance(text, Tensor)
     for letter in text.data.tolist()[0].decode():
@@ -75,7 +75,7 @@ def test_generate_answers_in_one_object(run: Run) -> None:
 def test_generate_stream_sends_each_answer_as_an_event(run: Run) -> None:
     async def scenario() -> None:
         async with serving(text_plane(words)) as front, connected(front) as client:
-            for _ in range(2):  # the connection lives on
+            for _ in range(2):  # the connection stays open
                 reply = await client.ask(post(STREAM, {"text_input": "abc"}))
                 assert reply.status == 200
                 assert reply.headers["content-type"] == "text/event-stream"
@@ -111,7 +111,9 @@ def test_a_run_without_answers_is_an_empty_stream(run: Run) -> None:
         ({"text_input": "a", "id": 7}, 400, "id must be a string, not an integer"),
     ],
 )
-def test_requests_that_are_none(run: Run, path: str, body: object, status: int, text: str) -> None:
+def test_invalid_requests_are_refused(
+    run: Run, path: str, body: object, status: int, text: str
+) -> None:
     async def scenario() -> None:
         plane = text_plane()
         async with serving(plane) as front:
@@ -125,7 +127,7 @@ def test_requests_that_are_none(run: Run, path: str, body: object, status: int, 
 
 
 @pytest.mark.parametrize("action", ["generate", "generate_stream"])
-def test_models_that_there_are_not(run: Run, action: str) -> None:
+def test_unknown_models_are_refused(run: Run, action: str) -> None:
     async def scenario() -> None:
         async with serving(text_plane()) as front:
             reply = await ask(front, post(f"/v2/models/other/{action}", {}))
@@ -135,7 +137,7 @@ def test_models_that_there_are_not(run: Run, action: str) -> None:
 
 
 def failing(after: int, error: Exception, *, told: bool) -> Inference:
-    """So many answers, then ``error``: told as an answer, or raised."""
+    """Give ``answers`` answers, then ``error``: as an answer, or raised."""
 
     async def behave(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
         for _ in range(after):
@@ -158,10 +160,10 @@ def failing(after: int, error: Exception, *, told: bool) -> Inference:
         (ZeroDivisionError("secret"), 500, "internal error (request r)"),
     ],
 )
-def test_a_stream_that_fails(
+def test_a_stream_that_fails_has_one_error(
     run: Run, told: bool, error: Exception, status: int, text: str
 ) -> None:
-    """Before its first answer it has a status of its own, after it there is one event."""
+    """Before its first answer the error is a status, after it one event."""
 
     async def scenario() -> None:
         data = post(STREAM, {"text_input": "x"}, {"X-Request-Id": "r"})
@@ -178,7 +180,7 @@ def test_a_stream_that_fails(
     run(scenario())
 
 
-def test_an_answer_that_json_cannot_say_ends_the_run(run: Run) -> None:
+def test_an_answer_that_json_cannot_represent_ends_the_run(run: Run) -> None:
     async def behave(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
         emit(piece(request, "a"))
         emit(piece(request, b"\xff"))
@@ -198,7 +200,7 @@ def test_an_answer_that_json_cannot_say_ends_the_run(run: Run) -> None:
 
 
 @pytest.mark.parametrize("path", [GENERATE, STREAM])
-def test_the_client_that_goes_ends_the_run(run: Run, path: str) -> None:
+def test_a_client_that_leaves_ends_the_run(run: Run, path: str) -> None:
     gone = asyncio.Event()
 
     async def hang(request: InferRequest, client: ClientConnection, emit: Answer) -> None:

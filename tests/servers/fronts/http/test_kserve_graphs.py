@@ -1,4 +1,4 @@
-"""Graphs answer KServe's clients over HTTP: everything real from the socket to the graph."""
+"""Graphs that answer KServe's clients over HTTP, with real parts from socket to graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.servers.serving.served_graphs import write_graph
 
 @asynccontextmanager
 async def serving_echo(folder: Path) -> AsyncIterator[HttpFront]:
-    """A graph "echo" that passes ``x`` on to ``y``."""
+    """Serve a graph "echo" that passes ``x`` on to ``y``."""
     entry = write_graph(folder, "echo", passing("x", "y"))
     repository = ModelRepository([entry], REGISTRY)
     await repository.load_all()
@@ -40,7 +40,7 @@ async def serving_echo(folder: Path) -> AsyncIterator[HttpFront]:
         await repository.close()
 
 
-def test_an_inference_through_a_graph(run: Run, tmp_path: Path) -> None:
+def test_a_graph_answers_an_inference(run: Run, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving_echo(tmp_path) as front:
             body = {"id": "7", "inputs": [numbers(1, 2.5)]}
@@ -62,7 +62,7 @@ def test_an_inference_through_a_graph(run: Run, tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_generate_through_a_graph(run: Run, tmp_path: Path) -> None:
+def test_a_graph_answers_generate(run: Run, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving_echo(tmp_path) as front:
             one = await ask(front, post("/v2/models/echo/generate", {"x": 5}))
@@ -85,7 +85,7 @@ def test_generate_through_a_graph(run: Run, tmp_path: Path) -> None:
         ("/v2/models/echo/generate_stream", {}, 400),
     ],
 )
-def test_what_a_graph_does_not_take(
+def test_requests_that_do_not_fit_the_graph_are_refused(
     run: Run, tmp_path: Path, path: str, body: object, status: int
 ) -> None:
     async def scenario() -> None:
@@ -97,7 +97,7 @@ def test_what_a_graph_does_not_take(
     run(scenario())
 
 
-def test_a_graph_is_described_unloaded_and_loaded(run: Run, tmp_path: Path) -> None:
+def test_a_graph_can_be_described_unloaded_and_loaded(run: Run, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving_echo(tmp_path) as front:
             described = await ask(front, request_bytes("GET", "/v2/models/echo"))

@@ -32,7 +32,7 @@ from tests.servers.fronts.http.kserve_requests import (
 INFER = "/v2/models/echo/infer"
 
 
-def test_json_in_and_json_out(run: Run) -> None:
+def test_json_is_answered_in_json(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         body = {"id": "seven", "inputs": [numbers(1, 2.5)], "parameters": {"p": 1}}
@@ -52,7 +52,7 @@ def test_json_in_and_json_out(run: Run) -> None:
     run(scenario())
 
 
-def test_binary_in_and_binary_out(run: Run) -> None:
+def test_binary_data_is_answered_in_binary(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             reply = await ask(front, binary_infer(np.array([[1, 2.5]], "<f4"), "FP32"))
@@ -110,7 +110,7 @@ def test_the_path_names_model_and_version(run: Run, path: str, model: str, versi
         (f"/v2/models/{'m' * 2000}/infer", "no such model"),
     ],
 )
-def test_unknown_models_and_versions(run: Run, path: str, text: str) -> None:
+def test_unknown_models_and_versions_are_not_found(run: Run, path: str, text: str) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane) as front:
@@ -123,8 +123,8 @@ def test_unknown_models_and_versions(run: Run, path: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_ten_megabytes_come_as_they_are(run: Run, whole: bool) -> None:
-    """By default; they lie in one piece, aligned, whatever the length of the JSON is."""
+def test_ten_megabytes_arrive_unchanged(run: Run, whole: bool) -> None:
+    """By default; they are in one piece and aligned, whatever the length of the JSON."""
     seen: list[bool] = []
 
     async def look(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
@@ -171,7 +171,7 @@ def test_a_tensor_that_is_too_large_is_refused_before_it_is_sent(run: Run) -> No
     run(scenario())
 
 
-def test_json_has_the_limits_of_all_json(run: Run) -> None:
+def test_the_limits_of_json_apply(run: Run) -> None:
     async def scenario() -> None:
         limits = {"max_body_bytes": 300, "max_tensor_json_elements": 40}
         async with serving(FakeDataPlane(), **limits) as front:
@@ -192,10 +192,10 @@ def test_json_has_the_limits_of_all_json(run: Run) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain; charset=utf-8", ""])
 @pytest.mark.parametrize("origin", [None, "http://localhost"])
-def test_content_types_are_free_for_all_but_web_pages(
+def test_any_content_type_is_accepted_except_from_web_pages(
     run: Run, content_type: str, origin: str | None
 ) -> None:
-    """A page can send some types to any server without asking it first."""
+    """A page can send some types to any server without a preflight request."""
 
     async def scenario() -> None:
         headers = {"Content-Type": content_type} if content_type else {}
@@ -221,7 +221,7 @@ def _raw_deflate(data: bytes) -> bytes:
     [("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", zlib.compress)],
 )
 def test_bodies_may_be_compressed(run: Run, encoding: str, encode: Any) -> None:
-    """The length in the header is that of the JSON as it was."""
+    """The length in the header is that of the uncompressed JSON."""
 
     async def scenario() -> None:
         tensor = np.arange(300_000, dtype="<f4")
@@ -240,7 +240,7 @@ def test_bodies_may_be_compressed(run: Run, encoding: str, encode: Any) -> None:
 
 
 BODY = json.dumps({"inputs": [numbers(1)]}).encode()
-# Without the time of day: it would be in the test's name.
+# Without the time of day, which would be in the test's name.
 ZIPPED = gzip.compress(BODY, mtime=0)
 
 
@@ -259,7 +259,7 @@ ZIPPED = gzip.compress(BODY, mtime=0)
         ("deflate", zlib.compress(bytes(2**26)), 413, "content is larger than 2097152 bytes"),
     ],
 )
-def test_compressed_bodies_that_are_none_or_bombs(
+def test_invalid_or_huge_compressed_bodies_are_refused(
     run: Run, encoding: str, body: bytes, status: int, text: str
 ) -> None:
     async def scenario() -> None:
@@ -273,7 +273,7 @@ def test_compressed_bodies_that_are_none_or_bombs(
     run(scenario())
 
 
-def test_datatypes_that_kserve_does_not_know_pass_in_binary(run: Run) -> None:
+def test_custom_datatypes_are_accepted_in_binary(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane) as front:
@@ -298,7 +298,9 @@ def test_datatypes_that_kserve_does_not_know_pass_in_binary(run: Run) -> None:
         (RunError([RequestError("no such label")]), 400, "no such label"),
     ],
 )
-def test_errors_of_an_inference(run: Run, error: Exception, status: int, text: str) -> None:
+def test_errors_of_an_inference_have_statuses(
+    run: Run, error: Exception, status: int, text: str
+) -> None:
     async def fail(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
         raise error
 
@@ -312,7 +314,7 @@ def test_errors_of_an_inference(run: Run, error: Exception, status: int, text: s
     run(scenario())
 
 
-def test_an_output_that_json_cannot_say_is_the_clients_to_ask_for(run: Run) -> None:
+def test_an_output_that_json_cannot_represent_must_be_requested_in_binary(run: Run) -> None:
     async def scenario() -> None:
         value = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}]}
         body, headers = binary_body(value, np.array([np.nan], "<f4").tobytes())
@@ -339,8 +341,8 @@ def test_a_connection_serves_many_inferences(run: Run) -> None:
     run(scenario())
 
 
-def test_the_same_json_with_other_data(run: Run) -> None:
-    """Whatever is remembered of a request, nothing of its data and its path is."""
+def test_the_same_json_may_come_with_other_data(run: Run) -> None:
+    """The cache of parsed heads keeps nothing of their data or path."""
 
     async def scenario() -> None:
         plane = FakeDataPlane()
@@ -357,7 +359,7 @@ def test_the_same_json_with_other_data(run: Run) -> None:
     run(scenario())
 
 
-def test_json_that_was_right_once_is_checked_against_its_data_each_time(run: Run) -> None:
+def test_cached_json_is_checked_against_the_data_of_each_request(run: Run) -> None:
     async def scenario() -> None:
         value = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}]}
         async with serving(FakeDataPlane()) as front:
@@ -370,7 +372,7 @@ def test_json_that_was_right_once_is_checked_against_its_data_each_time(run: Run
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_the_client_that_goes_ends_the_run(run: Run, size: int) -> None:
+def test_a_client_that_leaves_ends_the_run(run: Run, size: int) -> None:
     async def hang(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
         await asyncio.Event().wait()
 
@@ -387,7 +389,7 @@ def test_the_client_that_goes_ends_the_run(run: Run, size: int) -> None:
     run(scenario())
 
 
-def test_draining_answers_what_is_in_hand_and_cuts_off_what_is_late(run: Run) -> None:
+def test_draining_answers_requests_in_flight_and_cuts_off_late_ones(run: Run) -> None:
     async def hang(request: InferRequest, client: ClientConnection, emit: Answer) -> None:
         await asyncio.Event().wait()
 
@@ -410,7 +412,7 @@ def test_draining_answers_what_is_in_hand_and_cuts_off_what_is_late(run: Run) ->
     run(scenario())
 
 
-def test_an_answer_that_nobody_reads_is_cut_off(run: Run) -> None:
+def test_an_answer_that_is_not_read_is_cut_off(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with (
@@ -442,8 +444,8 @@ def test_the_log_has_a_line_for_each_refusal_but_not_for_each_inference(
     assert line.startswith(f"POST {INFER} 400 ")
 
 
-def test_an_answer_that_is_cut_off_has_nothing_else_in_it(run: Run) -> None:
-    """A client that reads nothing of two large tensors until it is too late."""
+def test_nothing_is_appended_to_an_answer_that_is_cut_off(run: Run) -> None:
+    """The client reads nothing of two large tensors until it is too late."""
 
     async def scenario() -> None:
         raw = bytes(8_000_000)
@@ -483,7 +485,7 @@ def test_an_answer_that_is_cut_off_has_nothing_else_in_it(run: Run) -> None:
         ("/v2/repository/models/echo/unload", "POST, OPTIONS"),
     ],
 )
-def test_wrong_methods_are_told_the_right_ones(run: Run, path: str, allow: str) -> None:
+def test_wrong_methods_are_refused_with_the_allowed_ones(run: Run, path: str, allow: str) -> None:
     async def scenario() -> None:
         wrong = "POST" if allow.startswith("GET") else "GET"
         async with serving(FakeDataPlane()) as front:

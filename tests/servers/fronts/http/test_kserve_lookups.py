@@ -1,4 +1,4 @@
-"""What a server tells of itself and its models, and how they are loaded, in KServe's words."""
+"""Descriptions of the server and its models over KServe, and loading and unloading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.fronts.http.kserve_requests import post
     ("is_ready", "status", "body"),
     [(True, 200, {"ready": True}), (False, 503, {"error": "the server is not ready"})],
 )
-def test_the_servers_health(run: Run, is_ready: bool, status: int, body: object) -> None:
+def test_health_is_answered(run: Run, is_ready: bool, status: int, body: object) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.is_ready = is_ready
@@ -50,7 +50,7 @@ def test_the_server_names_its_extensions(run: Run, path: str) -> None:
     "path",
     ["/v2/models/echo", "/v2/models/echo/", "/v2/models/echo/versions/2", "/v2/models/ech%6F"],
 )
-def test_a_models_metadata(run: Run, path: str) -> None:
+def test_metadata_of_a_model_are_answered(run: Run, path: str) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.inputs = (
@@ -78,7 +78,7 @@ def test_a_models_metadata(run: Run, path: str) -> None:
     run(scenario())
 
 
-def test_what_a_models_file_says_is_passed_on(run: Run) -> None:
+def test_the_description_in_a_models_file_is_passed_on(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.rt_info = {"model_info": {"labels": "cat dog"}}
@@ -103,7 +103,7 @@ def test_what_a_models_file_says_is_passed_on(run: Run) -> None:
         ),
     ],
 )
-def test_a_models_readiness(run: Run, path: str, status: int, body: bytes) -> None:
+def test_readiness_of_a_model_is_answered(run: Run, path: str, status: int, body: bytes) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.inferences["slow"] = plane.inferences["echo"]
@@ -120,7 +120,7 @@ def test_no_model_is_ready_while_the_server_drains(run: Run) -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             data = request_bytes("GET", "/v2/models/echo/ready")
             client.send(data[:-2])
-            assert (await ask(front, request_bytes("GET", "/v2"))).status == 200  # came later
+            assert (await ask(front, request_bytes("GET", "/v2"))).status == 200  # arrived later
             await front.stop_accepting()
             client.send(data[-2:])
             reply = await client.reply()
@@ -139,7 +139,7 @@ def test_no_model_is_ready_while_the_server_drains(run: Run) -> None:
         ({"ready": True}, "a"),
     ],
 )
-def test_the_index_of_the_repository(run: Run, body: object, lines: str) -> None:
+def test_the_index_of_the_repository_is_answered(run: Run, body: object, lines: str) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.lines = [
@@ -228,7 +228,7 @@ def test_requests_to_the_repository_are_checked(
         (ZeroDivisionError("by"), 500, "internal error (request r)"),
     ],
 )
-def test_why_a_model_cannot_be_loaded(run: Run, error: Exception, status: int, text: str) -> None:
+def test_a_failed_load_has_its_reason(run: Run, error: Exception, status: int, text: str) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         plane.load_error = error

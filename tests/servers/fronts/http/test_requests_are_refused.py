@@ -1,4 +1,4 @@
-"""A request that cannot be answered: its status, its shape, and that nothing else happens."""
+"""Refused requests: status and form of the answer, and no other effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JSON_TYPE = {"Content-Type": "application/json"}
         ("OPTIONS", "/v3/chat/completions", 204, "POST, OPTIONS"),
     ],
 )
-def test_unknown_paths_and_wrong_methods(
+def test_unknown_paths_and_wrong_methods_are_refused(
     run: Run, method: str, path: str, status: int, allow: str | None
 ) -> None:
     async def scenario() -> None:
@@ -61,7 +61,7 @@ def test_unknown_paths_and_wrong_methods(
         ("POST", "application/json", b""),
     ],
 )
-def test_a_path_that_nobody_answers_is_not_found_by_any_method(
+def test_an_unknown_path_is_not_found_with_any_method(
     run: Run, method: str, content_type: str, body: bytes
 ) -> None:
     async def scenario() -> None:
@@ -98,12 +98,12 @@ def test_a_graph_answers_at_any_path_that_names_it(run: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("after", [b"\0", b"\0x", b"\0{:}", b"\n\0"])
-def test_a_nul_behind_the_json_is_refused_everywhere(run: Run, path: str, after: bytes) -> None:
+def test_a_nul_after_the_json_is_refused_everywhere(run: Run, path: str, after: bytes) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             body = b'{"model": "echo"}' + after
             reply = await ask(front, request_bytes("POST", path, body, JSON_TYPE))
-        assert reply.status in (400, 403)  # who may not load anything is told so first
+        assert reply.status in (400, 403)  # a missing permission to load is reported first
         if reply.status == 400:
             assert b"not valid JSON" in reply.body
 
@@ -149,7 +149,7 @@ def test_kserves_paths_have_kserves_errors(run: Run, method: str, path: str, sta
         ({"stream": 1}, 400, "stream", None),
     ],
 )
-def test_model_and_stream_must_be_what_they_are(
+def test_model_and_stream_must_have_the_right_types(
     run: Run, fields: dict[str, Any], status: int, param: str, code: str | None
 ) -> None:
     async def scenario() -> None:
@@ -180,7 +180,9 @@ def test_model_and_stream_must_be_what_they_are(
         ({"Host": "a/b?c"}, 400),
     ],
 )
-def test_headers_that_a_body_may_not_have(run: Run, headers: dict[str, str], status: int) -> None:
+def test_contradicting_headers_of_a_body_are_refused(
+    run: Run, headers: dict[str, str], status: int
+) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             reply = await ask(front, chat_bytes(headers=headers))
@@ -197,7 +199,7 @@ def test_a_body_must_be_a_json_object(run: Run, body: bytes) -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             data = request_bytes("POST", "/v3/chat/completions", body, JSON_TYPE)
             assert (await client.ask(data)).status == 400
-            assert (await client.ask(chat_bytes())).status == 200  # the connection goes on
+            assert (await client.ask(chat_bytes())).status == 200  # the connection stays open
 
     run(scenario())
 
@@ -216,7 +218,7 @@ def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent(run: Run) -
     run(scenario())
 
 
-def test_a_chunked_body_over_the_limit_is_refused_while_it_comes(run: Run) -> None:
+def test_a_chunked_body_over_the_limit_is_refused_while_it_arrives(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane, max_body_bytes=100) as front, connected(front) as client:
@@ -231,7 +233,7 @@ def test_a_chunked_body_over_the_limit_is_refused_while_it_comes(run: Run) -> No
     run(scenario())
 
 
-def test_a_body_of_exactly_the_limit_is_taken(run: Run) -> None:
+def test_a_body_of_exactly_the_limit_is_accepted(run: Run) -> None:
     async def scenario() -> None:
         body = b'{"model":"echo"}'
         async with serving(FakeDataPlane(), max_body_bytes=len(body)) as front:
@@ -253,7 +255,7 @@ def test_a_body_of_exactly_the_limit_is_taken(run: Run) -> None:
         b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_not_http_gets_one_clean_text(
+def test_bytes_that_are_not_http_get_one_clean_text(
     run: Run, wire: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -268,7 +270,7 @@ def test_what_is_not_http_gets_one_clean_text(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_the_server_is_no_proxy(run: Run) -> None:
+def test_the_server_is_not_a_proxy(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             assert (await ask(front, request_bytes("GET", "http://localhost/v2"))).status == 400
@@ -293,7 +295,7 @@ def test_the_server_is_no_proxy(run: Run) -> None:
         ({"Origin": "http://localhost:3000"}, 403),
     ],
 )
-def test_a_local_server_answers_local_names_and_listed_pages(
+def test_a_local_server_answers_local_host_names_and_listed_pages(
     run: Run, headers: dict[str, str], status: int
 ) -> None:
     async def scenario() -> None:
@@ -312,12 +314,12 @@ def test_a_local_server_answers_local_names_and_listed_pages(
 
 
 @pytest.mark.parametrize("hosts", [("0.0.0.0",), ("127.0.0.1", "192.168.0.7"), ("example.com",)])
-def test_a_server_that_others_reach_answers_every_name(hosts: tuple[str, ...]) -> None:
+def test_a_server_on_another_address_answers_any_host_name(hosts: tuple[str, ...]) -> None:
     guard = BrowserGuard(HttpSettings(hosts=hosts))
     guard.check({"Host": "any.example", "Origin": "https://other.example"})
 
 
-def test_a_listed_page_may_ask_first(run: Run) -> None:
+def test_a_listed_page_may_send_a_preflight_request(run: Run) -> None:
     async def scenario() -> None:
         page = "https://page.example"
         async with serving(FakeDataPlane(), allowed_origins=(page,)) as front:

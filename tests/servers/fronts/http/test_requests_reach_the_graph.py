@@ -1,4 +1,4 @@
-"""A good request: what the graph gets, and how its packets come back."""
+"""Valid requests: the payload of the graph, and the answer made of its packets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_everything_below_v1_and_v3_reaches_the_graph_that_the_body_names(
     run(scenario())
 
 
-def test_a_stream_sends_packets_as_they_come_and_unchanged(run: Run) -> None:
+def test_a_stream_sends_packets_as_they_arrive_and_unchanged(run: Run) -> None:
     async def two_events(payload: HttpPayload, emit: Emit) -> None:
         emit("data: é\n\n")
         emit("")
@@ -65,7 +65,7 @@ def test_a_stream_sends_packets_as_they_come_and_unchanged(run: Run) -> None:
                 END.encode(),
                 b"",
             ]
-            assert (await client.ask(chat_bytes())).status == 200  # the connection stays
+            assert (await client.ask(chat_bytes())).status == 200  # the connection stays open
 
     run(scenario())
 
@@ -93,7 +93,9 @@ def test_an_http_1_0_client_gets_the_stream_until_the_end_of_the_connection(run:
         ("/v3/chat/completions", None, False),
     ],
 )
-def test_what_is_a_stream(run: Run, path: str, stream: bool | None, is_stream: bool) -> None:
+def test_the_payload_says_whether_the_answer_is_a_stream(
+    run: Run, path: str, stream: bool | None, is_stream: bool
+) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             reply = await ask(front, chat_bytes(path=path, stream=stream))
@@ -112,7 +114,7 @@ def test_requests_sent_together_are_answered_in_order(run: Run) -> None:
     run(scenario())
 
 
-def test_a_chunked_body_and_expect_100(run: Run) -> None:
+def test_chunked_bodies_and_expect_100_are_accepted(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             client.send(
@@ -173,7 +175,7 @@ def test_models_are_listed_and_found_by_ids_with_slashes(run: Run) -> None:
     run(scenario())
 
 
-def test_what_the_server_tells_of_itself(run: Run) -> None:
+def test_the_server_describes_itself(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane) as front:
@@ -192,7 +194,7 @@ def test_what_the_server_tells_of_itself(run: Run) -> None:
     run(scenario())
 
 
-def test_head_and_options(run: Run) -> None:
+def test_head_and_options_are_answered(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             client.send(request_bytes("HEAD", "/v3/models"))

@@ -1,4 +1,4 @@
-"""A client that is slow: it holds up its own answer only, in bounded memory, for a bounded time."""
+"""Slow clients: each delays only its own answer, in bounded memory, for a bounded time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def pour(payload: HttpPayload, emit: Emit) -> None:
         emit(PACKET)
 
 
-def test_a_reader_that_stops_holds_up_its_own_graph_and_is_cut_off(run: Run) -> None:
+def test_a_reader_that_stops_delays_its_own_graph_and_is_cut_off(run: Run) -> None:
     sent = 0
 
     async def count(payload: HttpPayload, emit: Emit) -> None:
@@ -58,7 +58,7 @@ def test_a_reader_that_stops_holds_up_its_own_graph_and_is_cut_off(run: Run) -> 
     run(scenario())
 
 
-def test_a_reader_that_is_slow_but_reads_stays(run: Run) -> None:
+def test_a_slow_reader_is_not_cut_off(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(pour=pour)
         async with (
@@ -76,7 +76,7 @@ def test_a_reader_that_is_slow_but_reads_stays(run: Run) -> None:
     run(scenario())
 
 
-def test_a_graph_that_sends_to_a_client_that_is_gone_holds_up_nobody(run: Run) -> None:
+def test_a_graph_that_sends_to_a_departed_client_delays_no_other(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(pour=pour)
         async with serving(plane) as front, connected(front) as other:
@@ -89,7 +89,7 @@ def test_a_graph_that_sends_to_a_client_that_is_gone_holds_up_nobody(run: Run) -
     run(scenario())
 
 
-def test_a_graph_that_does_not_wait_loses_its_client_not_the_memory(
+def test_a_graph_that_does_not_wait_has_its_client_cut_off(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent = 0
@@ -115,7 +115,7 @@ def test_a_graph_that_does_not_wait_loses_its_client_not_the_memory(
     assert "does not wait until it is writable" in caplog.text
 
 
-def test_a_unary_answer_that_nobody_reads_is_cut_off(run: Run) -> None:
+def test_a_unary_answer_that_is_not_read_is_cut_off(run: Run) -> None:
     async def large(payload: HttpPayload, emit: Emit) -> None:
         emit(b"[" + b"1," * 2_000_000 + b"1]")
 
@@ -143,7 +143,7 @@ def test_a_large_unary_answer_arrives_whole(run: Run) -> None:
     run(scenario())
 
 
-def test_a_silent_stream_gets_pings_before_and_after_its_first_packet(run: Run) -> None:
+def test_a_silent_stream_has_pings_before_and_after_its_first_packet(run: Run) -> None:
     go_on = asyncio.Event()
 
     async def slow(payload: HttpPayload, emit: Emit) -> None:
@@ -199,7 +199,7 @@ def test_an_error_after_a_ping_is_an_event(run: Run) -> None:
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /v2 HTT", b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n"])
-def test_headers_that_do_not_come_end_the_connection(run: Run, start: bytes) -> None:
+def test_headers_that_do_not_arrive_end_the_connection(run: Run, start: bytes) -> None:
     async def scenario() -> None:
         async with (
             serving(FakeDataPlane(), header_seconds=0.1) as front,
@@ -212,7 +212,7 @@ def test_headers_that_do_not_come_end_the_connection(run: Run, start: bytes) -> 
     run(scenario())
 
 
-def test_headers_that_drip_do_not_help(run: Run) -> None:
+def test_headers_that_trickle_do_not_extend_the_time(run: Run) -> None:
     async def scenario() -> None:
         async with (
             serving(FakeDataPlane(), header_seconds=0.2) as front,
@@ -239,7 +239,7 @@ def test_the_header_time_does_not_run_during_a_request_or_between_two(run: Run) 
             assert (await idle.ask(chat_bytes())).status == 200
             busy.send(chat_bytes("hang", stream=True))
             await busy.head()
-            # A connection that does break the limit tells when its time has passed.
+            # A connection that exceeds the limit shows that the time has passed.
             async with connected(front) as late:
                 late.send(b"GET")
                 assert b" 408 " in await late.wait_closed_by_server()
@@ -273,7 +273,7 @@ def test_a_body_that_trickles_is_a_408(run: Run) -> None:
             answer = asyncio.ensure_future(client.head())
             for place in range(len(body)):
                 client.send(body[place : place + 1])
-                await asyncio.wait([answer], timeout=0.01)  # one byte now, another a while later
+                await asyncio.wait([answer], timeout=0.01)  # one byte now, another one later
                 if answer.done():
                     break
             assert (await answer)[0] == 408
@@ -282,7 +282,7 @@ def test_a_body_that_trickles_is_a_408(run: Run) -> None:
     run(scenario())
 
 
-def test_a_body_that_stops_coming_is_a_408(run: Run) -> None:
+def test_a_body_that_stops_arriving_is_a_408(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang)
         async with serving(plane, body_idle_seconds=0.05) as front, connected(front) as client:

@@ -1,4 +1,4 @@
-"""How long a request may take: the shortest of what client and server say, and one clear end."""
+"""Time limits of requests: the shortest one of client and server, and one clear end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_shortest_time_counts(
             assert reply.error["message"] == TEXT
             assert (reply.error["type"], reply.error["code"]) == ("server_error", "timeout")
             assert (plane.running, plane.cancelled) == (0, 1)
-            # The connection is as good as before.
+            # The connection can still be used.
             assert (await client.ask(chat_bytes())).status == 200
 
     run(scenario())
@@ -58,7 +58,7 @@ def test_the_shortest_time_counts(
 
 @pytest.mark.parametrize("path", ["/v3/chat/completions", "/v1/messages", "/v3/responses"])
 def test_a_stream_ends_with_one_error(run: Run, path: str) -> None:
-    later = TEXT.replace("0.05", "2")  # after the first event, on a busy machine, too
+    later = TEXT.replace("0.05", "2")  # after the first event, on a busy machine too
 
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang_after_one)
@@ -103,7 +103,7 @@ def test_inferences_have_the_same_limits(run: Run, action: str) -> None:
     run(scenario())
 
 
-def test_a_body_that_comes_slowly_counts(run: Run) -> None:
+def test_the_arrival_of_the_body_counts(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front, connected(front) as client:
             reply = await client.ask(chat_bytes(headers=HEADER)[:-3])
@@ -113,7 +113,7 @@ def test_a_body_that_comes_slowly_counts(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "soon", "nan", "inf", "1e9", "5s", "0x10"])
-def test_a_header_that_is_no_time_is_refused(run: Run, text: str) -> None:
+def test_a_header_that_is_not_a_time_is_refused(run: Run, text: str) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as front:
             reply = await ask(front, chat_bytes(headers={"X-Request-Timeout": text}))
@@ -126,7 +126,7 @@ def test_a_header_that_is_no_time_is_refused(run: Run, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "5", [], {}, 1e9, 10**50])
-def test_a_member_that_is_no_time_is_refused(run: Run, value: object) -> None:
+def test_a_member_that_is_not_a_time_is_refused(run: Run, value: object) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane) as front:
@@ -137,7 +137,7 @@ def test_a_member_that_is_no_time_is_refused(run: Run, value: object) -> None:
     run(scenario())
 
 
-def test_a_request_that_is_answered_in_time_is_as_ever(run: Run) -> None:
+def test_a_request_that_is_answered_in_time_is_not_affected(run: Run) -> None:
     async def scenario() -> None:
         async with (
             serving(FakeDataPlane(), request_seconds=60) as front,
@@ -145,7 +145,7 @@ def test_a_request_that_is_answered_in_time_is_as_ever(run: Run) -> None:
         ):
             for fields in ({}, {"timeout": None}, {"timeout": 30}, {"stream": True}):
                 assert (await client.ask(chat_bytes(**fields))).status == 200
-            # Not what runs no model, however long: such as this.
+            # Requests that run no model have no limit.
             assert (await client.ask(request_bytes("GET", "/v2"))).status == 200
 
     run(scenario())

@@ -1,4 +1,4 @@
-"""A time-out so short that it has passed when it is read."""
+"""Time-outs so short that they have passed when they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.servers.fronts.http.http_client import ask, chat_bytes, serving
 
 
 @pytest.mark.parametrize("seconds", [5e-324, 1e-9, 1e-4])
-def test_two_of_them_are_one_time_out(run: Run, seconds: float) -> None:
+def test_two_passed_time_outs_are_one_error(run: Run, seconds: float) -> None:
     async def scenario() -> None:
         header = {"X-Request-Timeout": str(seconds)}
         async with serving(FakeDataPlane(hang=hang)) as front:

@@ -1,4 +1,4 @@
-"""HTTPS: real handshakes with certificates that are made here."""
+"""HTTPS: real handshakes with certificates that the tests make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from servers.access import TlsFiles
-from servers.access.changing_files import LOOK_SECONDS
 from servers.fronts.http import HttpFront
 from tests.servers.certificates import Authority, authority
 from tests.servers.fronts.http.conftest import Run
@@ -32,11 +31,11 @@ def client_context(signer: Authority) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def secured(
-    front: HttpFront, context: ssl.SSLContext, **options: int
+    front: HttpFront, context: ssl.SSLContext, name: str = "localhost", **options: int
 ) -> AsyncIterator[HttpClient]:
     host, port = front.addresses[0]
     streams = await asyncio.open_connection(
-        host, port, ssl=context, server_hostname="localhost", **options
+        host, port, ssl=context, server_hostname=name, **options
     )
     client = HttpClient(*streams)
     try:
@@ -88,7 +87,8 @@ def test_old_versions_and_plain_http_are_refused(run: Run, signer: Authority) ->
 def test_a_client_needs_a_certificate_of_the_authority(
     run: Run, signer: Authority, tmp_path: Path
 ) -> None:
-    tls = TlsFiles(*signer.issue(tmp_path, "server"), client_ca=signer.file)
+    served = signer.issue(tmp_path, "server")
+    tls = TlsFiles(*served, client_ca=signer.file)
     (tmp_path / "other").mkdir()
     stranger = authority(tmp_path / "other")
 
@@ -101,10 +101,18 @@ def test_a_client_needs_a_certificate_of_the_authority(
 
     async def scenario() -> None:
         async with serving(FakeDataPlane(), tls=tls) as front:
-            assert await status(front, signer.issue(tmp_path, "client")) == 200
-            for files in (None, stranger.issue(tmp_path, "stranger")):
-                with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-                    await status(front, files)
+            for _ in range(2):
+                assert await status(front, signer.issue(tmp_path, "client")) == 200
+                for files in (None, stranger.issue(tmp_path, "stranger")):
+                    with pytest.raises(
+                        (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)
+                    ):
+                        await status(front, files)
+                first = tls.pair
+                for old, new in zip(served, signer.issue(tmp_path, "renewed"), strict=True):
+                    shutil.copy(new, old)
+                tls.read_again()
+                assert tls.pair != first
 
     run(scenario())
 
@@ -115,30 +123,32 @@ def test_a_renewed_certificate_is_used_for_new_connections(
     certificate, key = signer.issue(tmp_path, "server")
     (tmp_path / "new").mkdir()
     renewed = signer.issue(tmp_path / "new", "server")
-    now = 0.0
-    tls = TlsFiles(certificate, key, clock=lambda: now)
+    tls = TlsFiles(certificate, key)
 
     async def scenario() -> None:
-        nonlocal now
         async with (
             serving(FakeDataPlane(), tls=tls) as front,
             secured(front, client_context(signer)) as first,
         ):
             shutil.copy(renewed[0], certificate)
-            now += LOOK_SECONDS
+            tls.read_again()
             async with secured(front, client_context(signer)) as second:  # half of it is there
                 assert serial_of(second) == serial_of(first)
             shutil.copy(renewed[1], key)
-            now += LOOK_SECONDS
+            tls.read_again()
             async with secured(front, client_context(signer)) as third:
                 assert serial_of(third) != serial_of(first)
                 assert (await third.ask(chat_bytes())).status == 200
             assert (await first.ask(chat_bytes())).status == 200
+            nameless = client_context(signer)
+            nameless.check_hostname = False
+            async with secured(front, nameless, name="") as fourth:
+                assert serial_of(fourth) == serial_of(third)
 
     run(scenario())
 
 
-def test_a_handshake_that_does_not_come_ends_the_connection(run: Run, signer: Authority) -> None:
+def test_a_missing_handshake_ends_the_connection(run: Run, signer: Authority) -> None:
     tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
 
     async def scenario() -> None:
@@ -154,7 +164,7 @@ def test_a_handshake_that_does_not_come_ends_the_connection(run: Run, signer: Au
     run(scenario())
 
 
-def test_who_goes_and_who_does_not_read_is_cut_off(run: Run, signer: Authority) -> None:
+def test_clients_that_leave_or_do_not_read_are_cut_off(run: Run, signer: Authority) -> None:
     tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
 
     async def scenario() -> None:
@@ -173,7 +183,7 @@ def test_who_goes_and_who_does_not_read_is_cut_off(run: Run, signer: Authority) 
     run(scenario())
 
 
-def test_draining_and_closing(run: Run, signer: Authority) -> None:
+def test_draining_and_closing_end_connections(run: Run, signer: Authority) -> None:
     tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The clients that people have: aiohttp's and the standard library's."""
+"""Usual clients: aiohttp's and the standard library's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.fronts.http.fake_data_plane import END, FakeDataPlane, hang_a
 from tests.servers.fronts.http.http_client import serving
 
 
-def test_aiohttps_client(run: Run) -> None:
+def test_aiohttps_client_is_answered(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(hang=hang_after_one)
         async with serving(plane) as front, aiohttp.ClientSession() as session:
@@ -33,7 +33,7 @@ def test_aiohttps_client(run: Run) -> None:
     run(scenario())
 
 
-def test_the_standard_librarys_client(run: Run) -> None:
+def test_the_standard_librarys_client_is_answered(run: Run) -> None:
     def talk(port: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         try:

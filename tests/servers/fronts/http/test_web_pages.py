@@ -1,4 +1,4 @@
-"""What pages of other sites may do: nothing, unless the operator says so (CORS)."""
+"""Pages of other sites may do nothing unless the operator allows it (CORS)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCESS = Access(ApiKeys.of_text("key", "here"))
 
 
 def preflight(run: Run, path: str = CHAT, *, origin: str = PAGE, **settings: Any) -> dict[str, str]:
-    """The CORS headers of the answer to a browser that asks, without their prefix."""
+    """Return the CORS headers of the answer to a preflight request, without their prefix."""
     found: dict[str, str] = {}
 
     async def scenario() -> None:
@@ -45,11 +45,11 @@ def _cors(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def test_by_default_no_page_may_do_anything(run: Run) -> None:
+def test_by_default_pages_are_allowed_nothing(run: Run) -> None:
     assert preflight(run) == {}
 
 
-def test_a_listed_page_may_do_what_a_path_takes(run: Run) -> None:
+def test_a_listed_page_may_use_the_methods_of_a_path(run: Run) -> None:
     found = preflight(run, allowed_origins=(PAGE,))
     assert found["allow-origin"] == PAGE
     assert found["allow-methods"] == "POST, OPTIONS"
@@ -61,7 +61,7 @@ def test_a_listed_page_may_do_what_a_path_takes(run: Run) -> None:
     assert preflight(run, allowed_origins=(PAGE,), origin="null") == {}
 
 
-def test_methods_headers_and_credentials_are_what_was_said(run: Run) -> None:
+def test_methods_headers_and_credentials_are_configurable(run: Run) -> None:
     settings: dict[str, Any] = {
         "allowed_origins": (PAGE,),
         "allowed_methods": ("get", "POST"),
@@ -75,7 +75,7 @@ def test_methods_headers_and_credentials_are_what_was_said(run: Run) -> None:
     assert preflight(run, "/v3/models", **settings)["allow-methods"] == "GET"
 
 
-def test_stars_are_everything(run: Run) -> None:
+def test_a_star_allows_everything(run: Run) -> None:
     everything: dict[str, Any] = {
         "allowed_methods": ("*",),
         "allowed_headers": ("*",),
@@ -84,7 +84,7 @@ def test_stars_are_everything(run: Run) -> None:
     found = preflight(run, allowed_origins=("*",), **everything)
     assert found["allow-origin"] == "*"
     assert found["allow-methods"] == "POST, OPTIONS"
-    # By name: of a star browsers except just the header that has the key.
+    # By name, because in browsers a star does not include the header with the key.
     assert found["allow-headers"] == "authorization,x-mine"
 
 
@@ -116,7 +116,7 @@ def test_answers_and_errors_can_be_read_by_listed_pages_only(run: Run) -> None:
 
 
 @pytest.mark.parametrize("names", ["x\r\ny: z", "a" * 2000, "<script>"])
-def test_what_a_browser_would_not_ask_is_not_repeated(run: Run, names: str) -> None:
+def test_invalid_preflight_values_are_not_repeated(run: Run, names: str) -> None:
     async def scenario() -> None:
         headers = {"Origin": PAGE, "Access-Control-Request-Headers": names}
         settings: dict[str, Any] = {"allowed_origins": (PAGE,), "allowed_headers": ("*",)}

@@ -24,7 +24,7 @@ Infer = Callable[[InferRequest, ClientConnection], Awaitable[InferResponse]]
 
 
 def echoed(request: InferRequest) -> InferResponse:
-    """What arrived."""
+    """Answer with the inputs."""
     return InferResponse(
         request.model, request.version or "1", request.id, request.parameters, request.inputs
     )
@@ -65,7 +65,7 @@ class FakeStream:
 
 
 class FakeDataPlane:
-    """Serves `behaviours` and `streams`; ``echo`` is always there. Knows what goes on."""
+    """Serves `behaviours` and `streams`; ``echo`` always exists. Records what is running."""
 
     def __init__(
         self, streams: dict[str, Callable[[], FakeStream]] | None = None, **behaviours: Infer

@@ -11,6 +11,7 @@ import grpc.aio
 
 from protos.pool import message_class, pool
 from servers.contract.data_plane import DataPlane
+from servers.fronts.body_room import BodyRoom
 from servers.fronts.kserve_grpc.front import GrpcFront, start_front
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 
@@ -19,13 +20,13 @@ HEALTH = "grpc.health.v1.Health"
 
 
 class Client:
-    """Calls methods by their names with messages of our pool."""
+    """Calls methods by name with messages of our pool."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
 
     def stream(self, method: str = "ModelStreamInfer", service: str = INFERENCE) -> Any:
-        """A call that writes and reads messages, whatever the method's description says."""
+        """Open a call that writes and reads messages, whatever the method's description says."""
         described = pool().FindServiceByName(service).methods_by_name[method]
         answer = message_class(described.output_type.full_name)
         return self.channel.stream_stream(
@@ -35,7 +36,7 @@ class Client:
         )
 
     async def call(self, method: str, service: str = INFERENCE, /, **fields: Any) -> Any:
-        """The answer of a unary method."""
+        """Return the answer of a unary method."""
         described = pool().FindServiceByName(service).methods_by_name[method]
         request = message_class(described.input_type.full_name)(**fields)
         return await self.call_raw(method, request.SerializeToString(), service)
@@ -51,7 +52,7 @@ class Client:
         return function(request, **options)
 
     async def refusal(self, method: str, service: str = INFERENCE, /, **fields: Any) -> str:
-        """``CODE: text`` of a call that fails."""
+        """Return ``CODE: text`` of a call that fails."""
         try:
             answer = await self.call(method, service, **fields)
         except grpc.aio.AioRpcError as error:
@@ -61,6 +62,16 @@ class Client:
 
 def infer_request(model: str = "echo", **fields: Any) -> Any:
     return message_class("inference.ModelInferRequest")(model_name=model, **fields)
+
+
+async def end_of(call: Any) -> str:
+    """Read a stream to its end; return ``CODE: text``, or "OK"."""
+    try:
+        while await call.read() is not grpc.aio.EOF:
+            pass
+    except grpc.aio.AioRpcError as error:
+        return shown(error)
+    return "OK"
 
 
 def shown(error: grpc.aio.AioRpcError) -> str:
@@ -73,7 +84,7 @@ def _serialized(message: Any) -> bytes:
 
 @asynccontextmanager
 async def connected(front: GrpcFront, *options: tuple[str, Any]) -> AsyncIterator[Client]:
-    """A client of a front; several in one loop have connections of their own."""
+    """Connect a client to a front; several in one loop have connections of their own."""
     host, port = front.addresses[0]
     alone = ("grpc.use_local_subchannel_pool", 1)
     async with grpc.aio.insecure_channel(f"{host}:{port}", options=(alone, *options)) as channel:
@@ -82,10 +93,13 @@ async def connected(front: GrpcFront, *options: tuple[str, Any]) -> AsyncIterato
 
 @asynccontextmanager
 async def serving(
-    data_plane: DataPlane, settings: GrpcSettings | None = None, *options: tuple[str, Any]
+    data_plane: DataPlane,
+    settings: GrpcSettings | None = None,
+    *options: tuple[str, Any],
+    room: BodyRoom | None = None,
 ) -> AsyncIterator[Client]:
     """A front and a client with these channel arguments."""
-    front = await start_front(data_plane, settings or GrpcSettings())
+    front = await start_front(data_plane, settings or GrpcSettings(), room=room)
     try:
         async with connected(front, *options) as client:
             yield client

@@ -1,4 +1,4 @@
-"""Many calls in the same moment: each is answered, none is dropped before it was looked at."""
+"""Bursts of calls: each call is answered, none is dropped unseen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_thousands_of_calls_at_once_are_answered(run: Run) -> None:
     run(scenario())
 
 
-def test_those_above_the_limit_are_told_so(run: Run) -> None:
+def test_calls_above_the_limit_are_refused(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(), GrpcSettings(max_calls=50)) as client:
             statuses = await asyncio.gather(*(status(client) for _ in range(CALLS)))

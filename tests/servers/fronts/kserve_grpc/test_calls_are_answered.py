@@ -13,14 +13,14 @@ from calculators.inference import InferRequest, InferResponse
 from calculators.requests.http_payload import ClientConnection, RequestError
 from graph_runtime import Code, GraphError, TimestampError, UnavailableError
 from graph_runtime.errors import CalculatorError, RunError
-from servers.contract.product import version
+from servers import version
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, Infer, echoed, raising
 from tests.servers.fronts.kserve_grpc.grpc_client import HEALTH, infer_request, serving, shown
 
 
-def test_a_server_tells_of_itself_and_of_its_models(run: Run) -> None:
+def test_a_server_describes_itself_and_its_models(run: Run) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         async with serving(data_plane) as client:
@@ -69,7 +69,7 @@ def test_an_inference_is_answered(run: Run) -> None:
     run(scenario())
 
 
-def test_a_large_tensor_comes_back(run: Run) -> None:
+def test_a_large_tensor_is_returned(run: Run) -> None:
     async def scenario() -> None:
         content = np.random.default_rng(1).bytes(20_000_000)
         unlimited = ("grpc.max_receive_message_length", -1)
@@ -147,13 +147,13 @@ def test_the_repository_is_listed_and_changed(run: Run) -> None:
         ("RepositoryModelUnload", {"model_name": "no"}, 'NOT_FOUND: The model "no" does not'),
     ],
 )
-def test_what_cannot_be_answered_is_refused_by_name(
+def test_wrong_requests_are_refused_by_name(
     run: Run, method: str, fields: dict[str, Any], refusal: str
 ) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             assert (await client.refusal(method, **fields)).startswith(refusal)
-            assert await client.call("ModelInfer", model_name="echo")  # the others go on
+            assert await client.call("ModelInfer", model_name="echo")  # the others continue
 
     run(scenario())
 
@@ -210,7 +210,7 @@ def test_every_failure_has_a_status_and_a_clean_text(
         (HEALTH, "Check"),
     ],
 )
-def test_what_is_no_message_is_refused(run: Run, service: str, method: str) -> None:
+def test_invalid_messages_are_refused(run: Run, service: str, method: str) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -220,7 +220,7 @@ def test_what_is_no_message_is_refused(run: Run, service: str, method: str) -> N
     run(scenario())
 
 
-def test_methods_and_services_that_are_not_there_are_unimplemented(run: Run) -> None:
+def test_unknown_methods_and_services_are_unimplemented(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             for path in ("/inference.GRPCInferenceService/No", "/no.Service/ServerLive", "/"):
@@ -254,7 +254,7 @@ def test_a_deadline_that_passes_cancels_the_run(run: Run) -> None:
     run(scenario())
 
 
-def test_a_client_that_cancels_cancels_the_run_and_calculators_learn_of_it(run: Run) -> None:
+def test_a_client_that_cancels_cancels_the_run_and_its_calculators(run: Run) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         data_plane.behaviours["slow"] = hanging(data_plane)
@@ -333,7 +333,9 @@ def test_more_calls_than_allowed_are_refused(run: Run) -> None:
     ("service", "is_known"),
     [("", True), ("inference.GRPCInferenceService", True), ("echo", True), ("no", False)],
 )
-def test_health_is_told_of_the_server_and_of_models(run: Run, service: str, is_known: bool) -> None:
+def test_health_of_the_server_and_of_models_is_answered(
+    run: Run, service: str, is_known: bool
+) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         async with serving(data_plane) as client:

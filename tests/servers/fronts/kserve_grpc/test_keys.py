@@ -1,4 +1,4 @@
-"""API keys over gRPC: every method needs one but health."""
+"""API keys over gRPC: every method except health needs one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRONG_KEY = "UNAUTHENTICATED: the API key is not valid"
 
 
 async def status(client: Client, path: str, *metadata: tuple[str, str | bytes]) -> str:
-    """``CODE: text`` of a unary call of an empty request."""
+    """Return ``CODE: text`` of a unary call with an empty request."""
     try:
         await client.channel.unary_unary(path)(b"", metadata=metadata)
     except grpc.aio.AioRpcError as error:
@@ -52,7 +52,7 @@ async def status(client: Client, path: str, *metadata: tuple[str, str | bytes]) 
         ((("x-api-key", "no"),), WRONG_KEY),
     ],
 )
-def test_a_key_is_taken_in_either_metadata(
+def test_a_key_is_accepted_in_either_metadata(
     run: Run, metadata: tuple[tuple[str, str | bytes], ...], expected: str
 ) -> None:
     async def scenario() -> None:
@@ -86,7 +86,7 @@ def test_without_a_key_only_health_is_answered(run: Run) -> None:
     run(scenario())
 
 
-def test_streams_need_a_key_and_end_at_once_without(run: Run) -> None:
+def test_streams_without_a_key_end_at_once(run: Run) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         async with serving(data_plane, GUARDED) as client:
@@ -122,7 +122,7 @@ def test_named_methods_are_open(run: Run) -> None:
     run(scenario())
 
 
-def test_no_key_gets_into_the_log(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_key_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         with caplog.at_level(logging.DEBUG):
             async with serving(FakeDataPlane(), GUARDED) as client:
@@ -134,7 +134,7 @@ def test_no_key_gets_into_the_log(run: Run, caplog: pytest.LogCaptureFixture) ->
     assert "CANARY" not in caplog.text
 
 
-def test_what_is_loaded_is_not_changed_where_that_is_not_allowed(run: Run) -> None:
+def test_models_are_not_loaded_or_unloaded_without_permission(run: Run) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         settings = GrpcSettings(access=Access(allows_control=False))

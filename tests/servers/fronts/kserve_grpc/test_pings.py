@@ -1,4 +1,4 @@
-"""Clients that keep asking whether the connection still lives."""
+"""Keepalive pings of clients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from calculators.requests.http_payload import ClientConnection
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import infer_request, serving
 
-#: A client that asks every second, whatever happens.
+#: A client that pings every second, whatever happens.
 ASKING = (
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
-#: Time for one question too many by gRPC's own limit, which cuts off after five.
+#: Time for one ping too many by gRPC's own limit, which cuts off after five.
 SECONDS = 7.0
 
 
@@ -28,7 +28,7 @@ async def never(request: InferRequest, client: ClientConnection) -> InferRespons
     raise AssertionError
 
 
-def test_a_long_inference_is_not_cut_off_for_them() -> None:
+def test_a_long_inference_is_not_cut_off_for_pings() -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(never=never), None, *ASKING) as client:
             request = infer_request("never").SerializeToString()

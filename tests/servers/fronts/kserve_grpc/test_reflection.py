@@ -1,4 +1,4 @@
-"""A client that knows nothing finds the services and their messages."""
+"""Reflection: a client without descriptions finds the services and their messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSIONS = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 
 
 async def ask(client: Client, version: str, *questions: dict[str, Any]) -> list[Any]:
-    """The answers to some questions in one stream."""
+    """Return the answers to some requests in one stream."""
     request = message_class(f"{version}.ServerReflectionRequest")
     call = client.stream("ServerReflectionInfo", f"{version}.ServerReflection")()
     answers = []
@@ -56,7 +56,7 @@ def test_services_are_listed(run: Run, version: str) -> None:
         {"file_by_filename": "kserve/grpc_predict_v2.proto"},
     ],
 )
-def test_messages_can_be_made_of_what_is_described(run: Run, question: dict[str, str]) -> None:
+def test_messages_can_be_made_from_the_description(run: Run, question: dict[str, str]) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             (answer,) = await ask(client, VERSIONS[0], question)
@@ -70,7 +70,7 @@ def test_messages_can_be_made_of_what_is_described(run: Run, question: dict[str,
     run(scenario())
 
 
-def test_what_is_not_served_is_not_described(run: Run) -> None:
+def test_unserved_names_are_not_described(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             extension = {"containing_type": "inference.ModelInferRequest", "extension_number": 1}

@@ -34,7 +34,7 @@ FIELD = {
 
 
 def request(**fields: Any) -> bytes:
-    """A message as it arrives."""
+    """Return a message as it arrives."""
     return message_class("inference.ModelInferRequest")(**fields).SerializeToString()
 
 
@@ -43,7 +43,7 @@ def one_input(datatype: str, shape: list[int], **fields: Any) -> dict[str, Any]:
 
 
 @given(st.lists(tensors(), max_size=3).map(named))
-def test_raw_inputs_come_as_they_are(inputs: tuple[Tensor, ...]) -> None:
+def test_raw_inputs_are_decoded(inputs: tuple[Tensor, ...]) -> None:
     message = request(
         inputs=[{"name": t.name, "datatype": t.datatype, "shape": t.shape} for t in inputs],
         raw_input_contents=[bytes(to_raw(tensor)) for tensor in inputs],
@@ -56,7 +56,7 @@ def test_raw_inputs_come_as_they_are(inputs: tuple[Tensor, ...]) -> None:
 
 
 @given(tensors().filter(lambda tensor: tensor.datatype in FIELD))
-def test_typed_inputs_come_as_they_are(tensor: Tensor) -> None:
+def test_typed_inputs_are_decoded(tensor: Tensor) -> None:
     elements = tensor.data.ravel().tolist()
     contents = {FIELD[tensor.datatype]: elements}
     message = request(inputs=[one_input(tensor.datatype, list(tensor.shape), contents=contents)])
@@ -71,7 +71,7 @@ def test_typed_inputs_come_as_they_are(tensor: Tensor) -> None:
         assert same(decoded, tensor)
 
 
-def test_all_that_a_request_says_is_there() -> None:
+def test_all_members_of_a_request_are_decoded() -> None:
     decoded = decode_request(
         request(
             model_name="m",
@@ -102,7 +102,7 @@ def test_all_that_a_request_says_is_there() -> None:
     ]
 
 
-def test_an_empty_contents_message_is_no_second_data() -> None:
+def test_an_empty_contents_message_does_not_count_as_data() -> None:
     message = request(inputs=[one_input("INT8", [1], contents={})], raw_input_contents=[b"\x05"])
 
     assert decode_request(message).inputs[0].data.tolist() == [5]
@@ -246,24 +246,24 @@ GOOD = request(inputs=[one_input("UINT8", [300])], raw_input_contents=[bytes(300
         GOOD[:-1],
         GOOD[:1],
         GOOD + b"\x3a",
-        GOOD + b"\x3a\xff\xff\xff\xff\x7f",  # longer than what is left
+        GOOD + b"\x3a\xff\xff\xff\xff\x7f",  # longer than the rest
         b"\xff" * 100_000,  # a number without an end
-        b"\x0a\x01\xff",  # no UTF-8
+        b"\x0a\x01\xff",  # not UTF-8
         b"\x0b\x0c",  # a group
         b"\x0d\x00",  # half a number
     ],
 )
-def test_what_is_no_message_is_refused(content: bytes) -> None:
+def test_invalid_messages_are_refused(content: bytes) -> None:
     with pytest.raises(RequestError, match=r"^the request is not a (message|ModelInferRequest)"):
         decode_request(content)
 
 
-def test_fields_of_later_versions_are_passed_over() -> None:
+def test_fields_of_later_versions_are_skipped() -> None:
     later = b"\xa0\x06\x96\x01" + b"\xa1\x06" + bytes(8) + b"\xa5\x06" + bytes(4) + b"\xa2\x06\x01z"
     assert decode_request(later + GOOD + later).inputs[0].shape == (300,)
 
 
-def test_raw_contents_may_stand_anywhere() -> None:
+def test_raw_contents_may_be_anywhere_in_the_message() -> None:
     message = request(inputs=[one_input("UINT8", [2]), {**one_input("UINT8", [1]), "name": "y"}])
     raws = request(raw_input_contents=[b"\x01\x02"]), request(raw_input_contents=[b"\x03"])
 
@@ -273,12 +273,12 @@ def test_raw_contents_may_stand_anywhere() -> None:
     assert [t.data.tolist() for t in decoded.inputs if isinstance(t, Tensor)] == [[1, 2], [3]]
 
 
-def test_a_request_with_more_fields_than_any_needs_is_refused() -> None:
+def test_a_request_with_too_many_fields_is_refused() -> None:
     with pytest.raises(RequestError, match="more than 4096 fields"):
         decode_request(b"\x2a\x00" * 4097)
 
 
-def test_much_that_is_not_raw_is_refused_before_it_is_parsed() -> None:
+def test_large_data_that_is_not_raw_is_refused_before_parsing() -> None:
     message = request(inputs=[one_input("BYTES", [1], contents={"bytes_contents": [bytes(1000)]})])
     with pytest.raises(RequestError, match=r"bytes besides raw_input_contents; at most 1000 can"):
         decode_request(message, max_parsed_bytes=1000)
@@ -291,7 +291,7 @@ def test_thousands_of_parameters_are_refused() -> None:
         decode_request(request(parameters=parameters))
 
 
-def test_a_raw_tensor_of_another_datatype_than_kserves_passes_as_it_is() -> None:
+def test_a_raw_tensor_of_a_custom_datatype_is_passed_on() -> None:
     inputs = [one_input("my.Image", [7, 2], parameters={"p": {"string_param": "q"}})]
 
     (tensor,) = decode_request(request(inputs=inputs, raw_input_contents=[b"any"])).inputs
@@ -336,7 +336,7 @@ def test_a_raw_tensor_is_a_view_of_the_message() -> None:
     ),
     st.lists(st.sampled_from([b"", b"\x01", b"\x02\0\0\0", b"\0" * 8]), max_size=3),
 )
-def test_any_mixture_becomes_a_request_or_a_request_error(
+def test_any_message_becomes_a_request_or_a_request_error(
     inputs: list[dict[str, Any]], raws: list[bytes]
 ) -> None:
     try:

@@ -1,4 +1,4 @@
-"""Responses become ``ModelInferResponse`` messages that a client of the protocol reads back."""
+"""Responses become ``ModelInferResponse`` messages that a client of the protocol can decode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arrived_in_stream(content: bytes) -> Any:
 
 
 @given(st.lists(tensors(), max_size=3).map(named), PARAMETERS)
-def test_every_response_comes_back(
+def test_every_response_can_be_decoded(
     outputs: tuple[Tensor, ...], parameters: dict[str, Parameter]
 ) -> None:
     message = arrived(encode_response(InferResponse("m", "1", "i", parameters, outputs)))
@@ -73,7 +73,7 @@ def test_parameters_have_the_kinds_of_their_values() -> None:
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1])
-def test_an_integer_that_no_parameter_can_be_is_refused(value: int) -> None:
+def test_an_integer_that_is_too_large_for_a_parameter_is_refused(value: int) -> None:
     with pytest.raises(ValueError, match=r'"p" needs more than 64 bits'):
         encode_response(InferResponse("m", parameters={"p": value}))
 
@@ -98,7 +98,7 @@ def test_a_stream_carries_errors() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"any"])
-def test_a_tensor_of_another_datatype_than_kserves_passes_as_it_is(data: bytes) -> None:
+def test_a_tensor_of_a_custom_datatype_is_passed_on(data: bytes) -> None:
     tensor = CustomTensor("y", "my.Image", (7, 2), memoryview(data), {"p": "q"})
 
     message = arrived(encode_response(InferResponse("m", outputs=(tensor,))))

@@ -1,4 +1,4 @@
-"""Who connects and says nothing is closed; a client that is there may be idle."""
+"""Connections without a call are closed; a client that has made one may be idle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.fronts.kserve_grpc.grpc_client import HEALTH, Client
 SECONDS = 1.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-#: What a client says before it falls silent.
+#: Bytes that a client sends before it falls silent.
 WORDS = {
     "nothing": b"",
     "half a greeting of TLS": b"\x16\x03\x01\x02\x00\x01",
@@ -56,7 +56,7 @@ def test_a_connection_that_falls_silent_before_its_first_call_is_closed(
             writer.write(WORDS[words])
             try:
                 async with asyncio.timeout(30):
-                    while await reader.read(4096):  # its own settings
+                    while await reader.read(4096):  # the client's settings frame
                         pass
             except ConnectionError:
                 pass
@@ -67,7 +67,7 @@ def test_a_connection_that_falls_silent_before_its_first_call_is_closed(
     run(scenario())
 
 
-def test_a_client_that_is_idle_keeps_its_connection(run: Run) -> None:
+def test_an_idle_client_keeps_its_connection(run: Run) -> None:
     async def scenario() -> None:
         front = await start_front(FakeDataPlane(), GrpcSettings(handshake_seconds=SECONDS))
         try:

@@ -1,10 +1,9 @@
-"""A front that stops: what is in hand may end, what only watches does, and nothing new begins."""
+"""Stopping a front: calls in flight may end, health watches end, and no new call begins."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
 
 import grpc
 import pytest
@@ -19,6 +18,7 @@ from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, echo
 from tests.servers.fronts.kserve_grpc.grpc_client import (
     HEALTH,
     connected,
+    end_of,
     infer_request,
     serving,
     shown,
@@ -28,7 +28,7 @@ SHUTTING_DOWN = "UNAVAILABLE: the server is shutting down"
 
 
 class Gate:
-    """A model that answers when it is told to."""
+    """A model that answers on command."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -40,17 +40,7 @@ class Gate:
         return echoed(request)
 
 
-async def status_of(call: Any) -> str:
-    """``CODE: text`` of the end of a stream."""
-    try:
-        while await call.read() is not grpc.aio.EOF:
-            pass
-    except grpc.aio.AioRpcError as error:
-        return shown(error)
-    return "OK"
-
-
-def test_what_is_in_hand_may_end_and_nothing_new_begins(run: Run) -> None:
+def test_calls_in_flight_may_end_and_no_new_one_begins(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
         data_plane = FakeDataPlane(gate=gate)
@@ -69,14 +59,14 @@ def test_what_is_in_hand_may_end_and_nothing_new_begins(run: Run) -> None:
             await stream.write(infer_request(id="b"))
             assert (await stream.read()).infer_response.id == "b"
             await stream.done_writing()
-            assert await status_of(stream) == "OK"
+            assert await end_of(stream) == "OK"
             assert await draining == 0
             await front.close()
 
     run(scenario())
 
 
-def test_what_does_not_end_is_cut_off_with_a_status(run: Run) -> None:
+def test_calls_that_do_not_end_are_cut_off_with_a_status(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
         data_plane = FakeDataPlane(gate=gate)
@@ -92,15 +82,15 @@ def test_what_does_not_end_is_cut_off_with_a_status(run: Run) -> None:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await unary
             assert shown(caught.value) == SHUTTING_DOWN
-            assert await status_of(stream) == SHUTTING_DOWN
-            assert (await status_of(unused)).startswith("UNAVAILABLE")
+            assert await end_of(stream) == SHUTTING_DOWN
+            assert (await end_of(unused)).startswith("UNAVAILABLE")
             assert data_plane.cancelled == 2
             await front.close()
 
     run(scenario())
 
 
-def test_a_front_that_is_closed_at_once_cancels_what_is_in_hand(run: Run) -> None:
+def test_a_front_that_is_closed_at_once_cancels_calls_in_flight(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
         data_plane = FakeDataPlane(gate=gate)
@@ -135,9 +125,7 @@ def test_watched_health_changes_and_ends_when_the_server_stops(run: Run) -> None
             assert (await server.read()).status == 1
             assert (await model.read()).status == 2
             assert await front.drain(20) == 0
-            assert [await status_of(call) for call in (server, model, nothing)] == [
-                SHUTTING_DOWN
-            ] * 3
+            assert [await end_of(call) for call in (server, model, nothing)] == [SHUTTING_DOWN] * 3
         await front.close()
 
     run(scenario())
@@ -148,12 +136,12 @@ def test_a_watch_without_a_request_is_refused(run: Run) -> None:
         async with serving(FakeDataPlane()) as client:
             call = client.stream("Watch", HEALTH)()
             await call.done_writing()
-            assert await status_of(call) == "INVALID_ARGUMENT: the stream ended before its request"
+            assert await end_of(call) == "INVALID_ARGUMENT: the stream ended before its request"
 
     run(scenario())
 
 
-def test_an_address_that_is_taken_is_told(run: Run) -> None:
+def test_an_address_in_use_is_an_error(run: Run) -> None:
     async def scenario() -> None:
         front = await start_front(FakeDataPlane(), GrpcSettings())
         port = front.addresses[0][1]

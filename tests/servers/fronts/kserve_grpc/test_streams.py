@@ -1,4 +1,4 @@
-"""``ModelStreamInfer``: many requests to one run, errors that it survives, and how it ends."""
+"""``ModelStreamInfer``: many requests to one run, the errors that it survives, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from servers.contract.data_plane import InferFailure
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, FakeStream, echoed
-from tests.servers.fronts.kserve_grpc.grpc_client import Client, infer_request, serving, shown
+from tests.servers.fronts.kserve_grpc.grpc_client import (
+    Client,
+    end_of,
+    infer_request,
+    serving,
+)
 
 
 def failed(cause: Exception) -> RunError:
@@ -27,18 +32,8 @@ def failed(cause: Exception) -> RunError:
 
 
 def plane(stream: Callable[[], FakeStream]) -> FakeDataPlane:
-    """One model, ``m``, that streams."""
+    """Serve one model, ``m``, that streams."""
     return FakeDataPlane({"m": stream})
-
-
-async def refused(call: Any) -> str:
-    """What the status says that ends a stream, whatever comes before."""
-    try:
-        while await call.read() is not grpc.aio.EOF:
-            pass
-    except grpc.aio.AioRpcError as error:
-        return shown(error)
-    raise AssertionError("the stream ended well")
 
 
 async def exchange(call: Any, request: Any) -> Any:
@@ -46,7 +41,7 @@ async def exchange(call: Any, request: Any) -> Any:
     return await call.read()
 
 
-def test_answers_come_one_by_one_until_the_client_is_done(run: Run) -> None:
+def test_answers_arrive_one_by_one_until_the_client_is_done(run: Run) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         async with serving(data_plane) as client:
@@ -64,7 +59,7 @@ def test_answers_come_one_by_one_until_the_client_is_done(run: Run) -> None:
     run(scenario())
 
 
-def test_what_the_run_has_left_comes_after_the_client_is_done(run: Run) -> None:
+def test_remaining_answers_arrive_after_the_client_is_done(run: Run) -> None:
     class Late(FakeStream):
         async def take(self, request: InferRequest) -> None:
             pass
@@ -86,7 +81,7 @@ def test_what_the_run_has_left_comes_after_the_client_is_done(run: Run) -> None:
     run(scenario())
 
 
-def test_a_run_that_is_over_ends_the_stream_of_a_client_that_goes_on(run: Run) -> None:
+def test_a_run_that_has_ended_ends_the_stream_of_a_client_that_still_sends(run: Run) -> None:
     class Short(FakeStream):
         async def wait(self) -> None:
             return
@@ -107,7 +102,7 @@ def test_a_stream_that_ends_at_once_is_refused(run: Run) -> None:
         async with serving(FakeDataPlane()) as client:
             call = client.stream()()
             await call.done_writing()
-            status_of = await refused(call)
+            status_of = await end_of(call)
             assert status_of == "INVALID_ARGUMENT: the stream ended before its first request"
 
     run(scenario())
@@ -118,7 +113,7 @@ def test_an_unknown_model_ends_the_stream(run: Run) -> None:
         async with serving(FakeDataPlane()) as client:
             call = client.stream()()
             await call.write(infer_request("no"))
-            assert await refused(call) == 'NOT_FOUND: The model "no" does not exist'
+            assert await end_of(call) == 'NOT_FOUND: The model "no" does not exist'
 
     run(scenario())
 
@@ -137,7 +132,9 @@ BAD_TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1]}
         ),
     ],
 )
-def test_a_wrong_request_is_told_and_the_stream_goes_on(run: Run, bad: Any, text: str) -> None:
+def test_a_wrong_request_is_reported_and_the_stream_continues(
+    run: Run, bad: Any, text: str
+) -> None:
     async def scenario() -> None:
         data_plane = FakeDataPlane()
         async with serving(data_plane) as client:
@@ -157,7 +154,7 @@ def test_a_wrong_request_is_told_and_the_stream_goes_on(run: Run, bad: Any, text
     run(scenario())
 
 
-def test_what_is_no_message_is_told_and_the_stream_goes_on(run: Run) -> None:
+def test_an_invalid_message_is_reported_and_the_stream_continues(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             call = client.stream()()
@@ -170,7 +167,7 @@ def test_what_is_no_message_is_told_and_the_stream_goes_on(run: Run) -> None:
     run(scenario())
 
 
-def test_a_wrong_first_request_is_told_and_the_next_is_the_first(run: Run) -> None:
+def test_after_a_wrong_first_request_the_next_one_is_the_first(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
             call = client.stream()()
@@ -184,7 +181,7 @@ def test_a_wrong_first_request_is_told_and_the_next_is_the_first(run: Run) -> No
     run(scenario())
 
 
-def test_a_request_that_the_run_refuses_or_fails_is_told_and_the_stream_goes_on(run: Run) -> None:
+def test_a_request_that_the_run_refuses_is_reported_and_the_stream_continues(run: Run) -> None:
     class Picky(FakeStream):
         async def take(self, request: InferRequest) -> None:
             if request.id == "refused":
@@ -239,12 +236,12 @@ def test_a_run_that_fails_ends_the_stream_of_a_silent_client(
         async with serving(plane(Failing)) as client:
             call = client.stream()()
             assert (await exchange(call, infer_request("m", id="a"))).infer_response.id == "a"
-            assert (await refused(call)).startswith(status)
+            assert (await end_of(call)).startswith(status)
 
     run(scenario())
 
 
-def test_answers_before_a_failure_come_before_it(run: Run) -> None:
+def test_answers_before_a_failure_arrive_before_it(run: Run) -> None:
     class Failing(FakeStream):
         async def take(self, request: InferRequest) -> None:
             for number in range(50):
@@ -261,12 +258,12 @@ def test_answers_before_a_failure_come_before_it(run: Run) -> None:
             await call.write(infer_request("m"))
             ids = [(await call.read()).infer_response.id for _ in range(50)]
             assert ids == [str(number) for number in range(50)]
-            assert await refused(call) == "INVALID_ARGUMENT: no more"
+            assert await end_of(call) == "INVALID_ARGUMENT: no more"
 
     run(scenario())
 
 
-def test_a_request_that_finds_the_run_failed_ends_as_the_run_does(run: Run) -> None:
+def test_a_request_to_a_failed_run_ends_with_its_error(run: Run) -> None:
     class Failing(FakeStream):
         async def take(self, request: InferRequest) -> None:
             self.close_inputs()
@@ -280,13 +277,13 @@ def test_a_request_that_finds_the_run_failed_ends_as_the_run_does(run: Run) -> N
         async with serving(plane(Failing)) as client:
             call = client.stream()()
             await call.write(infer_request("m"))
-            assert await refused(call) == "INVALID_ARGUMENT: the frame is black"
+            assert await end_of(call) == "INVALID_ARGUMENT: the frame is black"
 
     run(scenario())
 
 
 @pytest.mark.parametrize("place", ["send", "emit"])
-def test_a_fault_of_ours_ends_the_stream(run: Run, place: str) -> None:
+def test_an_internal_error_ends_the_stream(run: Run, place: str) -> None:
     class Broken(FakeStream):
         async def take(self, request: InferRequest) -> None:
             if place == "send":
@@ -297,19 +294,19 @@ def test_a_fault_of_ours_ends_the_stream(run: Run, place: str) -> None:
         async with serving(plane(Broken)) as client:
             call = client.stream()()
             await call.write(infer_request("m"))
-            assert (await refused(call)).startswith("INTERNAL: internal error (request ")
+            assert (await end_of(call)).startswith("INTERNAL: internal error (request ")
 
     run(scenario())
 
 
 class Endless(FakeStream):
-    """A run that goes on when no more requests come."""
+    """A run that continues when no more requests arrive."""
 
     async def wait(self) -> None:
         await asyncio.Event().wait()
 
 
-def test_a_client_that_goes_cancels_the_run_and_calculators_learn_of_it(run: Run) -> None:
+def test_a_client_that_leaves_cancels_the_run_and_its_calculators(run: Run) -> None:
     async def scenario() -> None:
         data_plane = plane(Endless)
         async with serving(data_plane) as client:
@@ -337,7 +334,7 @@ def test_a_deadline_that_passes_cancels_the_run(run: Run) -> None:
         async with serving(data_plane) as client:
             call = client.stream()(timeout=2.0)
             await call.write(infer_request("m"))
-            assert (await refused(call)).startswith("DEADLINE_EXCEEDED")
+            assert (await end_of(call)).startswith("DEADLINE_EXCEEDED")
             await data_plane.ended.wait()
             assert data_plane.cancelled == 1
 
@@ -349,7 +346,7 @@ SMALL = GrpcSettings(write_buffer_bytes=1000, max_unsent_bytes=20 * PAYLOAD)
 
 
 async def send_until_stuck(call: Any, stream: FakeStream) -> int:
-    """Write without reading until the server takes nothing; how many requests it has taken."""
+    """Write without reading until the server stops; return how many requests it accepted."""
     writing = asyncio.create_task(_write_for_ever(call))
     taken = -1
     while taken != len(stream.requests):
@@ -364,7 +361,7 @@ async def _write_for_ever(call: Any) -> None:
         await call.write(infer_request("m", id="x" * PAYLOAD))
 
 
-def test_no_requests_are_taken_from_a_client_that_does_not_read(run: Run) -> None:
+def test_no_requests_are_accepted_from_a_client_that_does_not_read(run: Run) -> None:
     async def scenario() -> None:
         data_plane = plane(FakeStream)
         async with serving(data_plane, SMALL) as client:
@@ -373,7 +370,7 @@ def test_no_requests_are_taken_from_a_client_that_does_not_read(run: Run) -> Non
             await data_plane.begun.wait()
             (stream,) = data_plane.opened
             assert stream.client is not None
-            # Windows of both sides hold some; then nothing moves.
+            # The windows of both sides hold some requests; then nothing moves.
             assert await send_until_stuck(call, stream) < 200
             assert not stream.client.is_writable
             call.cancel()
@@ -420,7 +417,7 @@ def test_a_run_that_does_not_wait_for_its_client_is_cut_off(run: Run) -> None:
             call = client.stream()()
             await call.write(infer_request("m"))
             await data_plane.ended.wait()
-            status_of = await refused(call)
+            status_of = await end_of(call)
             assert status_of.startswith(
                 "RESOURCE_EXHAUSTED: the client does not take its answers: "
             )
@@ -428,7 +425,7 @@ def test_a_run_that_does_not_wait_for_its_client_is_cut_off(run: Run) -> None:
     run(scenario())
 
 
-def test_many_streams_at_once(run: Run) -> None:
+def test_many_streams_run_at_once(run: Run) -> None:
     async def one(client: Client, number: int) -> None:
         call = client.stream()()
         for at in range(20):
@@ -454,6 +451,6 @@ def test_a_refused_stream_has_the_code_of_its_error(run: Run) -> None:
         async with serving(plane(Full)) as client:
             call = client.stream()()
             await call.write(infer_request("m"))
-            assert await refused(call) == "RESOURCE_EXHAUSTED: the queue is full"
+            assert await end_of(call) == "RESOURCE_EXHAUSTED: the queue is full"
 
     run(scenario())

@@ -1,10 +1,9 @@
-"""Limits of time: of an inference, of a stream that nobody uses, of a client that does not read."""
+"""Time limits of an inference, of an unused stream, and of a client that does not read."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -15,22 +14,18 @@ from calculators.requests.http_payload import ClientConnection
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, FakeStream
-from tests.servers.fronts.kserve_grpc.grpc_client import HEALTH, infer_request, serving, shown
+from tests.servers.fronts.kserve_grpc.grpc_client import (
+    HEALTH,
+    end_of,
+    infer_request,
+    serving,
+    shown,
+)
 
 
 async def hang(request: InferRequest, client: ClientConnection) -> InferResponse:
     await asyncio.Event().wait()
     raise AssertionError
-
-
-async def end_of(call: Any) -> str:
-    """``CODE: text`` of a stream, once all is read."""
-    try:
-        while await call.read() is not grpc.aio.EOF:
-            pass
-    except grpc.aio.AioRpcError as error:
-        return shown(error)
-    return "OK"
 
 
 def test_an_inference_that_takes_too_long_ends_with_a_status(run: Run) -> None:
@@ -49,7 +44,7 @@ def test_an_inference_that_takes_too_long_ends_with_a_status(run: Run) -> None:
     run(scenario())
 
 
-def test_a_stream_that_nobody_uses_ends(run: Run) -> None:
+def test_an_unused_stream_ends(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane, GrpcSettings(idle_seconds=2.0)) as client:
@@ -63,7 +58,7 @@ def test_a_stream_that_nobody_uses_ends(run: Run) -> None:
     run(scenario())
 
 
-def test_a_stream_in_use_stays_and_so_does_one_that_watches(run: Run) -> None:
+def test_streams_in_use_and_health_watches_are_not_ended(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()
         async with serving(plane, GrpcSettings(idle_seconds=4.0)) as client:
@@ -72,7 +67,7 @@ def test_a_stream_in_use_stays_and_so_does_one_that_watches(run: Run) -> None:
             await watching.write(b"")
             assert (await watching.read()).status == 1
             ended = asyncio.ensure_future(end_of(silent))
-            while not ended.done():  # as long as it takes to end one that is silent
+            while not ended.done():  # longer than it takes to end a silent stream
                 await used.write(infer_request())
                 await used.read()
                 await asyncio.wait([ended], timeout=0.02)
@@ -84,7 +79,7 @@ def test_a_stream_in_use_stays_and_so_does_one_that_watches(run: Run) -> None:
 
 
 class Pouring(FakeStream):
-    """Sends without end, as its client takes it."""
+    """Sends without end, as fast as its client reads."""
 
     async def wait(self) -> None:
         assert self.client is not None
@@ -93,7 +88,7 @@ class Pouring(FakeStream):
             self.emit(InferResponse("pour", "1", "", {"p": "x" * 100_000}))
 
 
-def test_a_client_that_takes_nothing_is_cut_off_and_disturbs_nobody(run: Run) -> None:
+def test_a_client_that_does_not_read_is_cut_off_and_disturbs_no_other(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane({"pour": Pouring})
         async with serving(plane, GrpcSettings(stall_seconds=0.2)) as client:
@@ -103,25 +98,27 @@ def test_a_client_that_takes_nothing_is_cut_off_and_disturbs_nobody(run: Run) ->
             await plane.ended.wait()
             assert plane.cancelled == 1
             assert (await client.call("ServerLive")).live
-            # When it reads again, it learns why.
+            # When it reads again, it receives the reason.
             text = "RESOURCE_EXHAUSTED: the client took nothing of its answers for 0.2 s"
             assert await end_of(call) == text
 
     run(scenario())
 
 
-# A client that tells after every 64 KiB that it has read them.
+# A client that acknowledges every 64 KiB that it has read.
 SMALL_WINDOW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65536))
 
 
-def test_a_client_that_is_slow_but_reads_stays(run: Run) -> None:
+def test_a_slow_client_is_not_cut_off(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane({"pour": Pouring})
         async with serving(plane, GrpcSettings(stall_seconds=5.0), *SMALL_WINDOW) as client:
             stalled, slow = client.stream()(), client.stream()()
             await slow.write(infer_request("pour"))
             await stalled.write(infer_request("pour"))
-            while not plane.ended.is_set():  # as long as it takes to cut off one that does not read
+            while (
+                not plane.ended.is_set()
+            ):  # longer than it takes to cut off a client that does not read
                 await slow.read()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(plane.ended.wait(), 0.02)

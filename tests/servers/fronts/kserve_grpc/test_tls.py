@@ -1,4 +1,4 @@
-"""gRPC over TLS: real handshakes with certificates that are made here."""
+"""gRPC over TLS: real handshakes with certificates that the tests make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import grpc.aio
 import pytest
 
 from servers.access import TlsFiles
-from servers.access.changing_files import LOOK_SECONDS
 from servers.fronts.kserve_grpc.front import GrpcFront, start_front
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.certificates import Authority, authority
@@ -54,7 +53,7 @@ async def serving(tls: TlsFiles) -> AsyncIterator[GrpcFront]:
 
 
 async def serial_of(front: GrpcFront, signer: Authority, **versions: ssl.TLSVersion) -> str:
-    """Of the certificate that a new connection is shown."""
+    """Return the serial number of the certificate that a new connection receives."""
     context = ssl.create_default_context(cafile=str(signer.file))
     context.set_alpn_protocols(["h2"])
     for name, version in versions.items():
@@ -67,7 +66,7 @@ async def serial_of(front: GrpcFront, signer: Authority, **versions: ssl.TLSVers
         writer.transport.abort()
 
 
-def test_calls_are_answered_and_plain_ones_are_not(run: Run, signer: Authority) -> None:
+def test_calls_over_tls_are_answered_and_plain_ones_are_not(run: Run, signer: Authority) -> None:
     tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
 
     async def scenario() -> None:
@@ -121,19 +120,17 @@ def test_a_renewed_certificate_is_used_for_new_connections(
     certificate, key = signer.issue(tmp_path, "server")
     (tmp_path / "new").mkdir()
     renewed = signer.issue(tmp_path / "new", "server")
-    now = 0.0
-    tls = TlsFiles(certificate, key, clock=lambda: now)
+    tls = TlsFiles(certificate, key)
 
     async def scenario() -> None:
-        nonlocal now
         async with serving(tls) as front, secured(front, signer) as client:
             assert (await client.call("ServerLive")).live
             first = await serial_of(front, signer)
             shutil.copy(renewed[0], certificate)
-            now += LOOK_SECONDS
+            tls.read_again()
             assert await serial_of(front, signer) == first  # the key is still missing
             shutil.copy(renewed[1], key)
-            now += LOOK_SECONDS
+            tls.read_again()
             assert await serial_of(front, signer) != first
             assert (await client.call("ServerLive")).live
 

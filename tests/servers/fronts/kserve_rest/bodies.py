@@ -1,4 +1,4 @@
-"""Bodies as clients send them, read the way a front reads them."""
+"""Bodies as clients send them, decoded as a front decodes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servers.fronts.kserve_rest import BinaryOutputs, read_layout, split_body
 
 @dataclass(frozen=True)
 class RestRequest:
-    """A request, and in which form the client wants the outputs."""
+    """A request, and the form in which the client wants the outputs."""
 
     request: InferRequest
     binary: BinaryOutputs
@@ -32,7 +32,7 @@ def read_value(value: object, tail: bytes = b"") -> RestRequest:
 
 
 def tensors_of(read_back: RestRequest) -> tuple[Tensor, ...]:
-    """The inputs, none of which has a datatype of its own."""
+    """Strategy for the inputs, none of which has a custom datatype."""
     tensors = tuple(each for each in read_back.request.inputs if isinstance(each, Tensor))
     assert len(tensors) == len(read_back.request.inputs)
     return tensors

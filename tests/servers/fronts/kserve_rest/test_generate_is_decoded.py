@@ -1,4 +1,4 @@
-"""Members of a generate request become tensors and parameters, as the model's metadata says."""
+"""Members of generate requests become tensors and parameters, by the model's metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def only(request: InferRequest) -> Tensor:
     return tensor
 
 
-def test_all_that_a_request_says_is_there() -> None:
+def test_all_members_of_a_request_are_decoded() -> None:
     request = decode(
         {
             "id": "7",
@@ -64,10 +64,10 @@ def test_all_that_a_request_says_is_there() -> None:
         ((2, 2), [5, 6, 7, 8], [[5, 6], [7, 8]]),
         ((2, 2), [[5, 6], [7, 8]], [[5, 6], [7, 8]]),
         ((-1, 2), [[5, 6]], [[5, 6]]),
-        ((-1, 1, 2), [[5, 6]], [[5, 6]]),  # the model says what it thinks of that
+        ((-1, 1, 2), [[5, 6]], [[5, 6]]),  # the model decides about that
     ],
 )
-def test_the_shape_is_the_models_filled_with_the_elements(
+def test_open_dimensions_follow_from_the_number_of_elements(
     shape: tuple[int, ...], value: Any, expected: Any
 ) -> None:
     tensor = only(decode({"x": value}, TensorMetadata("x", "INT32", shape)))
@@ -89,7 +89,7 @@ def test_the_shape_is_the_models_filled_with_the_elements(
         ([["a"], ["b"]], "BYTES"),
     ],
 )
-def test_where_the_model_does_not_say_the_json_does(value: Any, datatype: str) -> None:
+def test_without_metadata_the_json_determines_the_tensor(value: Any, datatype: str) -> None:
     tensor = only(decode({"x": value}, TensorMetadata("x")))
 
     assert tensor.datatype == datatype
@@ -135,7 +135,7 @@ def test_an_input_may_have_any_name(value: Any) -> None:
         ("x", TensorMetadata("x"), "the body must be a JSON object, not a string"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_members_that_do_not_fit_the_metadata_are_refused(
     value: object, metadata: TensorMetadata, text: str
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -143,7 +143,7 @@ def test_what_cannot_be_meant_is_refused(
     assert text in caught.value.message
 
 
-def test_deep_arrays_are_refused_not_followed_for_ever() -> None:
+def test_deep_arrays_are_refused() -> None:
     value: Any = 1
     for _ in range(99):
         value = [value]
@@ -174,11 +174,11 @@ def test_an_answer_has_single_values_and_arrays() -> None:
     }
 
 
-def test_an_answer_says_nothing_of_what_is_not_there() -> None:
+def test_an_answer_has_no_members_for_missing_values() -> None:
     assert json.loads(encode_generated(InferResponse("m"))) == {"model_name": "m"}
 
 
-def test_a_datatype_of_ones_own_has_no_form_in_json() -> None:
+def test_a_custom_datatype_has_no_form_in_json() -> None:
     tensor = CustomTensor("x", "mine", (1,), memoryview(b"a"))
 
     with pytest.raises(RequestError, match='the output "x" cannot be told in JSON: mine has no'):

@@ -25,14 +25,14 @@ NO_DATA = (
 
 
 def is_sayable(tensor: Tensor) -> bool:
-    """Has the tensor a form in JSON?"""
+    """Return True if the tensor has a form in JSON."""
     if tensor.data.dtype.kind == "f":
         return bool(np.isfinite(tensor.data).all())
     return tensor.datatype != Datatype.BF16
 
 
 def json_data(tensor: Tensor) -> Any:
-    """Nested lists, as a client's JSON has them."""
+    """Return nested lists, as in a client's JSON."""
     if tensor.datatype == Datatype.BYTES:
         return np.vectorize(bytes.decode, otypes=[object])(tensor.data).tolist()
     return tensor.data.tolist()
@@ -49,7 +49,7 @@ SAYABLE = tensors().filter(is_sayable).filter(lambda t: t.datatype != Datatype.B
 
 
 @given(SAYABLE.filter(lambda tensor: tensor.shape != () and tensor.data.size))
-def test_nested_and_flat_data_come_as_they_are(tensor: Tensor) -> None:
+def test_nested_and_flat_data_are_decoded(tensor: Tensor) -> None:
     nested = json_data(tensor)
     flat = np.array(nested, dtype=object).ravel().tolist()
     for data in (nested, flat):
@@ -59,7 +59,7 @@ def test_nested_and_flat_data_come_as_they_are(tensor: Tensor) -> None:
 
 
 @given(st.lists(tensors(), max_size=3).map(named), st.data())
-def test_binary_data_comes_as_it_is(inputs: tuple[Tensor, ...], draw: st.DataObject) -> None:
+def test_binary_data_is_decoded(inputs: tuple[Tensor, ...], draw: st.DataObject) -> None:
     """Also beside inputs in JSON."""
     members = []
     tail = b""
@@ -87,14 +87,14 @@ def test_binary_data_comes_as_it_is(inputs: tuple[Tensor, ...], draw: st.DataObj
 @pytest.mark.parametrize(
     ("shape", "data"), [([], [5]), ([1], [5]), ([0], []), ([2, 0], [[], []]), ([0, 3], [])]
 )
-def test_single_elements_and_none_at_all(shape: list[int], data: list[Any]) -> None:
+def test_tensors_may_have_one_element_or_none(shape: list[int], data: list[Any]) -> None:
     (tensor,) = tensors_of(read_value({"inputs": [one_input("INT32", shape, data=data)]}))
 
     assert tensor.shape == tuple(shape)
     assert tensor.data.ravel().tolist() == [5] * tensor.data.size
 
 
-def test_all_that_a_request_says_is_there() -> None:
+def test_all_members_of_a_request_are_decoded() -> None:
     decoded = read_value(
         {
             "id": "seven",
@@ -123,7 +123,7 @@ def test_all_that_a_request_says_is_there() -> None:
     assert (decoded.binary.wants("y"), decoded.binary.wants("z")) == (True, False)
 
 
-def test_a_request_may_ask_for_all_outputs_in_binary_but_one() -> None:
+def test_a_request_may_want_all_outputs_but_one_in_binary() -> None:
     decoded = read_value(
         {
             "parameters": {"binary_data_output": True},
@@ -136,7 +136,7 @@ def test_a_request_may_ask_for_all_outputs_in_binary_but_one() -> None:
     assert [decoded.binary.wants(name) for name in "yz"] == [True, False]
 
 
-def test_the_size_of_binary_data_may_be_left_to_the_shape() -> None:
+def test_the_size_of_binary_data_may_follow_from_the_shape() -> None:
     numbers = [one_input("INT16", [2]), {"name": "y", "datatype": "UINT8", "shape": [1]}]
     texts = [one_input("BYTES", [2])]
 
@@ -148,7 +148,7 @@ def test_the_size_of_binary_data_may_be_left_to_the_shape() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_datatypes_that_kserve_does_not_know_pass_in_binary(told: bool) -> None:
+def test_custom_datatypes_are_accepted_in_binary(told: bool) -> None:
     parameters = {"p": 1, "binary_data_size": 3} if told else {"p": 1}
     member = one_input("my_type", [7, 2], parameters=parameters)
 
@@ -159,7 +159,7 @@ def test_datatypes_that_kserve_does_not_know_pass_in_binary(told: bool) -> None:
     assert (bytes(tensor.data), tensor.parameters) == (b"abc", {"p": 1})
 
 
-def test_an_empty_tensor_of_a_datatype_of_ones_own() -> None:
+def test_an_empty_tensor_may_have_a_custom_datatype() -> None:
     member = one_input("my_type", [0], parameters={"binary_data_size": 0})
 
     (tensor,) = read_value({"inputs": [member]}).request.inputs
@@ -178,7 +178,9 @@ def test_an_empty_tensor_of_a_datatype_of_ones_own() -> None:
         ([one_input("my_type", [1]), {**one_input("my_type", [1]), "name": "y"}], NO_DATA),
     ],
 )
-def test_such_data_is_checked_as_far_as_it_can_be(members: list[Any], text: str) -> None:
+def test_data_of_custom_datatypes_is_checked_as_far_as_possible(
+    members: list[Any], text: str
+) -> None:
     with pytest.raises(RequestError) as caught:
         read_value({"inputs": members}, b"abc")
     assert text in caught.value.message
@@ -312,7 +314,7 @@ def test_bytes_that_belong_to_no_input_are_refused() -> None:
         read_value({"inputs": [one_input("INT8", [1])]}, b"abc")
 
 
-def test_the_next_input_does_not_get_what_the_first_has_taken() -> None:
+def test_binary_data_of_one_input_is_not_used_for_the_next() -> None:
     first = one_input("INT8", [3], parameters={"binary_data_size": 3})
     second = {"name": "y", "datatype": "INT8", "shape": [2]}
     with pytest.raises(RequestError, match=r'^inputs\[1\] "y": .* 2 bytes, 1 are left in the body'):
@@ -361,7 +363,7 @@ def test_a_wrong_request_is_refused(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1e999"])
-def test_numbers_that_json_has_not_are_refused(number: str) -> None:
+def test_numbers_that_are_not_json_are_refused(number: str) -> None:
     body = f'{{"inputs":[{{"name":"x","shape":[1],"datatype":"FP64","data":[{number}]}}]}}'
     with pytest.raises(HttpError, match="not valid JSON"):
         read(body.encode())
@@ -395,7 +397,7 @@ def test_integers_of_hundreds_of_digits_are_refused() -> None:
 @pytest.mark.parametrize(
     "header", ["abc", "-1", "0", "99999999999", "1e2", "", " ", "0x10", "٣", "9" * 30, "11", "+1"]
 )
-def test_a_length_that_is_none_is_refused(header: str) -> None:
+def test_an_invalid_length_is_refused(header: str) -> None:
     with pytest.raises(RequestError, match=r"^Inference-Header-Content-Length "):
         split_body(b"0123456789", header)
 

@@ -1,4 +1,4 @@
-"""Responses become bodies that a client of the protocol reads back."""
+"""Responses become bodies that a client of the protocol can decode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BINARY = BinaryOutputs(default=True)
 
 
 def head_of(response: RestResponse) -> Any:
-    """The JSON, as a strict client reads it."""
+    """Return the JSON, as a strict client parses it."""
     return parse_json(response.head, max_depth=10, max_elements=100_000)
 
 
@@ -31,7 +31,7 @@ def response_of(*outputs: Tensor) -> InferResponse:
 
 
 def as_request(response: RestResponse) -> tuple[Tensor, ...]:
-    """The outputs, read back as if they were the inputs of a request."""
+    """Return the outputs, decoded as if they were the inputs of a request."""
     value = head_of(response)
     body = json.dumps({"inputs": value["outputs"]}).encode()
     tail = b"".join(response.tensors or ())
@@ -39,7 +39,7 @@ def as_request(response: RestResponse) -> tuple[Tensor, ...]:
 
 
 @given(st.lists(tensors(), max_size=3).map(named))
-def test_every_response_comes_back_in_binary(outputs: tuple[Tensor, ...]) -> None:
+def test_every_response_can_be_decoded_from_binary(outputs: tuple[Tensor, ...]) -> None:
     response = encode_response(response_of(*outputs), BINARY)
 
     read_back = as_request(response)
@@ -51,7 +51,7 @@ def test_every_response_comes_back_in_binary(outputs: tuple[Tensor, ...]) -> Non
 
 
 @given(tensors())
-def test_every_response_comes_back_in_json_or_is_refused(tensor: Tensor) -> None:
+def test_every_response_can_be_decoded_from_json_or_is_refused(tensor: Tensor) -> None:
     try:
         response = encode_response(response_of(tensor), BinaryOutputs())
     except RequestError as refusal:
@@ -64,7 +64,7 @@ def test_every_response_comes_back_in_json_or_is_refused(tensor: Tensor) -> None
 
 
 @given(PARAMETERS)
-def test_parameters_come_back(parameters: dict[str, Parameter]) -> None:
+def test_parameters_can_be_decoded(parameters: dict[str, Parameter]) -> None:
     tensor = Tensor("y", Datatype.INT8, np.zeros(1, "<i1"), parameters)
     response = InferResponse("m", "", "", parameters, (tensor,))
 
@@ -74,7 +74,7 @@ def test_parameters_come_back(parameters: dict[str, Parameter]) -> None:
     assert value["outputs"][0].get("parameters", {}) == parameters
 
 
-def test_a_response_in_json_is_as_the_protocol_says() -> None:
+def test_a_response_in_json_has_the_protocols_form() -> None:
     tensor = Tensor.of("y", np.array([[1, 2], [3, 4]], np.uint8))
 
     response = encode_response(response_of(tensor), BinaryOutputs())
@@ -88,7 +88,7 @@ def test_a_response_in_json_is_as_the_protocol_says() -> None:
     }
 
 
-def test_a_response_says_nothing_of_what_is_not_there() -> None:
+def test_a_response_has_no_members_for_missing_values() -> None:
     response = encode_response(InferResponse("m"), BinaryOutputs())
 
     assert json.loads(response.head) == {"model_name": "m", "outputs": []}
@@ -116,7 +116,7 @@ def test_outputs_may_be_in_json_and_in_binary() -> None:
     ]
 
 
-def test_a_tensor_of_a_datatype_of_ones_own_goes_out_as_it_is() -> None:
+def test_a_tensor_of_a_custom_datatype_is_passed_on() -> None:
     tensor = CustomTensor("y", "my_type", (7, 2), memoryview(b"abc"), {"p": 1})
     response = InferResponse("m", "", "", {}, (tensor,))
 
@@ -135,7 +135,7 @@ def test_a_tensor_of_a_datatype_of_ones_own_goes_out_as_it_is() -> None:
         encode_response(response, BinaryOutputs())
 
 
-def test_an_empty_tensor_in_binary_has_the_header_too() -> None:
+def test_an_empty_tensor_in_binary_has_the_header() -> None:
     response = encode_response(response_of(Tensor.of("y", np.zeros((0, 2)))), BINARY)
 
     assert response.headers["Inference-Header-Content-Length"] == str(response.size)
@@ -159,7 +159,7 @@ def test_a_large_tensor_is_not_copied() -> None:
         (Tensor("y", Datatype.BYTES, strings([b"\xff"], (1,))), "an element is not UTF-8"),
     ],
 )
-def test_what_json_cannot_say_is_refused(tensor: Tensor, reason: str) -> None:
+def test_tensors_that_json_cannot_represent_are_refused(tensor: Tensor, reason: str) -> None:
     with pytest.raises(RequestError) as caught:
         encode_response(response_of(tensor), BinaryOutputs())
     assert caught.value.message.startswith('the output "y" cannot be told in JSON: ')

@@ -1,4 +1,4 @@
-"""The document as a test reads it: what it says of a request or of an answer."""
+"""The OpenAPI document as tests read it: its schemas of requests and answers."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ METHODS: Final = ("get", "post", "put", "delete", "patch")
 
 
 class Described:
-    """One document."""
+    """A document."""
 
     def __init__(self, content: bytes | None = None) -> None:
-        """``content``: the default is that of a server without settings."""
+        """Read a document. ``content``: by default that of a server without settings."""
         self.document: dict[str, Any] = json.loads(content or openapi_document(HttpSettings()))
         self._open = _registry(self.document)
         self._closed = _registry(_closed(self.document))
 
     def operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Path, method and operation."""
+        """Yield path, method and operation."""
         for path, item in self.document["paths"].items():
             for method in METHODS:
                 if method in item:
                     yield path, method, item[method]
 
     def examples(self) -> Iterator[tuple[str, str, Any]]:
-        """Path, method and body of every example of a request."""
+        """Yield path, method and body of every example of a request."""
         for path, method, operation in self.operations():
             content = operation.get("requestBody", {}).get("content", {})
             for said in content.get("application/json", {}).get("examples", {}).values():
                 yield path, method, said["value"]
 
     def request_errors(self, path: str, body: object) -> list[str]:
-        """What the schema of a request's JSON has against ``body``."""
+        """Return the violations of the request's schema in ``body``."""
         schema = self.document["paths"][path]["post"]["requestBody"]["content"]
         return self.errors(schema["application/json"]["schema"], body)
 
     def answer(self, path: str, method: str, status: int) -> dict[str, Any]:
-        """What is said of an answer; an assertion fails where nothing is."""
+        """Return the description of an answer; fail if there is none."""
         responses = self.document["paths"][path][method.lower()]["responses"]
         assert str(status) in responses, f"{method} {path} does not say that it may answer {status}"
         found: dict[str, Any] = self.resolved(responses[str(status)])
         return found
 
     def resolved(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What a reference stands for."""
+        """Resolve a reference."""
         if "$ref" not in value:
             return value
         found: Any = self.document
@@ -65,7 +65,7 @@ class Described:
     def check_answer(
         self, path: str, method: str, status: int, content_type: str, body: bytes
     ) -> None:
-        """See that an answer is as the document says, and has no member that it does not name."""
+        """Check that an answer fits the document, and has no undocumented member."""
         said = self.answer(path, method, status)
         if not body:
             assert "content" not in said
@@ -82,7 +82,7 @@ class Described:
                 assert self.errors(expected, event, closed=True) == []
 
     def errors(self, schema: dict[str, Any], value: object, *, closed: bool = False) -> list[str]:
-        """What a schema has against a value. ``closed``: no members but those that are named."""
+        """Return a value's violations of a schema. ``closed``: no members except named ones."""
         registry = self._closed if closed else self._open
         schema = _absolute(_closed(schema) if closed else schema)
         found = Draft202012Validator(schema, registry=registry).iter_errors(value)
@@ -90,7 +90,7 @@ class Described:
 
 
 def events(body: bytes) -> list[Any]:
-    """The JSON of each event, without ``[DONE]``."""
+    """Return the JSON of each event, without ``[DONE]``."""
     lines = [line for line in body.decode().splitlines() if line.startswith("data: ")]
     assert lines
     return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
@@ -102,7 +102,7 @@ def _registry(document: dict[str, Any]) -> Any:
 
 
 def _absolute(schema: Any) -> Any:
-    """The same with references that say in which document they are."""
+    """Return the schema with references that name their document."""
     if isinstance(schema, dict):
         return {
             name: _ROOT + value if name == "$ref" else _absolute(value)
@@ -112,7 +112,7 @@ def _absolute(schema: Any) -> Any:
 
 
 def _closed(value: Any) -> Any:
-    """The same where objects with named members have no others."""
+    """Return the schema in which objects with named members have no others."""
     if isinstance(value, list):
         return [_closed(each) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The document is a valid one, and says of every route that it is there."""
+"""The document is valid, and lists every route."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from servers.fronts.openapi import openapi_document
 from servers.fronts.openapi.errors import error_ref
 from tests.servers.fronts.openapi.described import Described
 
-#: In place of the parameters of a path.
+#: Values for the parameters of a path.
 _FILLED = {"model": "some-model", "version": "3", "path": "some/path"}
 
 
@@ -32,7 +32,7 @@ def routed(path: str) -> Route:
     return route
 
 
-def test_it_is_valid_openapi(described: Described) -> None:
+def test_the_document_is_valid_openapi(described: Described) -> None:
     assert described.document["openapi"] == "3.1.0"
     validate(described.document)
 
@@ -50,7 +50,7 @@ def test_every_route_is_in_the_document(described: Described) -> None:
     assert {routed(path).endpoint for path, _ in documented} == set(Endpoint)
 
 
-def test_models_are_asked_for_with_their_version_and_without(described: Described) -> None:
+def test_models_are_described_with_and_without_version(described: Described) -> None:
     routes = [
         routed(path) for path, _, _ in described.operations() if path.startswith("/v2/models/")
     ]
@@ -59,7 +59,7 @@ def test_models_are_asked_for_with_their_version_and_without(described: Describe
     assert with_version == {route.endpoint for route in routes if not route.version}
 
 
-def test_errors_have_the_form_that_the_path_has(described: Described) -> None:
+def test_errors_have_the_form_of_their_path(described: Described) -> None:
     for path, _, operation in described.operations():
         expected = error_ref(error_form(path.format_map(_FILLED)), 500)
         assert operation["responses"]["500"] == expected, path
@@ -86,7 +86,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_examples_are_as_their_schemas_say(described: Described) -> None:
+def test_examples_fit_their_schemas(described: Described) -> None:
     examples = list(described.examples())
     assert len(examples) > 10
     for path, _, body in examples:
@@ -99,12 +99,12 @@ def test_examples_name_the_model_that_is_served() -> None:
     assert models == {"my-model"}
 
 
-def test_without_keys_nothing_is_said_of_keys(described: Described) -> None:
+def test_without_keys_the_document_does_not_mention_them(described: Described) -> None:
     assert "securitySchemes" not in described.document["components"]
     assert not any("security" in operation for _, _, operation in described.operations())
 
 
-def test_with_keys_all_but_the_open_routes_want_one() -> None:
+def test_with_keys_all_routes_except_open_ones_need_one() -> None:
     access = Access(keys=ApiKeys.of_text("secret-key", "a test"), open_routes=("/openapi.json",))
     content = openapi_document(HttpSettings(access=access))
     assert b"secret-key" not in content
@@ -117,6 +117,6 @@ def test_with_keys_all_but_the_open_routes_want_one() -> None:
         assert ("401" not in operation["responses"]) is is_open, path
 
 
-def test_the_limits_are_those_of_the_server() -> None:
+def test_the_limits_are_the_servers() -> None:
     document = json.loads(openapi_document(HttpSettings(max_body_bytes=12345)))
     assert "12345" in document["components"]["responses"]["OpenAIError413"]["description"]

@@ -1,4 +1,4 @@
-"""What is accepted is what the schemas of requests say, by OpenVINO Model Server's cases."""
+"""Schemas of requests allow what is accepted, by OpenVINO Model Server's cases."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm.endpoints import ENDPOINTS
 from tests.calculators.llm.api.openai.api_cases import exception_of, is_refused, load_api_cases
 from tests.servers.fronts.openapi.described import Described
 
 DESCRIBED: Final = Described()
-#: The same body may be accepted for a reason that no schema says.
+#: Bodies that may be accepted for a reason that no schema expresses.
 _EXCEPTIONS: Final = {
     "derived:chat/completions:ok#2": "what tools are is not looked at where none may be called",
 }
@@ -19,11 +19,11 @@ _MODEL: Final = {"model": "demo"}
 
 
 def path_of(case: dict[str, Any]) -> str | None:
-    """Where the document says what a case may send."""
+    """Return the place of the document that describes a case's request."""
     name = case.get("endpoint", "").rsplit("?", 1)[0]
-    for endpoint in Endpoint:
-        if name.endswith(endpoint):
-            return f"/v3{endpoint}"
+    for endpoint in ENDPOINTS:
+        if name.endswith(endpoint.path):
+            return f"/v3{endpoint.path}"
     return None
 
 
@@ -42,7 +42,7 @@ def bodies(*, refused: bool) -> list[Any]:
 
 @pytest.mark.skipif(not bodies(refused=False), reason="the shared cases are not there")
 @pytest.mark.parametrize(("path", "body"), bodies(refused=False))
-def test_what_is_accepted_is_allowed(path: str, body: dict[str, Any]) -> None:
+def test_accepted_requests_fit_the_schema(path: str, body: dict[str, Any]) -> None:
     assert DESCRIBED.request_errors(path, body) == []
 
 
@@ -60,12 +60,14 @@ def test_what_is_accepted_is_allowed(path: str, body: dict[str, Any]) -> None:
         ("/v2/models/{model}/infer", {"inputs": [{"name": "a"}]}, "inputs"),
     ],
 )
-def test_what_is_refused_is_not_allowed(path: str, body: dict[str, Any], place: str) -> None:
+def test_refused_requests_do_not_fit_the_schema(
+    path: str, body: dict[str, Any], place: str
+) -> None:
     errors = DESCRIBED.request_errors(path, body)
     assert any(place in error for error in errors)
 
 
 @pytest.mark.parametrize("name", ["temperature", "stop", "tools", "response_format", "timeout"])
-def test_null_is_as_good_as_absent(name: str) -> None:
+def test_null_means_absent(name: str) -> None:
     body = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}], name: None}
     assert DESCRIBED.request_errors("/v3/chat/completions", body) == []

@@ -1,4 +1,4 @@
-"""A child process that ends as one with a broken driver does."""
+"""A child process that ends like one with a broken driver."""
 
 import os
 import signal

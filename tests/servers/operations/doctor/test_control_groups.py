@@ -1,4 +1,4 @@
-"""The limits of a container are found, in both versions of control groups."""
+"""Limits of a container, in both versions of control groups."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def read(tmp_path: Path) -> ControlGroups:
     return ControlGroups.of_this_process(tmp_path / "proc", tmp_path / "cgroup")
 
 
-def test_version_two(tmp_path: Path) -> None:
+def test_limits_of_version_two_are_found(tmp_path: Path) -> None:
     write(tmp_path / "proc", {"self/cgroup": "0::/pods/one\n"})
     own = {"pods/one/memory.max": "1073741824\n", "pods/one/cpu.max": "150000 100000\n"}
     write(tmp_path / "cgroup", own)
     assert read(tmp_path) == ControlGroups(memory_bytes=1 << 30, cores=1.5)
 
 
-def test_a_group_above_may_be_narrower(tmp_path: Path) -> None:
+def test_a_parent_group_may_have_lower_limits(tmp_path: Path) -> None:
     write(tmp_path / "proc", {"self/cgroup": "0::/pods/one\n"})
     own = {"pods/one/memory.max": "max\n", "pods/one/cpu.max": "max 100000\n"}
     above = {"pods/memory.max": "2048\n", "pods/cpu.max": "50000 100000\n"}
@@ -33,7 +33,7 @@ def test_a_group_above_may_be_narrower(tmp_path: Path) -> None:
     assert read(tmp_path) == ControlGroups(memory_bytes=2048, cores=0.5)
 
 
-def test_version_one(tmp_path: Path) -> None:
+def test_limits_of_version_one_are_found(tmp_path: Path) -> None:
     lines = "4:memory:/docker/one\n3:cpuset:/\n2:cpu,cpuacct:/docker/one\n"
     write(tmp_path / "proc", {"self/cgroup": lines})
     files = {
@@ -48,7 +48,7 @@ def test_version_one(tmp_path: Path) -> None:
     assert read(tmp_path) == ControlGroups(memory_bytes=4096, cores=2.0)
 
 
-def test_no_limits(tmp_path: Path) -> None:
+def test_there_may_be_no_limits(tmp_path: Path) -> None:
     assert read(tmp_path) == ControlGroups()
     write(tmp_path / "proc", {"self/cgroup": "0::/\n4:memory:/\n"})
     write(tmp_path / "cgroup", {"memory/memory.limit_in_bytes": "9223372036854771712\n"})

@@ -1,4 +1,4 @@
-"""OpenVINO's devices are told, and what goes wrong on the way is a finding."""
+"""OpenVINO's devices, and failures to list them, are findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is narrow or wrong about a machine is said, with what would help; secrets are not."""
+"""Findings about a machine: shortages and errors, with remedies and without secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def messages(section: Section) -> str:
     return "\n".join(remark.message for remark in section.remarks)
 
 
-def test_processor_and_memory(proc: Path) -> None:
+def test_processor_and_memory_are_reported(proc: Path) -> None:
     facts = machine(proc, ControlGroups()).facts
     assert facts["processor"] == "Some Processor"
     assert facts["instructions"] == ["sse4_2", "avx2", "fma"]
@@ -40,21 +40,21 @@ def test_processor_and_memory(proc: Path) -> None:
     assert facts["memory available, MiB"] == 4096
 
 
-def test_a_container_with_little(proc: Path) -> None:
+def test_a_small_container_gives_warnings(proc: Path) -> None:
     section = machine(proc, ControlGroups(memory_bytes=512 << 20, cores=0.5))
     assert section.facts["memory by control group, MiB"] == 512
     assert "512 MiB of memory" in messages(section)
     assert "the control group allows 0.5 cores" in messages(section)
 
 
-def test_few_descriptors(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_descriptors_give_a_warning(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda number: (256, 256))
     (remark,) = machine(proc, ControlGroups()).remarks
     assert remark.message.startswith("256 descriptors")
     assert "ulimit -n" in remark.hint
 
 
-def test_what_is_needed_is_what_the_project_says() -> None:
+def test_the_requirements_are_the_projects() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = {re.split(r"[^A-Za-z0-9-]", each)[0] for each in project["dependencies"]}
     assert names == {*NEEDED, "uvloop"}
@@ -67,12 +67,12 @@ def test_a_missing_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert remark.hint == "pip install no-such-library"
 
 
-def test_packages_of_others_under_our_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_others_under_our_names_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("servers.operations.doctor.software.clashes", lambda: [("servers", "acme")])
     assert "also in the distribution acme" in messages(software())
 
 
-def test_of_variables_only_names_are_told() -> None:
+def test_only_names_of_variables_are_reported() -> None:
     secret = "hunter2"
     told = environment(
         {
@@ -92,7 +92,7 @@ def test_of_variables_only_names_are_told() -> None:
     assert secret not in json.dumps(Report([told]).to_json())
 
 
-def test_errors_stand_before_warnings_and_make_it_unwell() -> None:
+def test_errors_precede_warnings_and_fail_the_check() -> None:
     first, second = Section("first"), Section("second", {"fact": None})
     first.warn("may be wrong")
     assert Report([first, second]).is_well

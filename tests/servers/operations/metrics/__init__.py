@@ -1,1 +1,1 @@
-"""Tests of what a server counts."""
+"""Tests of metrics."""

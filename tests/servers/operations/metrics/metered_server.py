@@ -1,4 +1,4 @@
-"""A real server on the test's loop, with graphs and a plain model, and what it counts."""
+"""A real server on the test's loop, with graphs and a plain model, and its metrics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Letters(Calculator):
-    """Answers with the letters of the request's ``text``, each a packet; counts what it can."""
+    """Answers with the letters of the request's ``text``, a packet each; counts them."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
@@ -124,7 +124,7 @@ class Metered:
         return await self.ask("POST", f"/v2/models/{model}{place}/infer", body)
 
     async def values(self) -> Values:
-        """What is published."""
+        """Return the published values."""
         reply = await self.ask("GET", "/metrics")
         assert reply.status == 200
         return values_of(reply.body.decode())
@@ -134,7 +134,7 @@ class Metered:
 
 
 def values_of(text: str) -> Values:
-    """The lines of a text as Prometheus reads them; none may be there twice.
+    """Return the lines of a text as Prometheus parses them, after checking that none is repeated.
 
     prometheus_client's own parser adds ``_total`` to the names of counters that lack it.
     """
@@ -152,7 +152,7 @@ def values_of(text: str) -> Values:
 
 
 def numbers(*values: float) -> dict[str, Any]:
-    """An inference of the plain model, or of the graph that passes its input on."""
+    """Send an inference to the plain model, or to the graph that passes its input on."""
     tensor = {"name": "X", "shape": [len(values)], "datatype": "FP32", "data": list(values)}
     return {"inputs": [tensor]}
 
@@ -166,7 +166,8 @@ def serving(
     **settings: Any,
 ) -> None:
     """Run a scenario on a server with the graphs echo, fail, letters, wait and add, and the
-    plain model plus in two versions, of which each adds its number."""
+    plain model plus in two versions, of which each adds its number.
+    """
     graphs = (
         write_graph(folder, "echo", http_graph("Echo")),
         write_graph(folder, "fail", http_graph("Fail")),

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts only ask for what is published."""
+"""The dashboard and the alerts query only published metrics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GRAFANA = ROOT / "docs" / "grafana"
 DASHBOARD = json.loads((GRAFANA / "graphrt.json").read_text())
 ALERTS = (GRAFANA / "alerts.yaml").read_text()
 
-#: A name and the labels that are asked of it, if any.
+#: A name and the labels that are queried, if any.
 _ASKED = re.compile(r"\b((?:ovms|graphrt|process)_\w+)(?:\{([^}]*)\})?")
 _LABEL = re.compile(r"(\w+)\s*=~?\s*\"")
-#: Prometheus adds them.
+#: Labels that Prometheus adds.
 _OF_TARGETS = {"job", "instance"}
 
 
@@ -38,7 +38,7 @@ def queries() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The labels of every line that a server publishes once it has done everything."""
+    """Return the labels of every line that a server publishes once it has done everything."""
     found: dict[str, set[str]] = {}
 
     async def scenario(server: Metered) -> None:
@@ -51,7 +51,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         generation = GenerationRecord("llm", "chat/completions", finish_reasons=["stop"])
         record = RequestRecord("id", "echo", generations=[generation])
         metrics.end_request(record, RequestEnd("http", "POST", "/", "/", 200, False), 1)
-        # What nobody counts yet.
+        # Metrics without a value yet.
         metrics.families.counter("graphrt_graph_counter", "").of({"graph": "g", "counter": "c"})
         for name, series in (await server.values()).items():
             found[name] = {label for labels in series for label, _ in labels}
@@ -62,7 +62,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 def check(text: str, published: dict[str, set[str]]) -> int:
-    """How many metrics are asked for; each is there, with these labels."""
+    """Check that each queried metric is published with these labels; return their number."""
     asked = _ASKED.findall(text)
     for name, selector in asked:
         assert name in published, name
@@ -71,11 +71,11 @@ def check(text: str, published: dict[str, set[str]]) -> int:
     return len(asked)
 
 
-def test_the_dashboard_asks_for_what_there_is(published: dict[str, set[str]]) -> None:
+def test_the_dashboard_queries_published_metrics(published: dict[str, set[str]]) -> None:
     assert sum(check(query, published) for query in queries()) > 40
 
 
-def test_names_by_which_series_are_added_up_are_labels(published: dict[str, set[str]]) -> None:
+def test_names_in_by_clauses_are_labels(published: dict[str, set[str]]) -> None:
     for query in queries():
         (labels,) = re.findall(r"\bby \(([^)]*)\)", query)[:1] or [""]
         wanted = {label.strip() for label in labels.split(",")} - {""}
@@ -109,5 +109,5 @@ def test_panels_do_not_overlap() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_the_alerts_ask_for_what_there_is(published: dict[str, set[str]]) -> None:
+def test_the_alerts_query_published_metrics(published: dict[str, set[str]]) -> None:
     assert check(ALERTS, published) >= ALERTS.count("- alert:")

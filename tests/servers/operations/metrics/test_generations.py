@@ -1,4 +1,4 @@
-"""Generations of language models: what their records tell, and a real one over HTTP."""
+"""Metrics of generations: from records, and from a real model over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def generation(**fields: object) -> GenerationRecord:
 
 
 def after(status: int, *generations: GenerationRecord, model: str = "demo") -> Values:
-    """The numbers after a request with these."""
+    """Return the values after a request with these records."""
     metrics = ServerMetrics()
     metrics.served = lambda: [Served("demo", is_ready=True)]
     record = RequestRecord("id", model, began=0, generations=list(generations))
@@ -80,7 +80,7 @@ def test_times_and_tokens_are_those_of_the_record() -> None:
     ("status", "outcome"),
     [(499, "cancelled"), (504, "cancelled"), (503, "failed"), (200, "failed"), (400, "refused")],
 )
-def test_a_generation_that_does_not_finish(status: int, outcome: str) -> None:
+def test_a_generation_that_does_not_finish_is_counted(status: int, outcome: str) -> None:
     values = after(status, generation(submitted=SECOND, first_token=2 * SECOND, prompt_tokens=3))
     assert outcomes(values) == {outcome: 1}
     assert values["graphrt_llm_time_to_first_token_seconds_count"][NODE] == 1
@@ -93,7 +93,7 @@ def test_a_generation_of_a_model_that_is_not_served_is_not_counted() -> None:
     assert "graphrt_llm_requests_total" not in values
 
 
-def test_a_real_model_over_http(tmp_path: Path) -> None:
+def test_generations_of_a_real_model_are_counted(tmp_path: Path) -> None:
     graph = find_graph(copy_of_demo(tmp_path / "demo"))
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Nodes are counted, and authors' calculators count what they like."""
+"""Metrics of nodes, and metrics that authors' calculators define."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_calls_and_times_of_nodes_are_counted(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-def test_a_run_that_goes_on_counts_too_and_no_number_falls_when_it_ends() -> None:
+def test_a_running_run_counts_and_no_counter_falls_when_it_ends() -> None:
     graph = CalculatorGraph(text_config=http_graph("Wait"), registry=registry())
     server = ServerMetrics()
     runs = server.begin_graph("g", graph.plan)
@@ -76,7 +76,7 @@ def test_a_run_that_goes_on_counts_too_and_no_number_falls_when_it_ends() -> Non
     asyncio.run(run())
 
 
-def test_packets_that_wait_for_a_node_are_told() -> None:
+def test_packets_that_wait_for_a_node_are_counted() -> None:
     graph = CalculatorGraph(
         text_config=http_graph("Wait") + 'input_stream: "extra"', registry=registry()
     )
@@ -99,7 +99,7 @@ def test_packets_that_wait_for_a_node_are_told() -> None:
     asyncio.run(run())
 
 
-def test_what_limiters_drop_is_counted() -> None:
+def test_packets_dropped_by_limiters_are_counted() -> None:
     graph = CalculatorGraph(
         text_config="""
             input_stream: "in" input_stream: "finished" output_stream: "out"
@@ -119,7 +119,7 @@ def test_what_limiters_drop_is_counted() -> None:
     assert totals.counters == {"limiter-dropped": 4}
 
 
-def test_what_a_queue_of_fixed_size_drops_is_counted() -> None:
+def test_packets_dropped_by_a_queue_of_fixed_size_are_counted() -> None:
     graph = CalculatorGraph(
         text_config="""
             input_stream: "a" input_stream: "b" output_stream: "x"
@@ -139,7 +139,7 @@ def test_what_a_queue_of_fixed_size_drops_is_counted() -> None:
     assert totals.nodes[0].dropped == 5
 
 
-def test_an_authors_calculator_counts(tmp_path: Path) -> None:
+def test_an_authors_calculator_has_metrics(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         for text in ("aBc", "abcdefgh"):
             await server.ask("POST", CHAT, {"model": "letters", "text": text, "stream": True})
@@ -154,7 +154,7 @@ def test_an_authors_calculator_counts(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-def test_without_a_server_nothing_is_counted_and_all_works() -> None:
+def test_without_a_server_metrics_do_nothing() -> None:
     graph = CalculatorGraph(text_config=http_graph("Letters"), registry=registry())
     seen: list[str] = []
     graph.observe_output_stream("output", lambda stream, packet: seen.append(packet.value))
@@ -175,12 +175,12 @@ def test_without_a_server_nothing_is_counted_and_all_works() -> None:
         ("", "letters, digits"),
     ],
 )
-def test_names_that_cannot_be_are_refused(name: str, text: str) -> None:
+def test_invalid_names_are_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         metrics("graphrt_kept").gauge(name, "What it is.")
 
 
-def test_a_name_has_one_kind_and_one_set_of_bounds() -> None:
+def test_a_metric_has_one_kind_and_one_set_of_bounds() -> None:
     node = metrics()
     node.histogram("seconds", "Time.", bounds=(1, 2))
     with pytest.raises(ValueError, match="already a histogram"):
@@ -193,7 +193,7 @@ def test_a_name_has_one_kind_and_one_set_of_bounds() -> None:
         node.gauge("level", "Level.", {"graph": "other"})
 
 
-def test_labels_of_clients_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_number_of_label_values_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     families = Families()
     node = GraphNodeMetrics(families, "g", frozenset()).of_node("n")
     with caplog.at_level(logging.WARNING):
@@ -208,7 +208,7 @@ def test_labels_of_clients_do_not_fill_the_memory(caplog: pytest.LogCaptureFixtu
     assert first.value == 2
 
 
-def test_what_is_followed_stays_counted_and_gauges_fall_to_zero() -> None:
+def test_followed_counters_are_kept_and_gauges_fall_to_zero() -> None:
     node = metrics()
     counter, gauge = node.counter("c", "C."), node.gauge("g", "G.")
     assert isinstance(counter, Counter)
@@ -232,7 +232,7 @@ def test_what_is_followed_stays_counted_and_gauges_fall_to_zero() -> None:
     assert gauge.value == 0  # type: ignore[attr-defined]
 
 
-def test_the_example_of_the_document_counts() -> None:
+def test_the_example_of_the_document_works() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     found: dict[str, Any] = {}
     exec(code, found)

@@ -1,4 +1,4 @@
-"""A reload keeps what was counted; what is served no more is forgotten."""
+"""Metrics across reloads: counts are kept; names that are no longer served are dropped."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def started(path: Path) -> Server:
     return server
 
 
-def test_a_reload_keeps_counting_and_a_removal_forgets(tmp_path: Path) -> None:
+def test_a_reload_keeps_the_counts_and_a_removal_drops_them(tmp_path: Path) -> None:
     for name in ("first", "second"):
         write_graph(tmp_path, name, http_graph("Letters"))
     write_versions(tmp_path, "plus", 1)
@@ -79,7 +79,7 @@ def test_a_reload_keeps_counting_and_a_removal_forgets(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_run_that_outlives_its_graph_brings_nothing_back(tmp_path: Path) -> None:
+def test_a_run_that_outlives_its_graph_does_not_restore_its_metrics(tmp_path: Path) -> None:
     write_graph(tmp_path, "wait", http_graph("Wait"))
     write_graph(tmp_path, "echo", http_graph("Echo"))
     path = write_config(tmp_path, "wait", "echo")
@@ -103,7 +103,7 @@ def test_a_run_that_outlives_its_graph_brings_nothing_back(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_what_is_unloaded_and_loaded_again_keeps_its_numbers(tmp_path: Path) -> None:
+def test_a_model_that_is_unloaded_and_loaded_again_keeps_its_counts(tmp_path: Path) -> None:
     write_graph(tmp_path, "letters", http_graph("Letters"))
     path = write_config(tmp_path, "letters")
 

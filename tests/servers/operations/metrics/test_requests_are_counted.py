@@ -1,4 +1,4 @@
-"""After requests of each kind the numbers are exactly right."""
+"""Request metrics: exact after requests of each kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V3 = {"api": "V3", "interface": "REST"}
 KSERVE_REST = {"api": "KServe", "interface": "REST", "method": "ModelInfer"}
 
 
-def test_requests_to_a_graph_over_http(tmp_path: Path) -> None:
+def test_requests_to_a_graph_over_http_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         for _ in range(3):
             assert (await server.ask("POST", CHAT, {"model": "echo"})).status == 200
@@ -59,7 +59,7 @@ def test_every_packet_of_a_stream_is_a_response(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-def test_a_request_that_waits_is_current_and_one_whose_client_goes_is_cancelled(
+def test_a_waiting_request_is_current_and_one_whose_client_leaves_is_cancelled(
     tmp_path: Path,
 ) -> None:
     async def scenario(server: Metered) -> None:
@@ -82,7 +82,7 @@ def test_a_request_that_waits_is_current_and_one_whose_client_goes_is_cancelled(
     serving(tmp_path, scenario)
 
 
-def test_inferences_of_a_plain_model_over_http(tmp_path: Path) -> None:
+def test_inferences_of_a_plain_model_over_http_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         for _ in range(4):
             assert (await server.infer("plus", numbers(1, 2))).status == 200
@@ -97,7 +97,7 @@ def test_inferences_of_a_plain_model_over_http(tmp_path: Path) -> None:
 
         assert infer("ovms_requests_success", "2") == 4
         assert infer("ovms_requests_success", "1") == 1
-        # The default version stands for one that is not there.
+        # The default version stands for a version that does not exist.
         assert infer("ovms_requests_fail", "2") == 2
         assert infer("ovms_requests_fail", "1") == 0
         first, second = (("name", "plus"), ("version", "1")), (("name", "plus"), ("version", "2"))
@@ -112,7 +112,7 @@ def test_inferences_of_a_plain_model_over_http(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-def test_a_graph_of_tensors_over_http(tmp_path: Path) -> None:
+def test_requests_to_a_graph_of_tensors_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         assert (await server.infer("add", {"inputs": []})).status == 400
         labels = {**KSERVE_REST, "name": "add"}
@@ -122,7 +122,7 @@ def test_a_graph_of_tensors_over_http(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-def test_lookups_are_counted_and_what_generate_asks_itself_is_not(tmp_path: Path) -> None:
+def test_lookups_are_counted_and_those_of_generate_itself_are_not(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         for path in ("plus", "plus/ready", "plus/versions/7", "echo", "echo/ready"):
             await server.ask("GET", f"/v2/models/{path}")
@@ -133,7 +133,7 @@ def test_lookups_are_counted_and_what_generate_asks_itself_is_not(tmp_path: Path
         success, fail = "ovms_requests_success", "ovms_requests_fail"
         assert await server.value(success, name="plus", version="2", **metadata) == 1
         assert await server.value(fail, name="plus", version="2", **metadata) == 1
-        # No version: it is a question about any.
+        # No version: the question is about any.
         assert await server.value(success, name="plus", **ready) == 1
         assert await server.value(success, name="echo", **metadata) == 1
         assert await server.value(success, name="echo", **ready) == 1
@@ -141,7 +141,7 @@ def test_lookups_are_counted_and_what_generate_asks_itself_is_not(tmp_path: Path
     serving(tmp_path, scenario)
 
 
-def test_calls_over_grpc(tmp_path: Path) -> None:
+def test_calls_over_grpc_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         tensor = {"name": "X", "datatype": "FP32", "shape": [2]}
         contents = {"contents": {"fp32_contents": [1.0, 2.0]}}
@@ -165,7 +165,7 @@ def test_calls_over_grpc(tmp_path: Path) -> None:
     serving(tmp_path, scenario, with_grpc=True)
 
 
-def test_a_stream_of_requests_over_grpc(tmp_path: Path) -> None:
+def test_requests_of_a_stream_over_grpc_are_counted(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         tensor = {"name": "x", "datatype": "FP32", "shape": [2]}
         contents = {"contents": {"fp32_contents": [1.0, 2.0]}}

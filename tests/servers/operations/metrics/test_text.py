@@ -1,4 +1,4 @@
-"""The text of /metrics: formats, OpenVINO Model Server's families, and which labels there are."""
+"""The text of /metrics: formats, OpenVINO Model Server's families, and labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ADDITIONAL = {
 
 
 def families_of(text: str) -> dict[str, tuple[str, set[str]]]:
-    """Type and labels, those of buckets left out, by the names in the TYPE lines."""
+    """Return type and labels, except those of buckets, by the names in the TYPE lines."""
     types = [line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE")]
     values = values_of(text)
     return {
@@ -54,17 +54,18 @@ def families_of(text: str) -> dict[str, tuple[str, set[str]]]:
     }
 
 
-def test_ovms_families_are_there_before_the_first_request_as_there(tmp_path: Path) -> None:
+def test_ovms_families_are_published_before_the_first_request(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         text = (await server.ask("GET", "/metrics")).body.decode()
         found = {k: v for k, v in families_of(text).items() if k.startswith("ovms_")}
         assert found == OVMS
         values = values_of(text)
         series = values["ovms_requests_accepted"]
-        # As there, without gRPC's streams over REST, which generate_stream has here.
+        # As in OpenVINO Model Server, but without gRPC's streams over REST, which is
+        # generate_stream here.
         assert len(series) == 5 * 6
         assert set(series.values()) == {0}
-        # A question whether a model is ready is about no version, and a graph has none.
+        # A question whether a model is ready has no version, and a graph has none.
         ready = {
             labels
             for labels in values["ovms_requests_success"]
@@ -88,7 +89,7 @@ def test_buckets_are_those_of_ovms(tmp_path: Path) -> None:
         assert len(bounds) == 34
         assert bounds[:6] == [10, 18, 32, 58, 104, 188]
         assert bounds[-1] == float("inf")
-        # floor(10 * 1.8 ** i), as integers have it.
+        # floor(10 * 1.8 ** i), as integer arithmetic gives it.
         assert bounds[:-1] == [10 * 18**power // 10**power for power in range(33)]
         counts = [value for _, value in series]
         assert counts == sorted(counts)
@@ -108,9 +109,7 @@ def test_buckets_are_those_of_ovms(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_format_is_the_one_that_is_asked_for(
-    tmp_path: Path, accept: str, content_type: str
-) -> None:
+def test_the_format_is_the_requested_one(tmp_path: Path, accept: str, content_type: str) -> None:
     async def scenario(server: Metered) -> None:
         await server.infer("plus", numbers(1, 2))
         await server.ask("POST", "/v3/x", {"model": "letters", "text": "ab", "stream": True})
@@ -122,7 +121,7 @@ def test_the_format_is_the_one_that_is_asked_for(
         names = [family.name for family in parsed]
         assert len(names) == len(set(names))
         assert {"ovms_requests_success", "process_resident_memory_bytes"} <= set(names)
-        # The names that queries have are the same in both.
+        # Names in queries are the same in both.
         values = values_of(text)
         assert values["letters_total"][("graph", "letters"), ("node", "node")] == 2
         assert sum(values["ovms_requests_success"].values()) == 1
@@ -170,7 +169,7 @@ def test_a_list_replaces_the_default_families_of_ovms(tmp_path: Path) -> None:
     serving(tmp_path, scenario, metrics=MetricsConfig(metrics_list=names))
 
 
-def test_without_metrics_there_is_no_such_path_and_all_else_works(tmp_path: Path) -> None:
+def test_without_metrics_the_path_is_not_found_and_everything_else_works(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         assert (await server.ask("GET", "/metrics")).status == 404
         assert (await server.infer("plus", numbers(1, 2))).status == 200
@@ -178,7 +177,7 @@ def test_without_metrics_there_is_no_such_path_and_all_else_works(tmp_path: Path
     serving(tmp_path, scenario, metrics=MetricsConfig(enable=False))
 
 
-def test_what_clients_write_never_becomes_a_label(tmp_path: Path) -> None:
+def test_text_of_clients_never_becomes_a_label(tmp_path: Path) -> None:
     async def scenario(server: Metered) -> None:
         before = await server.values()
         for number in range(20):

@@ -1,4 +1,4 @@
-"""The line that each request leaves in the log."""
+"""The log line of each request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def over_http(*requests: bytes, plane: FakeDataPlane | None = None) -> list[Any]
     return asyncio.run(scenario())
 
 
-def test_a_chat_is_told_with_id_model_time_and_sizes(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_chat_has_id_model_time_and_sizes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     data = chat_bytes("echo", headers={"X-Request-Id": "mine"})
     (reply,) = over_http(data)
@@ -71,7 +71,9 @@ def test_a_chat_is_told_with_id_model_time_and_sizes(caplog: pytest.LogCaptureFi
     assert shown.endswith(" request_id=mine")
 
 
-def test_a_stream_that_breaks_tells_so_behind_its_status(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_broken_stream_has_the_error_after_its_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO")
     plane = FakeDataPlane(broken=raising(UnavailableError("gone"), after=1))
     over_http(chat_bytes("broken", stream=True), plane=plane)
@@ -79,7 +81,7 @@ def test_a_stream_that_breaks_tells_so_behind_its_status(caplog: pytest.LogCaptu
     assert (fields["status"], fields["error"]) == (200, "503")
 
 
-def test_what_is_asked_all_the_time_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
+def test_frequent_lookups_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     infer = post("/v2/models/echo/infer", {"inputs": [numbers(1.0)]})
     unknown = post("/v2/models/nobody/infer", {"inputs": [numbers(1.0)]})
@@ -96,7 +98,7 @@ def test_what_is_asked_all_the_time_is_quiet(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_nothing_that_a_client_sends_can_look_like_another_line(
+def test_no_text_of_a_client_can_start_another_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -113,7 +115,7 @@ def test_nothing_that_a_client_sends_can_look_like_another_line(
 
 
 def over_grpc(*calls: tuple[str, bytes], metadata: Any = ()) -> list[Any]:
-    """The trailing metadata of each."""
+    """Return the trailing metadata of each call."""
 
     async def scenario() -> list[Any]:
         found = []
@@ -177,7 +179,7 @@ def test_a_stream_of_calls_has_one_line(caplog: pytest.LogCaptureFixture) -> Non
     assert (fields["model"], fields["status"]) == ("echo", "OK")
 
 
-def test_tokens_of_all_generations_are_told_and_texts_only_when_asked_for(
+def test_tokens_of_all_generations_are_logged_and_texts_only_on_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -205,7 +207,7 @@ def test_tokens_of_all_generations_are_told_and_texts_only_when_asked_for(
     assert texts[1].getMessage().endswith("c... (5 more characters)")
 
 
-def test_a_long_stream_does_not_gather_records() -> None:
+def test_a_long_stream_does_not_accumulate_records() -> None:
     forgotten: list[GenerationRecord] = []
     journal = RequestJournal()
     journal.forgets = lambda of, generation: forgotten.append(generation)
@@ -255,7 +257,7 @@ SECRET = "my secret prompt"
         (unknown(SECRET, ()), "...: unknown member"),
         (unknown("tempurature", ("temperature",)), "tempurature: unknown member"),
         (unknown(SECRET, (), path="text"), "text....: unknown member"),
-        # Templates and authors may say anything.
+        # Templates and authors may write anything.
         (
             RequestError(f"the template says {SECRET}", param="messages"),
             "messages: INVALID_ARGUMENT",
@@ -264,7 +266,7 @@ SECRET = "my secret prompt"
         (RequestError(SECRET, param="messages", reason="too_long"), "messages: too_long"),
     ],
 )
-def test_an_error_has_its_reason_and_nothing_that_the_client_sent(
+def test_the_line_of_an_error_has_its_reason_and_no_text_of_the_client(
     caplog: pytest.LogCaptureFixture, error: RequestError, reason: str
 ) -> None:
     caplog.set_level("INFO")
@@ -274,7 +276,7 @@ def test_an_error_has_its_reason_and_nothing_that_the_client_sent(
     assert "secret" not in caplog.text
 
 
-def test_a_body_that_is_no_json_is_told_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_json_is_logged_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     body = b'{"model": "echo", "user": "' + SECRET.encode() + b'" x}'
     over_http(
@@ -285,7 +287,7 @@ def test_a_body_that_is_no_json_is_told_with_its_place(caplog: pytest.LogCapture
     assert "secret" not in caplog.text
 
 
-def test_what_went_well_has_no_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_successful_request_has_no_reason(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     over_http(chat_bytes("echo"))
     assert "reason" not in fields_of(only_line(caplog))

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry's protocol that keeps the spans it gets."""
+"""A collector of OpenTelemetry's protocol that keeps the spans that it receives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True)
 class CollectedSpan:
-    """``parent`` is "" of a span without; times are in nanoseconds."""
+    """A span; ``parent`` is "" if it has none; times are in nanoseconds."""
 
     name: str
     trace_id: str
@@ -32,7 +32,7 @@ class CollectedSpan:
 
 
 class Collector:
-    """What came, by all paths that were used."""
+    """The received spans, by all paths that were used."""
 
     def __init__(self) -> None:
         self.spans: list[CollectedSpan] = []
@@ -61,13 +61,13 @@ class Collector:
                 ]
 
     def only(self, name: str) -> CollectedSpan:
-        """The one span of this name."""
+        """Return the only span of this name."""
         found = [span for span in self.spans if span.name == name]
         assert len(found) == 1, [span.name for span in self.spans]
         return found[0]
 
     def tree(self) -> dict[str, str]:
-        """The name of each span, and that of its parent; "" where nobody here made it."""
+        """Return the names of each span and its parent; "" if the parent was not collected."""
         names = {span.span_id: span.name for span in self.spans}
         return {span.name: names.get(span.parent, "") for span in self.spans}
 
@@ -85,7 +85,7 @@ def _value(value: Any) -> Any:
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """A collector over HTTP on a free port."""
+    """Run a collector over HTTP on a free port."""
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ def collecting() -> Iterator[Collector]:
 
 @contextmanager
 def collecting_calls() -> Iterator[Collector]:
-    """A collector over gRPC on a free port."""
+    """Run a collector over gRPC on a free port."""
     collector = Collector()
 
     class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]

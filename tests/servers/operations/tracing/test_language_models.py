@@ -1,4 +1,4 @@
-"""Spans of a language model: what it was asked for, and its phases."""
+"""Spans of a language model: the request's settings, and its phases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_generation_has_spans_of_its_phases(collector: Collector) -> None:
         "prefill": "chat demo",
         "decode": "chat demo",
     }
-    assert collector.only(node).attributes["graphrt.calls"] >= 3  # one span whatever it does
+    assert collector.only(node).attributes["graphrt.calls"] >= 3  # one span per generation
     generation = collector.only("chat demo")
     attributes = generation.attributes
     assert attributes["gen_ai.operation.name"] == "chat"

@@ -1,4 +1,4 @@
-"""Spans of requests: which there are, under which parents, with which attributes."""
+"""Spans of requests: their names, parents and attributes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Traced:
 
 @asynccontextmanager
 async def traced(collector: Collector, *entries: GraphEntry) -> AsyncIterator[Traced]:
-    """A server of these graphs; at the end its spans have arrived."""
+    """Run a server of these graphs; at the end its spans have arrived."""
     traces = start_traces(TracingSettings(collector.url))
     settings = ServerSettings(
         entries,
@@ -97,7 +97,7 @@ async def traced(collector: Collector, *entries: GraphEntry) -> AsyncIterator[Tr
 
 
 async def _ask_echo(place: Path, collector: Collector) -> dict[str, Any]:
-    """The attributes of the request's span."""
+    """Return the attributes of the request's span."""
     async with traced(collector, write_graph(place, "echo", http_graph("Echo"))) as server:
         assert (await server.ask(chat_bytes("echo"))).status == 200
     return collector.only("POST /v3/chat/completions").attributes
@@ -107,7 +107,7 @@ async def _ask_echo(place: Path, collector: Collector) -> dict[str, Any]:
     "variable",
     ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"],
 )
-def test_values_of_attributes_have_the_limit_of_the_variables(
+def test_the_variables_limit_the_values_of_attributes(
     tmp_path: Path,
     collector: Collector,
     monkeypatch: pytest.MonkeyPatch,
@@ -119,7 +119,7 @@ def test_values_of_attributes_have_the_limit_of_the_variables(
     assert attributes["http.response.status_code"] == 200
 
 
-def test_attributes_have_the_limit_of_the_variable(
+def test_the_variable_limits_the_number_of_attributes(
     tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "2")
@@ -161,7 +161,7 @@ def test_a_node_that_fails_has_its_span_too(tmp_path: Path, collector: Collector
 
     async def scenario() -> None:
         async with traced(collector, entry) as server:
-            # The body is no number.
+            # The body is not a number.
             assert (await server.ask(chat_bytes("count", stream=True))).status == 500
 
     asyncio.run(scenario())
@@ -198,7 +198,7 @@ def test_kserve_over_rest_and_grpc_has_the_same_spans(tmp_path: Path, collector:
         assert run.trace_id == node.trace_id == request.trace_id
 
 
-def test_faults_of_the_server_are_errors_and_those_of_clients_are_not(
+def test_faults_of_the_server_are_errors_and_faults_of_clients_are_not(
     tmp_path: Path, collector: Collector
 ) -> None:
     entry = write_graph(tmp_path, "fail", http_graph("Fail"))
@@ -218,7 +218,7 @@ def test_faults_of_the_server_are_errors_and_those_of_clients_are_not(
     assert call.attributes["rpc.response.status_code"] == "NOT_FOUND"
 
 
-def test_what_the_caller_or_the_sampler_drops_is_not_sent(
+def test_spans_dropped_by_caller_or_sampler_are_not_sent(
     tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
@@ -240,9 +240,7 @@ def test_what_the_caller_or_the_sampler_drops_is_not_sent(
     assert names == {"POST /v1/responses", "graph echo", "node node"}
 
 
-def test_questions_for_the_servers_health_are_not_traced(
-    tmp_path: Path, collector: Collector
-) -> None:
+def test_health_requests_are_not_traced(tmp_path: Path, collector: Collector) -> None:
     async def scenario() -> None:
         async with traced(collector) as server:
             await server.ask(request_bytes("GET", "/v2/health/ready"))
@@ -291,7 +289,7 @@ def test_spans_may_go_over_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert set(collector.tree()) == {"POST /v3/chat/completions", "graph echo", "node node"}
 
 
-def test_settings_that_opentelemetry_does_not_take_are_told(
+def test_settings_that_opentelemetry_refuses_are_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier/pigeon")

@@ -1,4 +1,4 @@
-"""Without the extra, or without a collector, there is nothing of OpenTelemetry."""
+"""Without the extra, or without a collector, OpenTelemetry is not used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.exit(main())
 
 
 def serve(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`graphrt serve` where OpenTelemetry is not installed; it finds no config, at the latest."""
+    """Run `graphrt serve` without OpenTelemetry; it ends for lack of a config at the latest."""
     own = {name: value for name, value in environment().items() if not name.startswith("OTEL_")}
     return subprocess.run(
         [sys.executable, "-c", WITHOUT, "serve", *words],
@@ -47,14 +47,14 @@ print([name for name in sys.modules if name.partition(".")[0] == "opentelemetry"
     assert done.stdout == "[]\n"
 
 
-def test_the_flag_says_what_to_install() -> None:
+def test_the_flags_error_names_the_extra_to_install() -> None:
     graph = "examples/graphs/hello.pbtxt"
     done = serve(graph, "--otlp_endpoint", "http://127.0.0.1:4318", "--rest_port", "auto")
     assert done.returncode == 1
     assert 'pip install "graphrt[otel]"' in done.stderr.splitlines()[-1]
 
 
-def test_variables_alone_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_alone_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "servers.operations.tracing.open_telemetry", None)
     with pytest.raises(TracingError, match="not installed"):
         start_traces(TracingSettings())
@@ -67,7 +67,7 @@ def test_variables_alone_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot listen on 256.0.0.1" in done.stderr
 
 
-def test_what_is_no_url_is_refused() -> None:
+def test_an_invalid_url_is_refused() -> None:
     for wrong in ("localhost:4318", "ftp://x", "http://", "http://[x"):
         done = serve("examples/graphs/hello.pbtxt", "--otlp_endpoint", wrong)
         assert done.returncode == 2
@@ -85,5 +85,5 @@ def test_what_is_no_url_is_refused() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1", "OTEL_SDK_DISABLED": "True"}, False),
     ],
 )
-def test_when_variables_ask_for_traces(variables: dict[str, str], asked: bool) -> None:
+def test_variables_turn_traces_on(variables: dict[str, str], asked: bool) -> None:
     assert is_asked_for(variables) is asked

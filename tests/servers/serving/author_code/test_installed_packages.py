@@ -1,4 +1,4 @@
-"""A served graph finds calculators of installed packages, and says which packages failed."""
+"""Calculators of installed packages in served graphs, and errors of those packages."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Installed(Calculator):
 
 
 def register(registry: Registry) -> None:
-    """What an entry point names."""
+    """Register the calculator, as an entry point does."""
     registry.register_calculator(Installed, "acme.Installed")
 
 
 def broken(registry: Registry) -> None:
-    """An entry point of a package that misses another."""
+    """Fail as the entry point of a package that lacks another."""
     raise ImportError("No module named 'cv2'")
 
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """A registry with two packages installed, one of them broken."""
+    """Make a registry with two packages installed, one of them broken."""
     points = [
         EntryPoint(name, f"{__name__}:{name}", "graphrt.calculators")
         for name in ("broken", "register")
@@ -65,11 +65,13 @@ def answer(folder: Path, root: Registry, calculator: str) -> list[str | bytes]:
     return packets
 
 
-def test_a_graph_finds_them(tmp_path: Path, root: Registry) -> None:
+def test_a_graph_finds_calculators_of_installed_packages(tmp_path: Path, root: Registry) -> None:
     assert answer(tmp_path, root, "acme.Installed") == ["installed"]
 
 
-def test_a_graph_that_misses_one_tells_what_failed(tmp_path: Path, root: Registry) -> None:
+def test_a_missing_calculator_is_reported_with_the_failed_package(
+    tmp_path: Path, root: Registry
+) -> None:
     with pytest.raises(ValidationError) as caught:
         answer(tmp_path, root, "acme.Missing")
     reason = "(entry points that failed to load: broken: ImportError: No module named 'cv2')"

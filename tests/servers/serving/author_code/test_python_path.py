@@ -1,4 +1,4 @@
-"""Calculators of ``python_path``: found, kept apart, and what their imports say when they fail."""
+"""Calculators of ``python_path``: found, kept apart, and import errors explained."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graph_runtime import calculator
 
 
 def shout(mark: str, name: str = "Shout") -> str:
-    """A module with a calculator that appends a mark."""
+    """Return a module with a calculator that appends a mark."""
     return f"""{HEAD}
 @calculator
 def {name}(text: str) -> str:
@@ -32,7 +32,7 @@ def {name}(text: str) -> str:
 
 
 def write(folder: Path, **texts: str) -> Path:
-    """Modules in a folder."""
+    """Write modules into a folder."""
     for name, text in texts.items():
         file = folder / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def importing(*paths: Path, parent: Registry = REGISTRY) -> ModuleImports:
 
 
 def output(imports: ModuleImports, name: str = "Shout") -> Any:
-    """What the calculator makes of "a"."""
+    """Return the calculator's output for "a"."""
     with CalculatorGraph(
         text_config=f'input_stream: "in" output_stream: "out" '
         f'node {{ calculator: "{name}" input_stream: "in" output_stream: "out" }}',
@@ -64,14 +64,14 @@ def output(imports: ModuleImports, name: str = "Shout") -> Any:
 
 
 def failing(*paths: Path, parent: Registry = REGISTRY) -> list[str]:
-    """What fails, each with its path below the first one."""
+    """Return the failures, each with its path relative to the first one."""
     root = paths[0] if paths[0].is_dir() else paths[0].parent
     return [
         str(failure).replace(f"{root}/", "") for failure in registry_with(paths, parent).failures
     ]
 
 
-# What is found ------------------------------------------------------------------------------------
+# Finding ------------------------------------------------------------------------------------------
 
 
 def test_a_path_may_be_a_file_a_folder_or_a_package(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_path_may_be_a_file_a_folder_or_a_package(tmp_path: Path) -> None:
     assert output(importing(tmp_path / "folder")) == "a!"
     assert output(importing(tmp_path / "nodes")) == "a?"
     assert output(importing(file)) == "a."
-    # A folder that is no package has its files, and the packages in it.
+    # A folder that is not a package provides its files, and the packages in it.
     file.unlink()
     assert output(importing(tmp_path)) == "a?"
 
@@ -145,7 +145,7 @@ class Shout(Calculator):
 # Kept apart ---------------------------------------------------------------------------------------
 
 
-def test_modules_of_one_name_do_not_collide(tmp_path: Path) -> None:
+def test_modules_of_the_same_name_do_not_collide(tmp_path: Path) -> None:
     first = importing(write(tmp_path / "a", marks='M = "a"', nodes=f"import marks\n{shout('1')}"))
     second = importing(write(tmp_path / "b", marks='M = "b"', nodes=f"import marks\n{shout('2')}"))
     assert (output(first), output(second)) == ("a1", "a2")
@@ -159,7 +159,7 @@ def test_a_module_may_be_named_like_a_known_one(tmp_path: Path) -> None:
     assert hasattr(sys.modules["json"], "dumps")
 
 
-def test_what_nobody_uses_any_more_is_forgotten(tmp_path: Path) -> None:
+def test_unused_modules_are_forgotten(tmp_path: Path) -> None:
     before = set(sys.modules)
     imports = importing(write(tmp_path, nodes=shout("!")))
     assert set(sys.modules) - before
@@ -211,7 +211,7 @@ def test_a_failing_import_names_file_line_and_reason(
     assert output(imports) == "a!"
 
 
-def test_names_that_clash_are_told_of(tmp_path: Path) -> None:
+def test_name_clashes_are_reported(tmp_path: Path) -> None:
     write(tmp_path, a=shout("1"), b=shout("2"))
     (failure,) = failing(tmp_path)
     assert failure == (
@@ -223,7 +223,7 @@ def test_names_that_clash_are_told_of(tmp_path: Path) -> None:
     assert "already registered as nodes.Shout; more.Shout needs another name" in failure
 
 
-def test_options_of_one_name_are_one_type_in_the_whole_process(tmp_path: Path) -> None:
+def test_options_of_one_name_are_one_type_in_the_process(tmp_path: Path) -> None:
     declaring = """
 from graph_runtime import options
 
@@ -239,7 +239,7 @@ class Clashing:
     assert failure.startswith("nodes.py:4: GraphConfigError: acme.Clashing cannot be declared: ")
 
 
-def test_two_modules_of_one_name_in_one_list_are_told_of(tmp_path: Path) -> None:
+def test_two_modules_of_one_name_in_a_list_are_reported(tmp_path: Path) -> None:
     first = write(tmp_path / "a", nodes=shout("1"))
     second = write(tmp_path / "b", nodes=shout("2"))
     imports = registry_with([first, second], REGISTRY)
@@ -250,7 +250,7 @@ def test_two_modules_of_one_name_in_one_list_are_told_of(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["nothing", "nothing.py", "data.txt"])
-def test_a_path_that_is_none_is_told_of(tmp_path: Path, name: str) -> None:
+def test_an_invalid_path_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "data.txt").write_text("")
     (failure,) = registry_with([tmp_path / name], REGISTRY).failures
     assert failure.file.name == name
@@ -267,7 +267,7 @@ node { calculator: "Answer" input_stream: "input" output_stream: "output" }
 
 
 def answering(text: str) -> str:
-    """A module whose calculator answers every request with this text."""
+    """Return a module whose calculator answers every request with this text."""
     return f"""{HEAD}
 from calculators.requests.http_payload import HttpPayload
 
@@ -278,7 +278,7 @@ def Answer(request: HttpPayload) -> str:
 
 
 def site(folder: Path, config: str) -> dict[str, GraphEntry]:
-    """A config; the entries of its graphs ``a`` and ``b``."""
+    """Write a config with the graphs ``a`` and ``b``."""
     for name in ("a", "b"):
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "graph.pbtxt").write_text(GRAPH)
@@ -334,7 +334,7 @@ def test_a_graph_fails_with_the_reason_only_if_it_needs_what_failed(
     ]
 
 
-def test_paths_start_at_the_config(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_config(tmp_path: Path) -> None:
     entries = site(
         tmp_path,
         """{"python_path": ["shared", "/elsewhere"], "mediapipe_config_list": [

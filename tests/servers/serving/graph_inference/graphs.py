@@ -27,7 +27,7 @@ from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 
 
 def between(calculator: str, entry: str, out: str) -> str:
-    """A node without tags between streams of the graph, each ``TAG:name``."""
+    """Return a node without tags between streams of the graph, each ``TAG:name``."""
     name, out_name = (each.rpartition(":")[2] for each in (entry, out))
     return (
         f'input_stream: "{entry}" output_stream: "{out}" node {{ calculator: "{calculator}" '
@@ -36,19 +36,19 @@ def between(calculator: str, entry: str, out: str) -> str:
 
 
 def passing(entry: str = "in", out: str = "out") -> str:
-    """A graph that passes one stream on; ``entry`` and ``out`` are ``TAG:name``."""
+    """Return a graph that passes one stream on; ``entry`` and ``out`` are ``TAG:name``."""
     return between("PassThroughCalculator", entry, out)
 
 
 def one_node(calculator: str, inputs: str = "in", outputs: str = "out", extra: str = "") -> str:
-    """A graph of one node; its streams, separated by spaces, are those of the graph."""
+    """Return a graph of one node; its streams, separated by spaces, are those of the graph."""
     ends = "".join(f' input_stream: "{each}"' for each in inputs.split())
     ends += "".join(f' output_stream: "{each}"' for each in outputs.split())
     return f'{ends} node {{ calculator: "{calculator}" {ends} {extra} }}'
 
 
 def registry_of(*made_by: Any) -> Registry:
-    """The usual calculators, and some of a test."""
+    """Return a registry with the usual calculators, and those of a test."""
     registry = Registry(REGISTRY)
     for each in made_by:
         registry.register_calculator(each)
@@ -59,7 +59,7 @@ def registry_of(*made_by: Any) -> Registry:
 async def loaded(
     folder: Path, text: str, *made_by: Any, **settings: Any
 ) -> AsyncIterator[LoadedGraph]:
-    """The graph, served as "graph" out of that folder; nothing is left of it afterwards."""
+    """Load the graph from that folder, served as "graph"; nothing is left of it afterwards."""
     (folder / "graph").mkdir(exist_ok=True)
     (folder / "graph" / "graph.pbtxt").write_text(text)
     entry = find_graph(folder / "graph")
@@ -88,7 +88,7 @@ def served(
 
 
 def tensor(name: str, value: Any, dtype: Any = None) -> Tensor:
-    """A tensor as a front makes it: read-only."""
+    """Return a read-only tensor, as a front makes it."""
     if isinstance(value, list) and value and isinstance(value[0], bytes):
         dtype = object
     array = np.array(value, dtype)
@@ -118,13 +118,13 @@ async def ask(graph: LoadedGraph, *inputs: Tensor | CustomTensor, **request: Any
 
 
 async def ask_one(graph: LoadedGraph, given: Tensor | CustomTensor) -> Any:
-    """The only output for the only input."""
+    """Return the only output for the only input."""
     (output,) = (await ask(graph, given)).outputs
     return output
 
 
 class Session:
-    """A stream, with what it has answered."""
+    """A stream, and its answers so far."""
 
     def __init__(self, stream: InferStream, answers: list[InferResponse]) -> None:
         self.stream = stream
@@ -134,7 +134,7 @@ class Session:
         await self.stream.send(asking(*inputs, **request))
 
     async def finish(self) -> list[InferResponse]:
-        """No more requests; all answers."""
+        """Send no more requests; return all answers."""
         self.stream.close_inputs()
         await self.stream.wait()
         return self.answers
@@ -144,7 +144,7 @@ class Session:
 async def session(
     graph: LoadedGraph, client: ClientConnection | None = None, **first: Any
 ) -> AsyncIterator[Session]:
-    """A stream, opened by a request with the members ``first``, which is not sent."""
+    """Open a stream by a request with the members ``first``, which is not sent."""
     answers: list[Any] = []
     opened = graph.open_stream(asking(**first), client or NoClient(), answers.append)
     async with opened as stream:
@@ -156,7 +156,7 @@ def times(answers: Sequence[InferResponse]) -> list[Any]:
 
 
 def values(answers: Sequence[InferResponse]) -> list[tuple[str, Any]]:
-    """(output, its elements) of each answer, which has one output."""
+    """Return (output, its elements) of each answer, which has one output."""
     found = []
     for answer in answers:
         (output,) = answer.outputs

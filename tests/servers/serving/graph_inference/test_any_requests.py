@@ -1,4 +1,4 @@
-"""Whatever a stream of requests says, it goes on, and answers exactly what was taken."""
+"""Random streams of requests: each continues, and answers exactly the accepted requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=examples(60))
 @given(requests=st.lists(st.tuples(INPUTS, TIMES, st.booleans()), max_size=12))
-def test_any_stream(folder: Path, requests: list[tuple[list[str], Any, bool]]) -> None:
+def test_any_stream_answers_exactly_its_accepted_requests(
+    folder: Path, requests: list[tuple[list[str], Any, bool]]
+) -> None:
     async def scenario() -> None:
         text = passing("a", "a_out") + passing("b", "b_out")
         async with loaded(folder, text) as graph, session(graph) as stream:

@@ -1,4 +1,4 @@
-"""Graphs that take HTTP requests are language models to clients of KServe."""
+"""Graphs of HTTP requests are language models to clients of KServe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXT = tensor("text_input", [b"hey"])
 
 
 class Shout(Calculator):
-    """Completes a prompt with itself."""
+    """Completes a prompt with the prompt itself."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
@@ -55,7 +55,7 @@ def test_a_text_is_completed(tmp_path: Path) -> None:
             await stream.send(TEXT)
             answers = await stream.finish()
         assert text_of(answers[0]) == "HEY"
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
 
     served(tmp_path, http_graph("Shout"), scenario, Shout)
 
@@ -68,7 +68,7 @@ def test_there_is_one_version(tmp_path: Path) -> None:
     served(tmp_path, http_graph("Shout"), scenario, Shout)
 
 
-def test_a_graph_that_takes_requests_and_gives_no_answers(tmp_path: Path) -> None:
+def test_a_graph_of_requests_without_answers_is_refused(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError, match="has no output stream for the answer"):
             await ask(graph, TEXT)
@@ -82,7 +82,7 @@ def test_a_graph_that_takes_requests_and_gives_no_answers(tmp_path: Path) -> Non
     served(tmp_path, between("look", "input", "else"), scenario, look)
 
 
-def test_a_request_without_an_answer_says_which_node_gave_none(tmp_path: Path) -> None:
+def test_a_missing_answer_is_an_error_that_names_the_node(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         told = (
             'the graph of model "graph" gave no answer: node "silent" ran once and sent nothing '
@@ -93,7 +93,7 @@ def test_a_request_without_an_answer_says_which_node_gave_none(tmp_path: Path) -
             await graph.answer(HttpPayload("/v3/x", {}), packets.append)
         assert (str(caught.value), caught.value.code, packets) == (told, Code.INTERNAL, [])
         failure = failure_of(caught.value)
-        assert (failure.text, failure.cause) == (told, None)  # clients may know the names of nodes
+        assert (failure.text, failure.cause) == (told, None)  # clients may see the names of nodes
 
     def silent(payload: HttpPayload) -> str | None:
         return None
@@ -102,14 +102,14 @@ def test_a_request_without_an_answer_says_which_node_gave_none(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("tag", ["HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD"])
-def test_the_tag_says_it_where_no_type_does(tmp_path: Path, tag: str) -> None:
+def test_the_tag_determines_the_interface_where_no_type_does(tmp_path: Path, tag: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert graph.metadata().inputs[0].name == "text_input"
 
     served(tmp_path, passing(f"{tag}:a", "b"), scenario)
 
 
-def test_a_graph_of_anything_takes_both(tmp_path: Path) -> None:
+def test_a_graph_of_any_type_accepts_both(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         (output,) = (await ask(graph, tensor("input", [b"x"]))).outputs
         assert isinstance(output, Tensor)

@@ -1,4 +1,4 @@
-"""What inference nodes' models say about the streams at the edge of a graph."""
+"""Metadata of streams at the edge of a graph, from the models of inference nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.servers.serving.graph_inference.graphs import (
 
 
 def inference(model: str, inputs: str, outputs: str) -> str:
-    """A graph of an inference node; streams, separated by spaces, are those of the graph."""
+    """Return a graph of one inference node, with the node's streams, separated by spaces."""
     ends = "".join(f' input_stream: "{each}"' for each in inputs.split())
     ends += "".join(f' output_stream: "{each}"' for each in outputs.split())
     return (
@@ -42,7 +42,7 @@ def keep(folder: Path, name: str, model: openvino.Model) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Models in the folder of the graph to come."""
+    """Write models into the folder of the graph."""
     (tmp_path / "graph").mkdir()
     keep(tmp_path, "add", add_model())
     keep(tmp_path, "add_one", add_one_model())
@@ -50,7 +50,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_names_types_and_shapes_of_the_model(site: Path) -> None:
+def test_metadata_have_names_types_and_shapes_of_the_model(site: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         metadata = graph.metadata()
         assert metadata.platform == "graphrt"
@@ -67,7 +67,7 @@ def test_names_types_and_shapes_of_the_model(site: Path) -> None:
     served(site, inference("add", "A:left B:right", "SUM:total"), scenario)
 
 
-def test_bf16_comes_back_as_bf16(site: Path) -> None:
+def test_bf16_is_returned_as_bf16(site: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert graph.metadata().inputs == (TensorMetadata("in", "BF16", (1, -1)),)
         assert graph.metadata().outputs == (TensorMetadata("out", "BF16", (1, -1)),)
@@ -78,7 +78,7 @@ def test_bf16_comes_back_as_bf16(site: Path) -> None:
     served(site, inference("bits", "OVTENSOR:in", "OVTENSOR:out"), scenario)
 
 
-def test_a_list_of_one_tensor(site: Path) -> None:
+def test_a_list_of_one_tensor_is_described(site: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert [each.datatype for each in graph.metadata().inputs] == ["FP32"]
         assert (await ask_one(graph, tensor("in", [1.5, 2], "f4"))).data.tolist() == [2.5, 3.0]
@@ -86,7 +86,7 @@ def test_a_list_of_one_tensor(site: Path) -> None:
     served(site, inference("add_one", "OVTENSORS:in", "OVTENSORS:out"), scenario)
 
 
-def test_what_does_not_fit_the_model_is_told(site: Path) -> None:
+def test_tensors_that_do_not_fit_the_model_are_refused(site: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RunError) as caught:
             await ask(graph, tensor("in", [1.5, 2], "f8"))
@@ -97,7 +97,7 @@ def test_what_does_not_fit_the_model_is_told(site: Path) -> None:
     served(site, inference("add_one", "in", "out"), scenario)
 
 
-def test_a_node_that_is_not_at_the_edge_tells_nothing(site: Path) -> None:
+def test_a_node_inside_the_graph_does_not_describe_its_edge(site: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert graph.metadata().inputs == (TensorMetadata("in"),)
         (output,) = graph.metadata().outputs
@@ -109,7 +109,7 @@ def test_a_node_that_is_not_at_the_edge_tells_nothing(site: Path) -> None:
     served(site, text, scenario)
 
 
-def test_a_model_that_is_not_there_leaves_its_tensors_unknown(
+def test_a_missing_model_leaves_its_tensors_unknown(
     site: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(graph: LoadedGraph) -> None:

@@ -1,4 +1,4 @@
-"""A call in a thread cannot be interrupted: whoever waits for its run goes on without it."""
+"""Runs that do not end: a call in a thread cannot be interrupted, only abandoned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ node { name: "stuck" calculator: "Stuck" executor: "pool" input_stream: "in" out
 
 
 async def begun(go_on: threading.Event) -> CalculatorGraph:
-    """A graph whose only node is called, and returns when ``go_on`` is set."""
+    """Run a graph whose only node is called, and returns when ``go_on`` is set."""
     called = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -54,7 +54,7 @@ async def begun(go_on: threading.Event) -> CalculatorGraph:
     return graph
 
 
-def test_it_is_given_up_and_may_end_later() -> None:
+def test_a_cancelled_run_is_abandoned_and_may_end_later() -> None:
     async def run() -> None:
         go_on = threading.Event()
         graph = await begun(go_on)
@@ -69,7 +69,7 @@ def test_it_is_given_up_and_may_end_later() -> None:
     asyncio.run(run())
 
 
-def test_who_waits_may_be_cancelled_meanwhile() -> None:
+def test_the_waiter_may_be_cancelled_meanwhile() -> None:
     async def run() -> None:
         go_on = threading.Event()
         graph = await begun(go_on)
@@ -85,7 +85,7 @@ def test_who_waits_may_be_cancelled_meanwhile() -> None:
     asyncio.run(run())
 
 
-def test_what_is_held_counts_until_it_has_ended() -> None:
+def test_an_abandoned_run_counts_until_it_has_ended() -> None:
     async def run() -> None:
         users = UseCount("model", 1)
         ending = asyncio.get_running_loop().create_future()

@@ -62,7 +62,9 @@ async def told(graph: LoadedGraph, **parameters: Any) -> str:
         (int | str, "x", "'x'"),
     ],
 )
-def test_every_kind_of_parameter(tmp_path: Path, spec: Any, value: Any, expected: str) -> None:
+def test_every_kind_of_parameter_becomes_a_side_packet(
+    tmp_path: Path, spec: Any, value: Any, expected: str
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert await told(graph, setting=value) == expected
 
@@ -80,7 +82,9 @@ def test_every_kind_of_parameter(tmp_path: Path, spec: Any, value: Any, expected
         (float, True, "is bool; the graph needs float"),
     ],
 )
-def test_a_parameter_of_another_type(tmp_path: Path, spec: Any, value: Any, said: str) -> None:
+def test_a_parameter_of_the_wrong_type_is_refused(
+    tmp_path: Path, spec: Any, value: Any, said: str
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError, match=said) as caught:
             await told(graph, setting=value)
@@ -89,7 +93,7 @@ def test_a_parameter_of_another_type(tmp_path: Path, spec: Any, value: Any, said
     served(tmp_path, TELL, scenario, teller(spec))
 
 
-def test_a_parameter_that_is_missing(tmp_path: Path) -> None:
+def test_a_missing_parameter_is_refused(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         said = (
             'the parameter "setting" is missing: .* of the type string; it does not know "seting"'
@@ -99,12 +103,12 @@ def test_a_parameter_that_is_missing(tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=r"is missing: .* string$"):
             async with graph.open_stream(asking(), NoClient(), print):
                 raise AssertionError("opened")
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
 
     served(tmp_path, TELL, scenario, teller(str))
 
 
-def test_optional_ones_and_those_that_nobody_knows(tmp_path: Path) -> None:
+def test_optional_parameters_may_be_missing_and_unknown_ones_are_ignored(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert await told(graph) == "None"
         assert await told(graph, priority=3, OVMS_MP_TIMESTAMP=5) == "None"
@@ -113,7 +117,7 @@ def test_optional_ones_and_those_that_nobody_knows(tmp_path: Path) -> None:
     served(tmp_path, TELL, scenario, teller(str, is_optional=True))
 
 
-def test_those_of_the_first_request_hold_for_a_stream(tmp_path: Path) -> None:
+def test_parameters_of_the_first_request_apply_to_the_stream(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph, setting="first") as stream:
             await stream.send(ONE, setting="first")
@@ -163,7 +167,7 @@ node {
 @pytest.mark.parametrize(
     ("spec", "side"), [(dict[str, Any], "SIDE:setting"), (Any, "OTHER_NODE_RESOURCES:setting")]
 )
-def test_what_no_request_can_give_is_an_error_of_loading(
+def test_a_side_packet_that_no_request_can_provide_fails_the_load(
     tmp_path: Path, spec: Any, side: str
 ) -> None:
     class Need(Calculator):
@@ -193,7 +197,9 @@ def test_a_graph_of_http_requests_gets_no_parameters(tmp_path: Path) -> None:
         served(tmp_path, text, scenario, Need)
 
 
-def test_a_graph_of_anything_says_to_http_requests_what_it_lacks(tmp_path: Path) -> None:
+def test_http_requests_to_a_graph_of_any_type_are_refused_with_what_is_missing(
+    tmp_path: Path,
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert not graph.answers_http
         with pytest.raises(RequestError, match='needs the input side packet "setting"'):

@@ -1,4 +1,4 @@
-"""Who waits for whom in a stream: clients that do not read, graphs that are full, cancelling."""
+"""Waiting in streams: clients that do not read, graphs that are full, cancelling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers.serving.graph_inference.graphs import (
 
 
 class SlowClient(NoClient):
-    """A client that takes nothing until `read`."""
+    """A client that reads nothing until `read`."""
 
     def __init__(self) -> None:
         self._can = asyncio.Event()
@@ -45,7 +45,7 @@ class SlowClient(NoClient):
 
 
 class Gate(Calculator):
-    """Passes a packet on when the test lets it."""
+    """Passes a packet on when the test allows it."""
 
     packet = In[Any]()
     passed = Out[Any]()
@@ -103,12 +103,12 @@ def one(value: int = 1) -> Any:
 
 
 async def turns(count: int = 100) -> None:
-    """Let everything that can go on go on."""
+    """Give all tasks several turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
-def test_no_request_is_taken_while_the_client_does_not_read(tmp_path: Path) -> None:
+def test_no_request_is_accepted_while_the_client_does_not_read(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         client = SlowClient()
         async with session(graph, client) as stream:
@@ -123,7 +123,7 @@ def test_no_request_is_taken_while_the_client_does_not_read(tmp_path: Path) -> N
     served(tmp_path, passing(), scenario)
 
 
-def test_a_graph_rests_while_the_client_does_not_read(tmp_path: Path) -> None:
+def test_a_graph_pauses_while_the_client_does_not_read(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         Endless.sent = 0
         client = SlowClient()
@@ -143,7 +143,7 @@ def test_a_graph_rests_while_the_client_does_not_read(tmp_path: Path) -> None:
     served(tmp_path, ENDLESS, scenario, Endless)
 
 
-def test_send_waits_while_the_queues_are_full_and_the_loop_goes_on(tmp_path: Path) -> None:
+def test_send_waits_while_the_queues_are_full_without_blocking_the_loop(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         Gate.prepare()
 
@@ -188,7 +188,7 @@ def test_queues_that_wait_for_another_input_grow(tmp_path: Path) -> None:
     served(tmp_path, text, scenario, add)
 
 
-def test_a_run_that_fails_ends_a_send_that_waits_for_the_client(tmp_path: Path) -> None:
+def test_a_failing_run_ends_a_send_that_waits_for_the_client(tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
     async def fail(packet: Any) -> Any:
@@ -216,12 +216,12 @@ def test_leaving_the_stream_cancels_the_run(tmp_path: Path) -> None:
         async with session(graph) as stream:
             await stream.send(one())
             await Gate.began.wait()
-        assert (Gate.closed, graph.in_flight) == (1, 0)
+        assert (Gate.closed, graph.users.requests) == (1, 0)
 
     served(tmp_path, one_node("Gate"), scenario, Gate)
 
 
-def test_leaving_a_stream_that_rests_cancels_the_run(tmp_path: Path) -> None:
+def test_leaving_a_paused_stream_cancels_the_run(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         Endless.sent = 0
         client = SlowClient()
@@ -230,13 +230,13 @@ def test_leaving_a_stream_that_rests_cancels_the_run(tmp_path: Path) -> None:
             await stream.send(one())
             client.stall()
             await client.asked.wait()
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
 
     served(tmp_path, ENDLESS, scenario, Endless)
 
 
 @pytest.mark.parametrize("call", ["send", "wait"])
-def test_cancelling_whoever_waits_ends_the_run(tmp_path: Path, call: str) -> None:
+def test_cancelling_a_waiting_send_ends_the_run(tmp_path: Path, call: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         Gate.prepare()
 
@@ -254,6 +254,6 @@ def test_cancelling_whoever_waits_ends_the_run(tmp_path: Path, call: str) -> Non
         using.cancel()
         with pytest.raises(asyncio.CancelledError):
             await using
-        assert (Gate.closed, graph.in_flight) == (1, 0)
+        assert (Gate.closed, graph.users.requests) == (1, 0)
 
     served(tmp_path, "max_queue_size: 2 " + one_node("Gate"), scenario, Gate)

@@ -35,7 +35,7 @@ def one(value: int = 1, name: str = "in") -> Any:
 
 
 class Later(Calculator):
-    """Each number comes out so much later, too."""
+    """Sends each number again at a later timestamp."""
 
     number = In[int]()
     same = Out[int]()
@@ -47,7 +47,7 @@ class Later(Calculator):
 
 
 class Sum(Calculator):
-    """The sum of all numbers when the stream ends."""
+    """Sends the sum of all numbers when the stream ends."""
 
     number = In[int]()
     sum = Out[int]()
@@ -62,7 +62,7 @@ class Sum(Calculator):
         cc.emit(self.sum, self.total, at=1000)
 
 
-def test_times_count_from_0(tmp_path: Path) -> None:
+def test_timestamps_count_from_0(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             for each in range(3):
@@ -75,7 +75,7 @@ def test_times_count_from_0(tmp_path: Path) -> None:
     served(tmp_path, passing(), scenario)
 
 
-def test_after_a_given_time_counting_goes_on_from_there(tmp_path: Path) -> None:
+def test_counting_continues_after_a_given_timestamp(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.send(one(), OVMS_MP_TIMESTAMP=-100)
@@ -91,7 +91,7 @@ def test_after_a_given_time_counting_goes_on_from_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["7", 7.5, True, MAX + 1, 2**63, -(2**63)])
-def test_what_is_no_timestamp_fails_its_request_only(tmp_path: Path, bad: Any) -> None:
+def test_an_invalid_timestamp_fails_its_request_only(tmp_path: Path, bad: Any) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.send(one())
@@ -104,7 +104,9 @@ def test_what_is_no_timestamp_fails_its_request_only(tmp_path: Path, bad: Any) -
 
 
 @pytest.mark.parametrize("late", [5, 4, -1])
-def test_a_time_that_repeats_or_goes_back_fails_its_request_only(tmp_path: Path, late: int) -> None:
+def test_a_timestamp_that_repeats_or_goes_back_fails_its_request_only(
+    tmp_path: Path, late: int
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.send(one(), OVMS_MP_TIMESTAMP=5)
@@ -117,7 +119,7 @@ def test_a_time_that_repeats_or_goes_back_fails_its_request_only(tmp_path: Path,
     served(tmp_path, passing(), scenario)
 
 
-def test_some_of_the_inputs_at_one_time(tmp_path: Path) -> None:
+def test_a_request_may_have_some_of_the_inputs(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.send(one(1, "left"))
@@ -136,7 +138,7 @@ def test_some_of_the_inputs_at_one_time(tmp_path: Path) -> None:
     served(tmp_path, TWO_PASSED, scenario)
 
 
-def test_inputs_of_one_time_can_come_one_after_the_other(tmp_path: Path) -> None:
+def test_inputs_of_one_timestamp_can_be_sent_one_after_the_other(tmp_path: Path) -> None:
     def add(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
         return left + right
 
@@ -175,7 +177,7 @@ def test_answers_have_the_id_of_their_request_or_of_the_last_one_before(tmp_path
     served(tmp_path, one_node("Later"), scenario, Later)
 
 
-def test_only_so_many_requests_are_remembered(
+def test_the_number_of_remembered_requests_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timestamps, "REMEMBERED", 2)
@@ -191,7 +193,7 @@ def test_only_so_many_requests_are_remembered(
                 await stream.send(one(each), id=str(each))
             held.set()
             answers = await stream.finish()
-        # Of the first ones nothing is known any more; no answer has another one's id.
+        # The first ones are forgotten; no answer has the id of another.
         ids = [each.id for each in answers]
         assert ids[-2:] == ["4", "5"]
         assert all(found in ("", str(each)) for each, found in enumerate(ids))
@@ -200,7 +202,7 @@ def test_only_so_many_requests_are_remembered(
     served(tmp_path, one_node("hold"), scenario, hold)
 
 
-def test_each_request_says_which_outputs_it_wants(tmp_path: Path) -> None:
+def test_each_request_chooses_its_outputs(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         both = one(1, "left"), one(2, "right")
         async with session(graph) as stream:
@@ -258,7 +260,7 @@ def test_a_request_that_fits_in_part_sends_nothing(tmp_path: Path) -> None:
     served(tmp_path, TWO_PASSED, scenario)
 
 
-def test_a_stream_that_ends_at_once(tmp_path: Path) -> None:
+def test_a_stream_may_end_at_once(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             assert values(await stream.finish()) == [("out", [0])]
@@ -273,7 +275,7 @@ def test_a_stream_that_ends_at_once(tmp_path: Path) -> None:
     served(tmp_path, one_node("Sum"), scenario, Sum)
 
 
-def test_a_run_that_fails_ends_wait_and_send(tmp_path: Path) -> None:
+def test_a_failing_run_ends_wait_and_send(tmp_path: Path) -> None:
     def fail(packet: Any) -> Any:
         raise RequestError("no luck")
 
@@ -288,7 +290,7 @@ def test_a_run_that_fails_ends_wait_and_send(tmp_path: Path) -> None:
             stream.stream.close_inputs()
             with pytest.raises(RunError, match="no luck"):
                 await stream.stream.wait()
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
 
     served(tmp_path, one_node("fail"), scenario, fail)
 
@@ -310,7 +312,7 @@ def test_a_failing_run_is_seen_by_the_next_send(tmp_path: Path) -> None:
     served(tmp_path, one_node("fail"), scenario, fail)
 
 
-def test_an_output_that_is_no_tensor_fails_the_run(tmp_path: Path) -> None:
+def test_an_output_that_is_not_a_tensor_fails_the_run(tmp_path: Path) -> None:
     def make(packet: Any) -> Any:
         return {"a": 1}
 
@@ -326,7 +328,7 @@ def test_an_output_that_is_no_tensor_fails_the_run(tmp_path: Path) -> None:
     served(tmp_path, one_node("make"), scenario, make)
 
 
-def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
+def test_requests_after_the_end_are_refused(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.finish()

@@ -1,4 +1,4 @@
-"""Tensors through graphs whose streams are told by their tags only."""
+"""Tensors through graphs whose streams are typed by their tags only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAGS = ["OVTENSOR", "TENSOR", "TFTENSOR", "TFLITE_TENSOR", "OVTENSOR1", "", "ANY
 
 
 class Look(Calculator):
-    """Passes on, and keeps what it has seen."""
+    """Passes values on, and records them."""
 
     packet = In[Any]()
     passed = Out[Any]()
@@ -43,7 +43,7 @@ class Look(Calculator):
 
 
 def tagged(tag: str) -> str:
-    """`Look` between streams with this tag."""
+    """Return `Look` between streams with this tag."""
     Look.seen = []
     front = f"{tag}:" if tag else ""
     return between("Look", f"{front}in", f"{front}out")
@@ -51,7 +51,7 @@ def tagged(tag: str) -> str:
 
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_numbers_are_the_same_array_and_come_back(tmp_path: Path, tag: str, dtype: str) -> None:
+def test_numbers_are_passed_as_arrays(tmp_path: Path, tag: str, dtype: str) -> None:
     given = tensor("in", [[0, 1, 1], [1, 0, 1]], dtype)
 
     async def scenario(graph: LoadedGraph) -> None:
@@ -67,7 +67,7 @@ def test_numbers_are_the_same_array_and_come_back(tmp_path: Path, tag: str, dtyp
 
 
 @pytest.mark.parametrize("tag", ["OVTENSOR", ""])
-def test_bf16_is_its_bits_and_stays_bf16(tmp_path: Path, tag: str) -> None:
+def test_bf16_is_passed_as_bits_and_stays_bf16(tmp_path: Path, tag: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         output = await ask_one(graph, bf16("in", [0x3F80, 0x4000]))
         assert output.datatype is Datatype.BF16
@@ -78,7 +78,7 @@ def test_bf16_is_its_bits_and_stays_bf16(tmp_path: Path, tag: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["OVTENSOR", ""])
-def test_bytes_are_objects(tmp_path: Path, tag: str) -> None:
+def test_bytes_are_passed_as_objects(tmp_path: Path, tag: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         output = await ask_one(graph, tensor("in", [b"one", b"", b"\xff"]))
         assert output.datatype is Datatype.BYTES
@@ -89,7 +89,7 @@ def test_bytes_are_objects(tmp_path: Path, tag: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1, 1)])
-def test_shapes_without_and_with_one_element(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_shapes_may_have_no_element_or_one(tmp_path: Path, shape: tuple[int, ...]) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         output = await ask_one(graph, tensor("in", np.zeros(shape, np.float32)))
         assert output.shape == shape
@@ -121,7 +121,7 @@ def test_nothing_is_copied_on_the_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tag", ["OVMS_PY_TENSOR", "OVMS_PY_TENSOR_IN"])
-def test_a_python_tensor_and_back(tmp_path: Path, tag: str) -> None:
+def test_a_python_tensor_is_passed_and_returned(tmp_path: Path, tag: str) -> None:
     given = tensor("in", [[1.5, 2.5]], np.float32)
 
     async def scenario(graph: LoadedGraph) -> None:
@@ -148,7 +148,7 @@ def test_bytes_of_a_python_tensor_are_packed(tmp_path: Path) -> None:
     served(tmp_path, tagged("OVMS_PY_TENSOR"), scenario, Look)
 
 
-def test_bf16_passes_a_python_tensor(tmp_path: Path) -> None:
+def test_bf16_is_passed_as_a_python_tensor(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         output = await ask_one(graph, bf16("in", [0x3F80, 0x4000]))
         assert (Look.seen[0].datatype, Look.seen[0].shape) == ("BF16", (2,))
@@ -157,7 +157,7 @@ def test_bf16_passes_a_python_tensor(tmp_path: Path) -> None:
     served(tmp_path, tagged("OVMS_PY_TENSOR"), scenario, Look)
 
 
-def test_custom_datatypes_pass_a_python_tensor(tmp_path: Path) -> None:
+def test_custom_datatypes_are_passed_as_python_tensors(tmp_path: Path) -> None:
     given = CustomTensor("in", "MY", (7, 2), memoryview(b"abc"))
 
     async def scenario(graph: LoadedGraph) -> None:
@@ -178,7 +178,7 @@ def test_custom_datatypes_pass_a_python_tensor(tmp_path: Path) -> None:
         (pyovms.Tensor("x", b"\1\0\2\0", [2], "UINT16"), Datatype.UINT16, [1, 2]),
     ],
 )
-def test_what_handlers_make(
+def test_tensors_of_handlers_are_returned(
     tmp_path: Path, made: pyovms.Tensor, datatype: str, expected: list[Any]
 ) -> None:
     def make(packet: Any) -> Any:
@@ -192,7 +192,7 @@ def test_what_handlers_make(
     served(tmp_path, one_node("make"), scenario, make)
 
 
-def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_the_graphs_fault(tmp_path: Path) -> None:
+def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_an_error_of_the_graph(tmp_path: Path) -> None:
     def make(packet: Any) -> Any:
         return pyovms.Tensor("x", b"abc", [2], "FP32")
 
@@ -218,7 +218,7 @@ def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_the_graphs_fault(tmp_path:
         ("f4", 4, ImageFormat.VEC32F4, Datatype.FP32),
     ],
 )
-def test_an_image_of_numbers(
+def test_a_tensor_of_pixels_becomes_an_image(
     tmp_path: Path, dtype: str, channels: int, image_format: ImageFormat, back: Datatype
 ) -> None:
     async def scenario(graph: LoadedGraph) -> None:
@@ -231,7 +231,7 @@ def test_an_image_of_numbers(
     served(tmp_path, tagged("IMAGE"), scenario, Look)
 
 
-def test_an_encoded_image(tmp_path: Path) -> None:
+def test_an_encoded_image_is_decoded(tmp_path: Path) -> None:
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
     png = encode_image(ImageFrame(ImageFormat.SRGB, pixels), quality=90, kind="PNG")
 
@@ -255,7 +255,7 @@ def test_an_encoded_image(tmp_path: Path) -> None:
         (CustomTensor("in", "MY", (1,), memoryview(b"x")), "an image is expected"),
     ],
 )
-def test_what_is_no_image(tmp_path: Path, given: Tensor, said: str) -> None:
+def test_data_that_is_not_an_image_is_refused(tmp_path: Path, given: Tensor, said: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError, match=r'^input "in": ') as caught:
             await ask_one(graph, given)

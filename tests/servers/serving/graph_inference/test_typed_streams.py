@@ -1,4 +1,4 @@
-"""Streams whose type the graph knows from typed ports: values, wrong tensors, metadata."""
+"""Streams with types from typed ports: values, wrong tensors, metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.servers.serving.graph_inference.graphs import (
 
 
 def echo(spec: Any) -> type[Calculator]:
-    """Passes values of one type on, and sees that it gets them."""
+    """Passes values of one type on, and checks that it receives them."""
 
     class Typed(Calculator):
         value = In[spec]()
@@ -40,7 +40,7 @@ def echo(spec: Any) -> type[Calculator]:
     return Typed
 
 
-#: spec, datatype and shape in metadata, a tensor, what comes back
+#: Type, datatype and shape in metadata, a tensor, the returned value.
 TYPED: list[tuple[Any, str, tuple[int, ...], Tensor, str, Any]] = [
     (str, "BYTES", (1,), tensor("in", ["grün".encode()]), "BYTES", ["grün".encode()]),
     (bytes, "BYTES", (1,), tensor("in", [b"\xff"]), "BYTES", [b"\xff"]),
@@ -79,7 +79,7 @@ TYPED: list[tuple[Any, str, tuple[int, ...], Tensor, str, Any]] = [
 
 
 @pytest.mark.parametrize(("spec", "datatype", "shape", "given", "back", "expected"), TYPED)
-def test_values_of_a_type_come_and_go(
+def test_values_of_a_type_are_passed_and_returned(
     tmp_path: Path,
     spec: Any,
     datatype: str,
@@ -124,7 +124,9 @@ REFUSED: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "given", "said"), REFUSED)
-def test_other_tensors_are_refused(tmp_path: Path, spec: Any, given: Any, said: str) -> None:
+def test_tensors_of_other_types_are_refused(
+    tmp_path: Path, spec: Any, given: Any, said: str
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError, match=r'^input "in": ') as caught:
             await ask(graph, given)
@@ -134,7 +136,7 @@ def test_other_tensors_are_refused(tmp_path: Path, spec: Any, given: Any, said: 
     served(tmp_path, one_node("Typed"), scenario, echo(spec))
 
 
-def test_values_without_a_declared_type(tmp_path: Path) -> None:
+def test_values_without_a_declared_type_become_tensors(tmp_path: Path) -> None:
     cases: list[tuple[Any, str, Any]] = [
         ("text", "BYTES", [b"text"]),
         (7, "INT64", [7]),
@@ -174,7 +176,7 @@ def test_values_without_a_declared_type(tmp_path: Path) -> None:
         ([np.zeros(1), np.zeros(1)], "the graph gave a list of 2 arrays"),
     ],
 )
-def test_values_that_are_no_tensors_are_the_graphs_fault(
+def test_values_that_are_not_tensors_are_an_error_of_the_graph(
     tmp_path: Path, value: Any, said: str
 ) -> None:
     def make(packet: Any) -> Any:
@@ -189,7 +191,7 @@ def test_values_that_are_no_tensors_are_the_graphs_fault(
     served(tmp_path, one_node("make"), scenario, make)
 
 
-def test_a_function_tells_its_types(tmp_path: Path) -> None:
+def test_the_annotations_of_a_function_are_its_types(tmp_path: Path) -> None:
     def scale(numbers: NDArray[np.float32], *, factor: float) -> NDArray[np.float32]:
         return numbers * np.float32(factor)
 
@@ -214,7 +216,7 @@ def test_a_function_tells_its_types(tmp_path: Path) -> None:
         ("", ImageFrame),
     ],
 )
-def test_of_several_types_the_tag_tells_which(tmp_path: Path, tag: str, kind: type) -> None:
+def test_the_tag_chooses_among_several_types(tmp_path: Path, tag: str, kind: type) -> None:
     def look(packet: ImageFrame | np.ndarray | pyovms.Tensor) -> str:
         return type(packet).__name__
 

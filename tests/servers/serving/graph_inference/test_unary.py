@@ -44,7 +44,7 @@ def add_and_subtract(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 class Repeat(Calculator):
-    """Sends the numbers up to the one that comes, each later than the one before."""
+    """Sends the numbers up to the received one, each at a later timestamp."""
 
     number = In[int]()
     numbers = Out[int]()
@@ -56,7 +56,7 @@ class Repeat(Calculator):
 
 
 class Hold(Calculator):
-    """Goes on when the test says so; tells when it begins and how often it was closed."""
+    """Continues when the test allows it; reports when it begins and how often it was closed."""
 
     packet = In[Any]()
     passed = Out[Any]()
@@ -85,7 +85,7 @@ def found(response: Any) -> dict[str, Any]:
     return {each.name: each.data.tolist() for each in response.outputs}
 
 
-def test_inputs_go_by_name_and_answers_say_what_was_asked(tmp_path: Path) -> None:
+def test_inputs_are_matched_by_name_and_answers_have_the_requests_id(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         response = await ask(graph, *tensors("right", "left"), id="42")
         assert found(response) == {"sum": [7], "difference": [1]}
@@ -105,7 +105,9 @@ def test_inputs_go_by_name_and_answers_say_what_was_asked(tmp_path: Path) -> Non
         (("left", "r" * 100_000), 'has no input "' + "r" * 64 + '..."'),
     ],
 )
-def test_missing_and_unexpected_inputs(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+def test_missing_and_unexpected_inputs_are_refused(
+    tmp_path: Path, names: tuple[str, ...], said: str
+) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError) as caught:
             await ask(graph, *tensors(*names))
@@ -116,12 +118,12 @@ def test_missing_and_unexpected_inputs(tmp_path: Path, names: tuple[str, ...], s
     served(tmp_path, BOTH, scenario, add_and_subtract)
 
 
-def test_two_inputs_of_one_name_are_no_request() -> None:
+def test_two_inputs_of_one_name_are_refused() -> None:
     with pytest.raises(RequestError, match="have the same name"):
         InferRequest("graph", inputs=tuple(tensors("left", "left")))
 
 
-def test_only_the_outputs_that_are_asked_for(tmp_path: Path) -> None:
+def test_only_the_requested_outputs_are_returned(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         inputs = tensors("left", "right")
         assert found(await ask(graph, *inputs, outputs=["sum"])) == {"sum": [7]}
@@ -149,7 +151,7 @@ def test_inputs_and_outputs_have_the_order_of_the_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "0", "1"])
-def test_the_version(tmp_path: Path, version: str) -> None:
+def test_a_graph_has_one_version(tmp_path: Path, version: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         assert (await ask(graph, ONE, version=version)).version == "1"
         assert graph.is_ready(version)
@@ -172,7 +174,7 @@ def test_other_versions_are_not_found(tmp_path: Path, version: str) -> None:
     served(tmp_path, passing(), scenario)
 
 
-def test_an_output_that_gives_nothing_is_named(tmp_path: Path) -> None:
+def test_an_output_without_a_packet_is_named(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         with pytest.raises(RequestError, match=r'^output "out": the graph gave nothing') as caught:
             await ask(graph, tensor("in", [0]))
@@ -181,7 +183,7 @@ def test_an_output_that_gives_nothing_is_named(tmp_path: Path) -> None:
     served(tmp_path, one_node("Repeat"), scenario, Repeat)
 
 
-def test_of_several_packets_the_first_is_the_answer(
+def test_the_first_of_several_packets_is_the_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(graph: LoadedGraph) -> None:
@@ -192,7 +194,7 @@ def test_of_several_packets_the_first_is_the_answer(
     served(tmp_path, one_node("Repeat"), scenario, Repeat)
 
 
-def test_the_time_of_the_packets_can_be_given(tmp_path: Path) -> None:
+def test_the_timestamp_can_be_given(tmp_path: Path) -> None:
     class Clock(Calculator):
         packet = In[Any]()
         now = Out[int]()
@@ -224,12 +226,12 @@ def test_the_error_of_a_calculator_is_the_cause(tmp_path: Path) -> None:
         (error,) = caught.value.errors
         assert isinstance(error, CalculatorError)
         assert repr(error.__cause__) == "RequestError('no luck with this tensor')"
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
 
     served(tmp_path, one_node("fail"), scenario, fail)
 
 
-def test_many_requests_at_once_do_not_meet(tmp_path: Path) -> None:
+def test_concurrent_requests_do_not_mix(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         answers = await asyncio.gather(
             *(ask(graph, tensor("in", [each]), id=str(each)) for each in range(100))
@@ -241,7 +243,7 @@ def test_many_requests_at_once_do_not_meet(tmp_path: Path) -> None:
     served(tmp_path, passing(), scenario)
 
 
-def test_more_than_the_limit_are_turned_away(tmp_path: Path) -> None:
+def test_requests_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         Hold.prepare()
         first = asyncio.create_task(ask(graph, ONE))
@@ -260,10 +262,10 @@ def test_more_than_the_limit_are_turned_away(tmp_path: Path) -> None:
 def test_an_open_stream_counts_until_it_is_left(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with graph.open_stream(asking(), NoClient(), print):
-            assert graph.in_flight == 1
+            assert graph.users.requests == 1
             with pytest.raises(RequestError, match="in flight"):
                 await ask(graph, ONE)
-        assert graph.in_flight == 0
+        assert graph.users.requests == 0
         await ask(graph, ONE)
 
     served(tmp_path, passing(), scenario, request_limit=1)
@@ -277,12 +279,12 @@ def test_cancelling_the_request_closes_the_graph(tmp_path: Path) -> None:
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
-        assert (Hold.closed, graph.in_flight) == (1, 0)
+        assert (Hold.closed, graph.users.requests) == (1, 0)
 
     served(tmp_path, one_node("Hold"), scenario, Hold)
 
 
-def test_closing_waits_for_what_is_in_flight(tmp_path: Path) -> None:
+def test_closing_waits_for_requests_in_flight(tmp_path: Path) -> None:
     async def scenario() -> None:
         Hold.prepare()
         async with loaded(tmp_path, one_node("Hold"), Hold) as graph:
@@ -298,7 +300,7 @@ def test_closing_waits_for_what_is_in_flight(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_nodes_in_threads(tmp_path: Path) -> None:
+def test_nodes_may_run_in_threads(tmp_path: Path) -> None:
     def double(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return numbers * 2
 

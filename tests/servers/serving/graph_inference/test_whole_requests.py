@@ -25,11 +25,11 @@ WHOLE = between("swap", "REQUEST:in", "RESPONSE:out")
 
 
 def swap(request: Any) -> Any:
-    """Answers with the inputs in the other order."""
+    """Answers with the inputs in reverse order."""
     return InferResponse("", "", "", {"seen": request.id}, request.inputs[::-1])
 
 
-def test_the_whole_request_and_the_whole_answer(tmp_path: Path) -> None:
+def test_a_graph_receives_the_whole_request_and_sends_the_whole_answer(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         inputs = tensor("any", [1]), tensor("name", [b"x"])
         response = await ask(graph, *inputs, id="7", outputs=["whatever"])
@@ -42,7 +42,7 @@ def test_the_whole_request_and_the_whole_answer(tmp_path: Path) -> None:
     served(tmp_path, WHOLE, scenario, swap)
 
 
-def test_in_a_stream(tmp_path: Path) -> None:
+def test_whole_requests_can_be_streamed(tmp_path: Path) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         async with session(graph) as stream:
             await stream.send(tensor("a", [1]), id="first")
@@ -57,7 +57,7 @@ def test_in_a_stream(tmp_path: Path) -> None:
     served(tmp_path, WHOLE, scenario, swap)
 
 
-def test_ports_can_say_it_in_place_of_tags(tmp_path: Path) -> None:
+def test_port_types_can_replace_the_tags(tmp_path: Path) -> None:
     def typed(request: InferRequest) -> InferResponse:
         return InferResponse("mine", "3", "me", {}, (Tensor.of("n", tensor("n", [1]).data),))
 
@@ -68,7 +68,7 @@ def test_ports_can_say_it_in_place_of_tags(tmp_path: Path) -> None:
     served(tmp_path, between("typed", "in", "out"), scenario, typed)
 
 
-def test_an_answer_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_answer_is_an_error(tmp_path: Path) -> None:
     def wrong(request: Any) -> Any:
         return 7
 
@@ -89,7 +89,7 @@ def test_an_answer_that_is_none(tmp_path: Path) -> None:
         WHOLE + between("swap", "REQUEST1:other", "RESPONSE1:rest"),
     ],
 )
-def test_they_go_together_and_alone(tmp_path: Path, text: str) -> None:
+def test_the_tags_may_be_used_together_and_alone(tmp_path: Path, text: str) -> None:
     async def scenario(graph: LoadedGraph) -> None:
         raise AssertionError("loaded")
 
@@ -97,7 +97,7 @@ def test_they_go_together_and_alone(tmp_path: Path, text: str) -> None:
         served(tmp_path, text, scenario, swap)
 
 
-def test_a_type_counts_more_than_the_tag(tmp_path: Path) -> None:
+def test_a_type_wins_over_the_tag(tmp_path: Path) -> None:
     def shout(text: str) -> str:
         return text.upper()
 

@@ -24,14 +24,14 @@ Scenario = Callable[[ModelRepository], Coroutine[Any, Any, None]]
 
 
 def add_number_model(number: float, length: int = 2) -> Any:
-    """``Y``, which is ``SUM`` too, = ``X`` + a number; vectors of float32."""
+    """Build ``Y``, which is also ``SUM``, = ``X`` + a number; vectors of float32."""
     x = parameter("X", [length])
     node = named(op.add(x, np.float32(number)), "Y", "SUM")
     return openvino.Model([op.result(node)], [x], "add_number")
 
 
 def image_model() -> Any:
-    """``OUT`` = ``IMAGE`` * 2, of one small image in NCHW; knows the names of classes."""
+    """Build ``OUT`` = ``IMAGE`` * 2, of one small image in NCHW, with names of classes."""
     image = parameter("IMAGE", [1, 3, 4, 5])
     out = named(op.multiply(image, np.float32(2)), "OUT")
     model = openvino.Model([op.result(out)], [image], "image")
@@ -40,7 +40,7 @@ def image_model() -> Any:
 
 
 def write_versions(folder: Path, name: str, *versions: int) -> Path:
-    """The model's folder; each version adds its own number."""
+    """Write the model's folder, in which each version adds its own number; return it."""
     for version in versions:
         save(add_number_model(version), folder / name / str(version) / "model.xml")
     return folder / name
@@ -79,7 +79,7 @@ def serving(
 def request(
     model: str, *, version: str = "", outputs: Sequence[str] = (), **arrays: Any
 ) -> InferRequest:
-    """Lists are of float32."""
+    """Return a request; lists become float32."""
     tensors = [
         Tensor.of(name, array if isinstance(array, np.ndarray) else np.array(array, np.float32))
         for name, array in arrays.items()
@@ -89,14 +89,14 @@ def request(
 
 
 async def numbers(repository: ModelRepository, asked: InferRequest) -> list[float]:
-    """Those of the only output."""
+    """Return the numbers of the only output."""
     (output,) = (await infer(repository, asked)).outputs
     assert isinstance(output, Tensor)
     return [float(each) for each in output.data.ravel()]
 
 
 def status(repository: ModelRepository, name: str) -> list[tuple[str, str, str, str]]:
-    """Version, state, error code and message of each version."""
+    """Return version, state, error code and message of each version."""
     every: Any = repository.statuses()
     return [
         (

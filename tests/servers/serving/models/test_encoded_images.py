@@ -33,14 +33,14 @@ def files(*contents: bytes) -> Any:
 
 
 def images(dtype: Any, *shape: int) -> Any:
-    """``OUT`` is ``IN``."""
+    """Build a model whose ``OUT`` is ``IN``."""
     node = parameter("IN", list(shape), dtype)
     same = op.reshape(node, op.shape_of(node), special_zero=False)
     return openvino.Model([op.result(named(same, "OUT"))], [node], "images")
 
 
 async def seen(repository: ModelRepository, *contents: bytes, name: str = "IN") -> Any:
-    """What the model was given."""
+    """Return the pixels that the model received."""
     (output,) = (await infer(repository, request("m", **{name: files(*contents)}))).outputs
     assert isinstance(output, Tensor)
     return output.data
@@ -74,7 +74,7 @@ def test_a_model_in_nchw_takes_images_when_its_layout_is_turned(tmp_path: Path) 
     serving([entry(tmp_path, "m")], as_it_is)
 
 
-def test_grey_and_colour_become_what_the_model_takes(tmp_path: Path) -> None:
+def test_grey_and_colour_images_are_converted_for_the_model(tmp_path: Path) -> None:
     save(images(np.uint8, 1, 4, 5, 1), tmp_path / "grey" / "1" / "m.xml")
     save(images(np.uint8, 1, 4, 5, 3), tmp_path / "m" / "1" / "m.xml")
     grey = PICTURE[:, :, :1]
@@ -94,7 +94,7 @@ def test_grey_and_colour_become_what_the_model_takes(tmp_path: Path) -> None:
     ("shape", "size"),
     [("(1,8,10,3)", (8, 10)), ("(1,-1,-1,3)", (4, 5)), ("(1,6:9,1:3,3)", (6, 3))],
 )
-def test_images_are_resized_to_what_the_model_allows(
+def test_images_are_resized_for_the_model(
     tmp_path: Path, shape: str, size: tuple[int, int]
 ) -> None:
     save(images(np.uint8, 1, 4, 5, 3), tmp_path / "m" / "1" / "m.xml")
@@ -114,7 +114,7 @@ def test_images_are_resized_to_what_the_model_allows(
         ([], r"the shape is \[0\]; encoded images have the shape \[-1\]"),
     ],
 )
-def test_what_is_no_image_is_refused_by_its_place(
+def test_data_that_is_not_an_image_is_refused_by_its_place(
     tmp_path: Path, contents: list[bytes], message: str
 ) -> None:
     save(images(np.uint8, -1, -1, -1, 3), tmp_path / "m" / "1" / "m.xml")
@@ -126,7 +126,7 @@ def test_what_is_no_image_is_refused_by_its_place(
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_a_model_of_something_else_takes_no_images(tmp_path: Path) -> None:
+def test_a_model_without_image_inputs_refuses_images(tmp_path: Path) -> None:
     save(identity_model(np.float32, [1, 5]), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:

@@ -1,4 +1,4 @@
-"""Loading and unloading while the server runs, as KServe's repository asks for it."""
+"""Loading and unloading through KServe's repository while the server runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_server_whose_models_were_all_unloaded_is_ready_for_more(tmp_path: Pat
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_an_unloaded_model_is_held_by_nobody(tmp_path: Path) -> None:
+def test_an_unloaded_model_is_freed(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -85,7 +85,7 @@ def test_an_unloaded_model_is_held_by_nobody(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_loading_takes_what_is_there_now(tmp_path: Path) -> None:
+def test_loading_reads_the_current_files(tmp_path: Path) -> None:
     folder = write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -101,7 +101,7 @@ def test_loading_takes_what_is_there_now(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m", base_path=str(folder), model_version_policy=policy)], scenario)
 
 
-def test_what_is_loaded_stays_when_its_files_are_gone(tmp_path: Path) -> None:
+def test_a_loaded_model_survives_the_removal_of_its_files(tmp_path: Path) -> None:
     folder = write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -115,7 +115,7 @@ def test_what_is_loaded_stays_when_its_files_are_gone(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_a_load_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> None:
+def test_a_failed_load_has_a_reason_and_can_be_retried(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     graph = write_graph(tmp_path, "g", "node {")
 
@@ -143,7 +143,7 @@ def test_a_load_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> No
     serving([entry(tmp_path, "m")], scenario, [graph])
 
 
-def test_a_graph_that_is_loaded_stays_as_it_is(tmp_path: Path) -> None:
+def test_loading_a_loaded_graph_changes_nothing(tmp_path: Path) -> None:
     graph = write_graph(tmp_path, "g", GRAPH)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -153,7 +153,7 @@ def test_a_graph_that_is_loaded_stays_as_it_is(tmp_path: Path) -> None:
     serving([], scenario, [graph])
 
 
-def test_who_asks_while_it_loads_waits_for_the_same(tmp_path: Path) -> None:
+def test_loads_of_one_model_share_a_wait(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -163,14 +163,14 @@ def test_who_asks_while_it_loads_waits_for_the_same(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         with pytest.raises(UnavailableError, match="still loading; unload it when it is loaded"):
             await repository.unload("m")
-        first.cancel()  # whoever leaves does not end it for the other
+        first.cancel()  # one client that leaves does not end it for the other
         await second
         assert repository.is_model_ready("m")
 
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_requests_in_flight_go_on_while_a_model_is_unloaded(
+def test_requests_in_flight_continue_while_a_model_is_unloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_versions(tmp_path, "m", 1)
@@ -181,7 +181,7 @@ def test_requests_in_flight_go_on_while_a_model_is_unloaded(
         assert go_on.wait(PATIENCE)
 
     class Calling:
-        """Reads a model that waits for the test."""
+        """Builds a model whose inferences wait for the test."""
 
         def __init__(self) -> None:
             self.core = openvino.Core()
@@ -227,7 +227,7 @@ def test_requests_in_flight_go_on_while_a_model_is_unloaded(
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_nothing_is_loaded_once_the_server_is_shutting_down(tmp_path: Path) -> None:
+def test_nothing_is_loaded_during_the_shutdown(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:

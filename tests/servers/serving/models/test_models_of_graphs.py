@@ -31,7 +31,7 @@ ALL: dict[str, object] = {"all": {}}
 
 
 def graph_text(model: str, version: str = "") -> str:
-    """``y`` is what the model makes of ``x``."""
+    """Return a graph whose ``y`` is the model's result for ``x``."""
     text = session_and_inference(model, ["X:x"], ["Y:y"])
     if version:
         text = text.replace(f'"{model}"', f'"{model}" servable_version: "{version}"')
@@ -49,7 +49,7 @@ def test_graphs_and_clients_share_a_model(tmp_path: Path) -> None:
         assert await numbers(repository, request("latest", x=[0, 0])) == [2, 2]
         assert await numbers(repository, request("first", x=[0, 0])) == [1, 1]
         assert await numbers(repository, request("m", X=[0, 0])) == [2, 2]
-        # What the model is made for is what the graph's clients are told.
+        # The model's metadata are those of the graph.
         assert (await repository.metadata("latest")).inputs == (TensorMetadata("x", "FP32", (2,)),)
         assert [model.name for model in repository.models()] == ["latest", "first", "m"]
 
@@ -83,7 +83,7 @@ def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path
         ),
     ],
 )
-def test_a_graph_says_what_is_wrong_with_its_model(
+def test_a_graph_reports_the_error_of_its_model(
     tmp_path: Path, model: str, version: str, reason: str
 ) -> None:
     (tmp_path / "bad").mkdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import shutil
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from servers.contract.data_plane import InferAnswer
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.memory import needs_proc, resident_bytes
 from tests.servers.serving.asking import infer, opened
 from tests.servers.serving.models.model_folders import (
     add_number_model,
@@ -34,7 +34,6 @@ from tests.servers.serving.models.test_models_of_graphs import graph_text
 from tests.servers.serving.reloading import Site
 
 OK = ("AVAILABLE", "OK", "OK")
-STATM = Path("/proc/self/statm")
 
 
 def write_models(folder: Path, *models: dict[str, Any]) -> None:
@@ -56,7 +55,7 @@ def serving(folder: Path, scenario: Any) -> None:
     asyncio.run(run())
 
 
-def test_a_new_version_takes_over_and_a_removed_one_goes(tmp_path: Path) -> None:
+def test_a_new_version_takes_over_and_a_removed_one_is_unloaded(tmp_path: Path) -> None:
     folder = write_versions(tmp_path, "m", 1)
     write_models(tmp_path, {"name": "m"})
 
@@ -69,7 +68,7 @@ def test_a_new_version_takes_over_and_a_removed_one_goes(tmp_path: Path) -> None
         assert await site.step()
         assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
         assert not await site.step()
-        shutil.rmtree(folder)  # what is loaded stays
+        shutil.rmtree(folder)  # a loaded version is kept
         await site.step()
         assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
         assert not await site.step()
@@ -102,7 +101,7 @@ def test_a_version_that_is_still_being_copied_stops_nothing(tmp_path: Path) -> N
     serving(tmp_path, scenario)
 
 
-def test_requests_are_answered_all_the_while_versions_change(tmp_path: Path) -> None:
+def test_requests_are_answered_while_versions_change(tmp_path: Path) -> None:
     folder = write_versions(tmp_path, "m", 1)
     write_models(tmp_path, {"name": "m"})
 
@@ -130,7 +129,7 @@ def test_requests_are_answered_all_the_while_versions_change(tmp_path: Path) -> 
     serving(tmp_path, scenario)
 
 
-def test_a_stream_stays_with_the_version_that_it_began_with(tmp_path: Path) -> None:
+def test_a_stream_keeps_its_version(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
     write_models(tmp_path, {"name": "m"})
 
@@ -162,7 +161,7 @@ def test_a_stream_stays_with_the_version_that_it_began_with(tmp_path: Path) -> N
     serving(tmp_path, scenario)
 
 
-def test_other_settings_make_it_anew_beside_the_old_one(tmp_path: Path) -> None:
+def test_changed_settings_load_a_new_model_beside_the_old_one(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
     write_models(tmp_path, {"name": "m"})
 
@@ -197,14 +196,15 @@ def test_a_graph_loads_a_model_that_it_needs_on_demand(tmp_path: Path) -> None:
     serving(tmp_path, scenario)
 
 
-@pytest.mark.skipif(not STATM.exists(), reason="only Linux says so easily how much memory is used")
-def test_the_memory_of_an_idle_model_comes_back(
+@needs_proc
+def test_the_memory_of_an_idle_model_is_freed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = parameter("X", [1, 2048])
     y = x
-    for _ in range(8):  # 128 MB
-        y = op.matmul(y, op.constant(np.full((2048, 2048), 1e-3, np.float32)), False, False)
+    for number in range(8):  # 128 MB; of equal weights the library would keep one
+        weights = np.full((2048, 2048), 1e-3 * (number + 1), np.float32)
+        y = op.matmul(y, op.constant(weights), False, False)
     save(openvino.Model([op.result(named(y, "Y"))], [x], "big"), tmp_path / "m" / "1" / "m.xml")
     write_models(tmp_path, {"name": "m", "load": "on_demand", "idle_unload_seconds": 60})
     now = 0.0
@@ -217,7 +217,8 @@ def test_the_memory_of_an_idle_model_comes_back(
         for _ in range(3):
             await infer(repository, asked)
             loaded = megabytes()
-            assert loaded - before > 80
+            # Weights are mapped, and converted as the processor needs it: more than this anywhere.
+            assert loaded - before > 25
             now += 60
             repository.unload_idle()
             await asyncio.gather(
@@ -230,5 +231,5 @@ def test_the_memory_of_an_idle_model_comes_back(
 
 
 def megabytes() -> int:
-    """What this process has in memory."""
-    return int(STATM.read_text().split()[1]) * resource.getpagesize() // 2**20
+    """Return this process's resident memory in MB."""
+    return resident_bytes() >> 20

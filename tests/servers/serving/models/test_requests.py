@@ -1,4 +1,4 @@
-"""Requests to a plain model: what is answered, and what is refused by name."""
+"""Requests to a plain model: answers, and refusals by name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_outputs_are_chosen_ordered_and_named_by_the_client(tmp_path: Path) -> N
         two = await infer(repository, request("m", outputs=["DIFFERENCE", "SUM"], **ints))
         assert [output.name for output in two.outputs] == ["DIFFERENCE", "SUM"]
         assert await numbers(repository, request("m", outputs=["SUM"], **ints)) == [6, 8]
-        # Any name of a tensor will do, and is answered with.
+        # Any name of a tensor is accepted, and repeated in the answer.
         for name in ("Y", "SUM"):
             (output,) = (await infer(repository, request("n", outputs=[name], X=[1, 2]))).outputs
             assert output.name == name
@@ -81,10 +81,10 @@ def test_outputs_are_chosen_ordered_and_named_by_the_client(tmp_path: Path) -> N
         *[(f"f{size}", f"FP{8 * size}") for size in (2, 4, 8)],
     ],
 )
-def test_every_datatype_goes_in_and_out(tmp_path: Path, dtype: Any, datatype: str) -> None:
+def test_every_datatype_is_accepted_and_returned(tmp_path: Path, dtype: Any, datatype: str) -> None:
     save(identity_model(np.dtype(dtype), [3]), tmp_path / "m" / "1" / "m.xml")
     data = np.array([0, 1, 1], dtype)
-    data.flags.writeable = False  # as what comes from a client is
+    data.flags.writeable = False  # like data from a client
 
     async def scenario(repository: ModelRepository) -> None:
         assert (await repository.metadata("m")).inputs == (TensorMetadata("X", datatype, (3,)),)
@@ -138,7 +138,7 @@ def test_bf16_is_passed_on_as_bits(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(
+def test_tensors_that_do_not_fit_are_refused_by_name(
     tmp_path: Path, asked: InferRequest, message: str
 ) -> None:
     save(add_model(), tmp_path / "m" / "1" / "m.xml")
@@ -166,7 +166,7 @@ def test_one_tensor_under_two_names_is_refused(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_lengths_may_vary_where_the_model_lets_them(tmp_path: Path) -> None:
+def test_lengths_may_vary_where_the_model_allows_it(tmp_path: Path) -> None:
     save(matmul_model(), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:
@@ -179,7 +179,7 @@ def test_lengths_may_vary_where_the_model_lets_them(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_an_inference_that_fails_harms_no_other(tmp_path: Path) -> None:
+def test_a_failed_inference_disturbs_no_other(tmp_path: Path) -> None:
     save(add_model(), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:
@@ -196,7 +196,7 @@ def test_an_inference_that_fails_harms_no_other(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_more_requests_than_a_model_takes_are_refused(tmp_path: Path) -> None:
+def test_requests_beyond_a_models_limit_are_refused(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -211,7 +211,7 @@ def test_more_requests_than_a_model_takes_are_refused(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario, request_limit=2)
 
 
-def test_a_plain_model_takes_no_chats(tmp_path: Path) -> None:
+def test_a_plain_model_refuses_chats(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -221,7 +221,7 @@ def test_a_plain_model_takes_no_chats(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_metadata_says_what_the_file_says(tmp_path: Path) -> None:
+def test_metadata_are_those_of_the_file(tmp_path: Path) -> None:
     save(image_model(), tmp_path / "m" / "1" / "m.xml")
 
     async def scenario(repository: ModelRepository) -> None:
@@ -232,7 +232,7 @@ def test_metadata_says_what_the_file_says(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_the_last_answer_is_marked_for_those_who_ask(tmp_path: Path) -> None:
+def test_the_last_answer_is_marked_on_request(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
     parameters = {"triton_enable_empty_final_response": True}
 
@@ -244,7 +244,7 @@ def test_the_last_answer_is_marked_for_those_who_ask(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_a_scalar_goes_in_and_out(tmp_path: Path) -> None:
+def test_a_scalar_is_accepted_and_returned(tmp_path: Path) -> None:
     x = parameter("X", [])
     model = openvino.Model([op.result(named(op.add(x, np.float32(1)), "Y"))], [x], "m")
     save(model, tmp_path / "m" / "1" / "m.xml")

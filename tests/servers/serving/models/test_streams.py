@@ -31,7 +31,7 @@ def numbered(asked: InferRequest, number: int) -> InferRequest:
 
 
 def shown(answer: InferAnswer) -> Any:
-    """Id and numbers, or id and code."""
+    """Return id and numbers, or id and code."""
     if isinstance(answer, InferFailure):
         assert isinstance(answer.error, RequestError | UnavailableError)
         return answer.id, answer.error.code
@@ -40,7 +40,7 @@ def shown(answer: InferAnswer) -> Any:
     return answer.id, output.data.tolist()
 
 
-def test_answers_come_in_order_with_the_ids_of_their_requests(tmp_path: Path) -> None:
+def test_answers_are_in_order_with_the_ids_of_their_requests(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -83,7 +83,7 @@ def test_a_request_that_fails_is_answered_in_its_place(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_a_stream_is_one_to_one_version_of_one_model(tmp_path: Path) -> None:
+def test_a_stream_belongs_to_one_version_of_one_model(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1, 2)
     policy: dict[str, object] = {"all": {}}
 
@@ -106,7 +106,7 @@ def test_a_stream_is_one_to_one_version_of_one_model(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m", model_version_policy=policy)], scenario)
 
 
-def test_a_stream_to_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
+def test_a_stream_to_an_unknown_model_is_not_opened(tmp_path: Path) -> None:
     async def scenario(repository: ModelRepository) -> None:
         for model, kind in [("none", NotFoundError), ("m", UnavailableError)]:
             with pytest.raises(kind):
@@ -116,7 +116,7 @@ def test_a_stream_to_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m")], scenario)
 
 
-def test_a_stream_goes_on_with_a_model_that_is_unloaded(tmp_path: Path) -> None:
+def test_a_stream_continues_with_a_model_that_is_unloaded(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -163,7 +163,7 @@ def test_inferences_of_a_stream_overlap_and_are_bounded(
     serving([entry(tmp_path, "m", nireq=2)], scenario)
 
 
-def test_who_leaves_a_stream_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_client_that_leaves_a_stream_leaves_nothing_behind(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def scenario(repository: ModelRepository) -> None:
@@ -174,5 +174,5 @@ def test_who_leaves_a_stream_leaves_nothing_behind(tmp_path: Path) -> None:
             await stream.send(asked)
         assert await numbers(repository, asked) == [2, 3]
 
-    # `serving` sees that no task is left.
+    # `serving` checks that no task is left.
     serving([entry(tmp_path, "m")], scenario)

@@ -1,4 +1,4 @@
-"""Versions of plain models: which are served, which answers, what is told of those that fail."""
+"""Versions of plain models: which are served, which one answers, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL: dict[str, object] = {"all": {}}
 OK = ("AVAILABLE", "OK", "OK")
 
 
-def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
+def test_the_policy_determines_the_served_versions(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1, 2, 10)
     models = [
         entry(tmp_path, "latest", base_path="m"),
@@ -91,7 +91,7 @@ def test_a_version_that_fails_stops_no_other(tmp_path: Path) -> None:
             IndexEntry("m", "1", "READY"),
             IndexEntry("m", "2", "UNAVAILABLE", empty[3]),
         ]
-        # The highest version that is loaded answers who names none.
+        # The highest loaded version answers requests that name none.
         assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
         assert not repository.is_model_ready("m", "2")
         with pytest.raises(
@@ -119,7 +119,7 @@ def test_a_version_that_fails_stops_no_other(tmp_path: Path) -> None:
         ({"base_path": "good", "plugin_config": {"NO": 1}}, "Unsupported property NO by CPU"),
     ],
 )
-def test_a_model_that_fails_says_why_and_stops_no_other(
+def test_a_model_that_fails_has_a_reason_and_stops_no_other(
     tmp_path: Path, config: dict[str, object], reason: str
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -153,7 +153,7 @@ def test_the_file_of_a_model_is_its_version_1(tmp_path: Path) -> None:
     serving([entry(tmp_path, "m", base_path="model.xml")], scenario)
 
 
-def test_before_and_while_it_loads_it_says_so(tmp_path: Path) -> None:
+def test_a_model_reports_its_state_before_and_during_the_load(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def run() -> None:
@@ -175,7 +175,7 @@ def test_before_and_while_it_loads_it_says_so(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_closing_interrupts_what_is_loading(tmp_path: Path) -> None:
+def test_closing_interrupts_loads(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
 
     async def run() -> None:

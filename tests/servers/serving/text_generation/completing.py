@@ -1,4 +1,4 @@
-"""A graph that answers completions as it is told, and requests to it in KServe's nouns."""
+"""A graph that answers completions from a script, and requests to it through KServe."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.servers.serving.served_graphs import COUNT_GRAPH, write_graph
 
 
 class Script:
-    """What `Completing` does, and what it was asked.
+    """The behaviour of `Completing`, and a record of its requests.
 
     Attributes:
         pieces: of each answer.
-        refusal: raised instead of an answer, or ``refuses_after`` so many pieces.
-        gates: by prompt: waited for before the second piece.
+        refusal: raised instead of an answer, or after ``refuses_after`` pieces.
+        gates: by prompt, awaited before the second piece.
         raw: packets instead of an answer.
         alive: runs that have begun and not ended.
     """
@@ -42,7 +42,7 @@ class Script:
 
     @property
     def body(self) -> Any:
-        """The only request's."""
+        """Return the only request's body."""
         (payload,) = self.asked
         assert json.loads(payload.body) == payload.parsed_json
         return payload.parsed_json
@@ -148,7 +148,7 @@ def _event(payload: HttpPayload, index: int, piece: str, reason: str | None) -> 
 
 
 def tensor(name: str, *elements: Any, dtype: Any = None) -> Tensor:
-    """A tensor of one dimension."""
+    """Return a tensor of one dimension."""
     return Tensor.of(name, np.array(elements, dtype=dtype or _dtype_of(elements)))
 
 
@@ -160,7 +160,7 @@ def _dtype_of(elements: tuple[Any, ...]) -> Any:
 def asking(
     *tensors: Tensor, text: str | None = "Hi", id: str = "1", outputs: str = "", **parameters: Any
 ) -> InferRequest:
-    """A request; ``outputs``: names that it asks for."""
+    """Return a request; ``outputs``: the names of requested outputs."""
     first = () if text is None else (tensor("text_input", text),)
     return InferRequest(
         "model",
@@ -172,7 +172,7 @@ def asking(
 
 
 def given(response: InferResponse) -> dict[str, list[Any]]:
-    """The outputs as lists, texts decoded."""
+    """Return the outputs as lists, with texts decoded."""
     return {
         output.name: _decoded(output.data.tolist())
         for output in response.outputs
@@ -187,7 +187,7 @@ def _decoded(value: Any) -> Any:
 
 
 class Answers:
-    """What a stream gave, in order."""
+    """The answers of a stream, in order."""
 
     def __init__(self) -> None:
         self.all: list[InferAnswer] = []
@@ -205,24 +205,24 @@ class Answers:
             self._more.notify_all()
 
     async def reached(self, count: int) -> None:
-        """Return when so many have come."""
+        """Return once there are ``count`` answers."""
         async with asyncio.timeout(PATIENCE), self._more:
             await self._more.wait_for(lambda: len(self.all) >= count)
 
     def of(self, id: str = "1") -> list[InferResponse]:
-        """The responses to one request."""
+        """Return the responses to one request."""
         return [each for each in self.all if isinstance(each, InferResponse) and each.id == id]
 
     def failures(self) -> list[InferFailure]:
         return [each for each in self.all if isinstance(each, InferFailure)]
 
     def texts(self, id: str = "1") -> list[str]:
-        """The first text of each response to one request that has outputs."""
+        """Return the first text of each response to one request that has outputs."""
         return [given(each)["text_output"][0] for each in self.of(id) if each.outputs]
 
 
 def serving(folder: Path, scenario: Callable[[TextModel], Coroutine[Any, Any, None]]) -> None:
-    """Run a scenario with a model of the graph; the script is as new before it."""
+    """Run a scenario with a model of the graph; the script is reset before it."""
 
     async def run() -> None:
         registry = Registry(REGISTRY)
@@ -241,7 +241,7 @@ def serving(folder: Path, scenario: Callable[[TextModel], Coroutine[Any, Any, No
 def inferring(
     folder: Path, request: InferRequest, client: ClientConnection | None = None
 ) -> InferResponse:
-    """The whole answer to one request."""
+    """Return the whole answer to one request."""
     answers: list[InferResponse] = []
 
     async def scenario(model: TextModel) -> None:
@@ -252,7 +252,7 @@ def inferring(
 
 
 def refused(folder: Path, request: InferRequest, refusal: Exception | None = None) -> str:
-    """Why a request is refused, by the model or, if given, by its graph."""
+    """Return the refusal of a request, by the model or, if given, by its graph."""
     reasons: list[str] = []
 
     async def scenario(model: TextModel) -> None:

@@ -71,7 +71,7 @@ def test_a_whole_answer_and_its_pieces_are_the_same_text(ask: Ask) -> None:
     assert sum(whole["output_log_probs"][0]) == pytest.approx(whole["cum_log_probs"][0], abs=1e-4)
     for id in ("a", "b"):
         texts = answers.texts(id)
-        assert len(texts) >= 2  # its first token goes at once
+        assert len(texts) >= 2  # its first token is sent at once
         assert PROMPT + "".join(texts) == whole["text_output"][0]
         assert sum(given(each)["num_output_tokens"][0] for each in answers.of(id)) == 12
         assert answers.of(id)[-1].parameters == {"triton_final_response": True}
@@ -95,7 +95,7 @@ def test_a_chat_is_answered_through_the_models_template(ask: Ask) -> None:
         ([tensor("max_tokens", 10**9)], 'inputs[0] "text_input": The model holds'),
     ],
 )
-def test_what_the_model_refuses_names_the_tensor(ask: Ask, tensors: Any, reason: str) -> None:
+def test_refusals_of_the_model_name_the_tensor(ask: Ask, tensors: Any, reason: str) -> None:
     async def scenario(model: TextModel) -> str:
         with pytest.raises(RequestError) as caught:
             await model.infer(asking(*tensors), NoClient())

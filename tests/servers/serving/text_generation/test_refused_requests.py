@@ -1,4 +1,4 @@
-"""What cannot be answered is refused, by the name that the client gave it."""
+"""Refused requests: the error has the name that the client used."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_tensor_of_an_unknown_type_is_refused() -> None:
         read_request(InferRequest("model", inputs=(custom,)), "model", "1", in_stream=False)
 
 
-def test_names_in_errors_are_short() -> None:
+def test_long_names_are_shortened_in_errors() -> None:
     long = "x" * 10_000
     for request in (asking(tensor(long, 1)), asking(sampling_parameters=f'{{"{long}": NaN}}')):
         with pytest.raises(RequestError) as caught:
@@ -153,13 +153,13 @@ def test_names_in_errors_are_short() -> None:
         ([], {"logit_bias": 1}, "logit_bias", "parameters.logit_bias"),
     ],
 )
-def test_what_the_graph_refuses_has_the_clients_names(
+def test_refusals_of_the_graph_have_the_clients_names(
     tmp_path: Path, tensors: list[Tensor], parameters: dict[str, Any], param: str, place: str
 ) -> None:
     refusal = RequestError(f'Invalid value for "{param}": it is wrong', param=param)
     assert refused(tmp_path, asking(*tensors, **parameters), refusal) == f"{place}: it is wrong"
 
 
-def test_other_refusals_stay_as_they_are(tmp_path: Path) -> None:
+def test_other_refusals_are_passed_on(tmp_path: Path) -> None:
     refusal = RequestError("try again later", code=Code.RESOURCE_EXHAUSTED, retry_after=1)
     assert refused(tmp_path, asking(), refusal) == "try again later"

@@ -1,4 +1,4 @@
-"""Requests in a stream: text piece by piece, several at a time, each with an end of its own."""
+"""Requests in a stream: text piece by piece, several at a time, each with its own end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def streaming(
     raw: list[str | bytes] | None = None,
     refuses_after: int = 0,
 ) -> Answers:
-    """What one stream gives to these requests."""
+    """Return the answers of a stream to these requests."""
     answers = Answers()
 
     async def scenario(model: TextModel) -> None:
@@ -53,7 +53,7 @@ def finals(answers: Answers, id: str = "1") -> list[object]:
     return [each.parameters["triton_final_response"] for each in answers.of(id)]
 
 
-def test_each_piece_is_a_response_and_the_last_says_so(tmp_path: Path) -> None:
+def test_each_piece_is_a_response_and_the_last_is_marked(tmp_path: Path) -> None:
     answers = streaming(tmp_path, asking())
     assert answers.texts() == ["one", " two", " three", ""]
     assert finals(answers) == [False, False, False, True]
@@ -61,7 +61,7 @@ def test_each_piece_is_a_response_and_the_last_says_so(tmp_path: Path) -> None:
     assert SCRIPT.body["stream"] is True
 
 
-def test_an_empty_response_ends_it_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_an_empty_response_ends_the_answer_on_request(tmp_path: Path) -> None:
     answers = streaming(tmp_path, asking(triton_enable_empty_final_response=True))
     assert answers.texts() == ["one", " two", " three", ""]
     assert finals(answers) == [False, False, False, False, True]
@@ -70,7 +70,7 @@ def test_an_empty_response_ends_it_where_that_is_asked_for(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("wants_empty", [False, True])
-def test_a_stream_can_answer_whole(tmp_path: Path, wants_empty: bool) -> None:
+def test_a_stream_can_give_whole_answers(tmp_path: Path, wants_empty: bool) -> None:
     request = asking(
         tensor("stream", False), triton_enable_empty_final_response=wants_empty, text="Hi "
     )
@@ -79,14 +79,14 @@ def test_a_stream_can_answer_whole(tmp_path: Path, wants_empty: bool) -> None:
     assert finals(answers) == ([False, True] if wants_empty else [True])
 
 
-def test_the_input_comes_with_the_first_piece_if_it_is_wanted(tmp_path: Path) -> None:
+def test_the_input_is_sent_with_the_first_piece_on_request(tmp_path: Path) -> None:
     request = asking(exclude_input_in_output=False, n=2)
     answers = streaming(tmp_path, request)
     (first, second, *_) = [given(each)["text_output"] for each in answers.of()]
     assert (first, second) == (["Hione", "Hi"], ["", "one"])
 
 
-def test_what_is_known_at_the_end_comes_with_the_last_response(tmp_path: Path) -> None:
+def test_totals_are_sent_with_the_last_response(tmp_path: Path) -> None:
     flags: dict[str, Any] = dict.fromkeys(
         (
             "return_finish_reason",
@@ -112,7 +112,7 @@ def test_what_is_known_at_the_end_comes_with_the_last_response(tmp_path: Path) -
     }
 
 
-def test_a_chat_is_streamed_too(tmp_path: Path) -> None:
+def test_a_chat_is_streamed(tmp_path: Path) -> None:
     answers = streaming(tmp_path, asking(chat=True))
     assert answers.texts() == ["one", " two", " three", ""]
 
@@ -164,7 +164,7 @@ def test_a_request_beyond_the_limit_waits_for_room(tmp_path: Path) -> None:
     assert ended == ["a", "b"]
 
 
-def test_a_request_that_makes_no_sense_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_invalid_request_is_refused_at_once(tmp_path: Path) -> None:
     answers = Answers()
 
     async def scenario(model: TextModel) -> None:
@@ -181,9 +181,7 @@ def test_a_request_that_makes_no_sense_is_refused_at_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("refuses_after", [0, 2])
-def test_what_the_graph_refuses_is_an_answer_that_names_the_tensor(
-    tmp_path: Path, refuses_after: int
-) -> None:
+def test_a_refusal_of_the_graph_names_the_tensor(tmp_path: Path, refuses_after: int) -> None:
     refusal = RequestError('Invalid value for "top_p": 3 is too much', param="top_p")
     answers = streaming(
         tmp_path,
@@ -259,7 +257,7 @@ def test_a_graph_without_an_answer_is_an_error(
 
 
 class Leaving(NoClient):
-    """A client that goes when told to, and takes nothing before ``reads`` is set."""
+    """A client that leaves on command, and reads nothing before ``reads`` is set."""
 
     def __init__(self) -> None:
         self.callbacks: list[Any] = []
@@ -274,7 +272,7 @@ class Leaving(NoClient):
         await self.reads.wait()
 
 
-def test_a_slow_client_holds_up_the_graph(tmp_path: Path) -> None:
+def test_a_slow_client_delays_the_graph(tmp_path: Path) -> None:
     answers = Answers()
 
     async def scenario(model: TextModel) -> None:
@@ -291,7 +289,7 @@ def test_a_slow_client_holds_up_the_graph(tmp_path: Path) -> None:
     assert answers.texts() == ["one", " two", " three", ""]
 
 
-def test_a_client_that_goes_is_told_of_to_the_requests_that_still_run(tmp_path: Path) -> None:
+def test_the_departure_of_a_client_reaches_its_running_requests(tmp_path: Path) -> None:
     answers = Answers()
     told: list[str] = []
 
@@ -303,7 +301,7 @@ def test_a_client_that_goes_is_told_of_to_the_requests_that_still_run(tmp_path: 
             for text in ("first", "second"):
                 await stream.send(asking(text=text, id=text))
             await answers.reached(5)
-            # Nothing is left of the first: the connection knows of the stream only.
+            # Nothing is left of the first request: the connection knows only the stream.
             (callback,) = client.callbacks
             for payload in SCRIPT.asked:
                 prompt = payload.parsed_json["prompt"]

@@ -24,7 +24,7 @@ from tests.servers.serving.text_generation.completing import (
 )
 
 
-def test_the_text_is_the_prompt_and_stands_before_the_answer(tmp_path: Path) -> None:
+def test_the_text_is_the_prompt_and_precedes_the_answer(tmp_path: Path) -> None:
     response = inferring(tmp_path, asking(text="Count: "))
     assert given(response) == {"text_output": ["Count: one two three"]}
     assert (response.model, response.version, response.id) == ("model", "1", "1")
@@ -33,8 +33,8 @@ def test_the_text_is_the_prompt_and_stands_before_the_answer(tmp_path: Path) -> 
     assert SCRIPT.body == {"model": "model", "prompt": "Count: ", "stream": False}
 
 
-def test_the_answer_names_what_has_answered(tmp_path: Path) -> None:
-    # Later requests of a stream may leave the name out, and 0 stands for any version.
+def test_the_answer_names_model_and_version(tmp_path: Path) -> None:
+    # Later requests of a stream may omit the name, and 0 means any version.
     response = inferring(tmp_path, replace(asking(), model="", version="0"))
     assert (response.model, response.version) == ("model", "1")
     assert SCRIPT.body["model"] == "model"
@@ -49,7 +49,7 @@ def test_the_input_can_be_left_out_of_the_answer(tmp_path: Path, as_tensor: bool
     }
 
 
-def test_sampling_is_told_by_tensors_of_any_shape_with_one_element(tmp_path: Path) -> None:
+def test_sampling_can_be_set_by_tensors_with_one_element(tmp_path: Path) -> None:
     inferring(
         tmp_path,
         asking(
@@ -85,7 +85,7 @@ def test_sampling_is_told_by_tensors_of_any_shape_with_one_element(tmp_path: Pat
     }
 
 
-def test_sampling_is_told_by_parameters(tmp_path: Path) -> None:
+def test_sampling_can_be_set_by_parameters(tmp_path: Path) -> None:
     inferring(tmp_path, asking(max_tokens=20, temperature=0.5, stop="END", seed="7", n="2"))
     body = SCRIPT.body
     assert {name: body[name] for name in ("max_tokens", "temperature", "stop", "seed", "n")} == {
@@ -98,8 +98,8 @@ def test_sampling_is_told_by_parameters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_tensor", [True, False])
-def test_sampling_is_told_by_a_json_object_as_vllm_has_it(tmp_path: Path, as_tensor: bool) -> None:
-    # Its own client writes the numbers as strings.
+def test_sampling_can_be_set_by_vllms_json_object(tmp_path: Path, as_tensor: bool) -> None:
+    # vLLM's own client writes the numbers as strings.
     text = json.dumps(
         {
             "temperature": "0.1",
@@ -141,7 +141,7 @@ FLAGS = (
 
 
 @pytest.mark.parametrize("is_chat", [False, True])
-def test_further_outputs_are_sent_when_asked_for(tmp_path: Path, is_chat: bool) -> None:
+def test_further_outputs_are_sent_on_request(tmp_path: Path, is_chat: bool) -> None:
     asked: dict[str, Any] = dict.fromkeys(FLAGS, True)
     response = inferring(tmp_path, asking(chat=is_chat, exclude_input_in_output=True, **asked))
     assert given(response) == {
@@ -165,7 +165,7 @@ def test_outputs_can_be_chosen_by_name(tmp_path: Path) -> None:
     assert given(response) == {"finish_reason": ["stop"], "num_input_tokens": [5]}
 
 
-def test_chat_makes_a_message_of_the_text(tmp_path: Path) -> None:
+def test_the_parameter_chat_makes_the_text_a_message(tmp_path: Path) -> None:
     response = inferring(tmp_path, asking(text="Hello", chat=True, max_tokens=9))
     assert given(response) == {"text_output": ["one two three"]}
     assert SCRIPT.asked[0].uri == "/v3/chat/completions"
@@ -177,7 +177,7 @@ def test_chat_makes_a_message_of_the_text(tmp_path: Path) -> None:
     }
 
 
-def test_metadata_names_what_can_be_sent_and_what_comes() -> None:
+def test_metadata_list_inputs_and_outputs() -> None:
     async def never(*_: object) -> None:
         raise AssertionError("nothing is asked")
 
@@ -199,7 +199,7 @@ def test_metadata_names_what_can_be_sent_and_what_comes() -> None:
 @pytest.mark.parametrize(
     "packets", [["no JSON"], ['{"object": "list"}'], ["[]"], ['{"choices": [7]}']]
 )
-def test_a_graph_that_answers_something_else_is_an_error(
+def test_an_invalid_answer_of_the_graph_is_an_error(
     tmp_path: Path, packets: list[str | bytes]
 ) -> None:
     async def scenario(model: TextModel) -> None:
@@ -211,7 +211,7 @@ def test_a_graph_that_answers_something_else_is_an_error(
     serving(tmp_path, scenario)
 
 
-def test_a_graph_that_answers_nothing_is_an_error_that_names_the_node(tmp_path: Path) -> None:
+def test_a_missing_answer_is_an_error_that_names_the_node(tmp_path: Path) -> None:
     async def scenario(model: TextModel) -> None:
         SCRIPT.raw = []
         with pytest.raises(GraphError, match=r"gave no answer: node .* sent nothing") as caught:
@@ -221,7 +221,7 @@ def test_a_graph_that_answers_nothing_is_an_error_that_names_the_node(tmp_path: 
     serving(tmp_path, scenario)
 
 
-def test_a_graph_that_fails_is_told_of_as_such(tmp_path: Path) -> None:
+def test_a_failure_of_the_graph_is_reported(tmp_path: Path) -> None:
     async def scenario(model: TextModel) -> None:
         SCRIPT.refusal = ValueError("broken")
         with pytest.raises(RunError) as caught:

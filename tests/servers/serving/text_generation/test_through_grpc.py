@@ -18,7 +18,7 @@ from tests.patience import PATIENCE
 
 DEMO = ROOT / "examples" / "models" / "demo"
 
-#: As Triton's own client of its vLLM backend does it.
+#: As Triton's own client of its vLLM backend does.
 CLIENT = """
 import json
 import queue

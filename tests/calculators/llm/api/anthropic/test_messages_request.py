@@ -1,4 +1,4 @@
-"""What a body to ``/messages`` means, and what it is refused for."""
+"""Parsing of ``/messages`` bodies, and their refusals."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_thoughts_text_and_calls_are_one_message() -> None:
     }
 
 
-def test_results_are_messages_of_their_own_and_what_follows_is_the_users() -> None:
+def test_tool_results_are_messages_of_their_own_and_the_rest_is_the_users() -> None:
     results = turn(
         "user",
         {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"},
@@ -127,17 +127,17 @@ def test_a_result_that_is_an_error_says_so() -> None:
     assert message["content"] == [text("Error:"), text("no file")]
 
 
-def test_an_empty_answer_in_the_history_stays() -> None:
+def test_an_empty_answer_in_the_history_is_kept() -> None:
     [_, assistant, _] = conversation(USER, turn("assistant"), USER)
     assert assistant == {"role": "assistant", "content": ""}
 
 
-def test_a_message_of_the_system_may_stand_between_others() -> None:
+def test_a_system_message_may_follow_others() -> None:
     between = {"role": "system", "content": [text("be quick")]}
     assert conversation(USER, between, USER)[1] == {"role": "system", "content": "be quick"}
 
 
-def test_tools_are_as_templates_know_them() -> None:
+def test_tools_have_the_form_that_templates_expect() -> None:
     request = parsed(tools=[{**TOOL, "type": "custom", "cache_control": {"type": "ephemeral"}}])
     assert request.tools.items == [
         {
@@ -158,7 +158,7 @@ def test_tools_are_as_templates_know_them() -> None:
         ({"type": "none"}, "none", []),
     ],
 )
-def test_the_choice(choice: Any, kind: str, left: list[str]) -> None:
+def test_the_tool_choice_is_translated(choice: Any, kind: str, left: list[str]) -> None:
     request = parsed(tools=[TOOL, {**TOOL, "name": "g"}], tool_choice=choice)
     assert request.tools.choice == kind
     assert [tool["function"]["name"] for tool in request.tools.items] == left
@@ -183,7 +183,7 @@ def test_thinking_reaches_the_template(thinking: Any, values: dict[str, Any]) ->
     assert parsed(thinking=thinking).template.values == values
 
 
-def test_the_effort_reaches_the_template_and_its_own_arguments_win() -> None:
+def test_the_effort_reaches_the_template_unless_its_arguments_set_it() -> None:
     request = parsed(
         thinking={"type": "enabled", "budget_tokens": 2048},
         output_config={"effort": "low"},
@@ -200,7 +200,7 @@ def test_a_format_binds_the_answer(member: str) -> None:
     assert parsed().structured is None
 
 
-def test_sampling() -> None:
+def test_sampling_members_are_translated() -> None:
     settings = parsed(
         temperature=0.5, top_p=0.9, top_k=7, stop_sequences=["a", "b"], seed=3
     ).settings
@@ -220,7 +220,7 @@ def test_sampling() -> None:
         {"stop_sequences": []},
     ],
 )
-def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
+def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
     assert parsed(**members).settings.stop_strings == ()
 
 
@@ -336,21 +336,19 @@ def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
         ({"output_config": {"effort": "huge"}}, "output_config.effort", '"max"'),
     ],
 )
-def test_what_is_wrong_is_named_by_its_place(
-    members: dict[str, Any], param: str, words: str
-) -> None:
+def test_errors_name_the_place(members: dict[str, Any], param: str, words: str) -> None:
     error = refused(**members)
     assert error.param is not None
     assert error.param.startswith(param)
     assert words in str(error)
 
 
-def test_a_model_without_eyes_reads_no_images() -> None:
+def test_a_text_model_refuses_images() -> None:
     with pytest.raises(RequestError, match="does not read images"):
         parsed(RequestLimits(), messages=[turn("user", IMAGE)])
 
 
-def test_to_count_the_tokens_no_length_is_needed() -> None:
+def test_counting_tokens_needs_no_max_tokens() -> None:
     body = {
         "model": "m",
         "messages": [USER],
@@ -366,7 +364,7 @@ def test_to_count_the_tokens_no_length_is_needed() -> None:
     assert json.loads(count_tokens_response(12)) == {"input_tokens": 12}
 
 
-def test_what_is_wrong_when_counting_is_named_too() -> None:
+def test_errors_of_counting_name_the_place() -> None:
     with pytest.raises(RequestError) as raised:
         parse_count_tokens_request({"model": "m", "messages": [{"role": "user"}]}, SEES)
     assert raised.value.param == "messages[0].content"

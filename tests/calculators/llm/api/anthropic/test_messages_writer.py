@@ -1,4 +1,4 @@
-"""Answers of ``/messages``, as Anthropic's own types and client read them."""
+"""Answers of ``/messages``, whole and as streams of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reas
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
-from tests.calculators.llm.canned_server import answering
 
 USAGE = Usage(5, 4, 2)
 ALL: list[OutputEvent] = [
@@ -110,7 +109,7 @@ def test_the_events_of_an_answer_with_everything() -> None:
     ]
 
 
-def test_the_start_knows_the_prompt_and_the_end_everything() -> None:
+def test_the_start_counts_the_prompt_and_the_end_everything() -> None:
     start, *_, delta, _ = read(streamed([Content("x")]))
     message = start["message"]
     assert message["id"].startswith("msg_")
@@ -140,12 +139,12 @@ def test_the_start_knows_the_prompt_and_the_end_everything() -> None:
         (FinishReason.CONTENT_FILTER, "refusal"),
     ],
 )
-def test_why_it_stopped(reason: FinishReason, name: str) -> None:
+def test_the_stop_reason_follows_from_the_finish_reason(reason: FinishReason, name: str) -> None:
     assert read(streamed([Content("x")], reason))[-2]["delta"]["stop_reason"] == name
     assert whole(AnswerChoice([Content("x")], reason))["stop_reason"] == name
 
 
-def test_the_stop_sequence_that_ended_it_is_named() -> None:
+def test_the_matched_stop_sequence_is_named() -> None:
     made = writer(stop_sequences=["END"])
     made.start(USAGE)
     made.finish(0, FinishReason.STOP, "END")
@@ -167,20 +166,20 @@ def test_a_whole_answer() -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", "\n"])
-def test_an_answer_of_nothing_has_no_blocks(nothing: str) -> None:
+def test_an_empty_answer_has_no_blocks(nothing: str) -> None:
     assert whole(AnswerChoice([Content(nothing)] if nothing else []))["content"] == []
     events = read(streamed([Content(nothing)] if nothing else []))
     assert [event["type"] for event in events] == ["message_start", "message_delta", "message_stop"]
 
 
 @pytest.mark.parametrize("arguments", ['{"a": [1,', "nonsense", "[1]", '{"a": NaN}', "[" * 100_000])
-def test_arguments_that_are_no_object_are_kept_as_such(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_kept(arguments: str) -> None:
     choice = AnswerChoice([ToolCall("f", "c"), Arguments(arguments)])
     [block] = whole(choice)["content"]
     assert block["input"] == {"INVALID_JSON": arguments}
 
 
-def test_arguments_stay_as_the_model_wrote_them() -> None:
+def test_arguments_are_kept_as_the_model_wrote_them() -> None:
     choice = AnswerChoice([ToolCall("f", "c"), Arguments('{"a": 1.10, "b": 12345678901234567890}')])
     text = writer().whole([choice], USAGE)
     assert '"input":{"a": 1.10, "b": 12345678901234567890}' in text
@@ -203,46 +202,6 @@ def test_a_failure_is_left_to_the_front() -> None:
     assert made.failure(RequestError("no")) == ""
 
 
-def test_prompt_and_raw_text_are_shown_when_asked_for() -> None:
+def test_prompt_and_raw_text_are_shown_on_request() -> None:
     text = writer(Verbose("<user>hi", "Hi<end>")).whole([AnswerChoice([Content("Hi")])], USAGE)
     assert json.loads(text)["__verbose"] == {"prompt": "<user>hi", "content": "Hi<end>"}
-
-
-# By Anthropic's own types and client.
-
-
-def test_every_event_is_one_of_anthropics() -> None:
-    types = pytest.importorskip("anthropic.types")
-    pydantic = pytest.importorskip("pydantic")
-    known = pydantic.TypeAdapter(types.RawMessageStreamEvent)
-    for event in read(streamed(ALL, FinishReason.TOOL_CALLS)):
-        value = known.validate_python(event)
-        assert value.type == event["type"]
-        assert value.model_extra in (None, {}), event
-
-
-def test_every_member_of_the_message_is_one_of_anthropics() -> None:
-    types = pytest.importorskip("anthropic.types")
-    choice = AnswerChoice(finish_reason=FinishReason.TOOL_CALLS)
-    choice.events += ALL
-    message = types.Message.model_validate(whole(choice))
-    assert message.model_extra in (None, {})
-    assert [block.type for block in message.content] == ["thinking", "text", "tool_use", "tool_use"]
-
-
-def test_anthropics_client_gathers_the_stream() -> None:
-    anthropic = pytest.importorskip("anthropic")
-    asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
-    with (
-        answering(streamed(ALL, FinishReason.TOOL_CALLS)) as url,
-        anthropic.Anthropic(base_url=url, api_key="-", max_retries=0) as client,
-        client.messages.stream(**asked) as stream,
-    ):
-        text = "".join(stream.text_stream)
-        message = stream.get_final_message()
-    assert text == "Hello you \u2028😀"
-    assert message.stop_reason == "tool_use"
-    assert [block.type for block in message.content] == ["thinking", "text", "tool_use", "tool_use"]
-    assert message.content[0].thinking == "hm..."
-    assert message.content[2].input == {"a": 1}
-    assert message.usage.output_tokens == 4

@@ -1,7 +1,7 @@
-"""OpenVINO Model Server's cases of requests, and where graphrt answers otherwise on purpose.
+"""Conformance cases of OpenVINO Model Server's requests, and graphrt's deliberate differences.
 
-The file lies beside the checkout. The rules at the end of the README beside it say which
-differences there may be.
+The file lies beside the checkout. The rules at the end of its README say which differences are
+allowed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NULL: Final = "null is absent"
 _INCLUSIVE: Final = "the limit may be reached"
 _N: Final = "n needs no best_of"
 _MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built yet"
-#: What OpenVINO Model Server does differently, by the part of the id that its cases share; those
-#: that are named "derived:" are one case each. Accepted there is refused here, or the reverse.
+#: Deliberate differences, by the part of the id that their cases share; "derived:" ids are one case
+#: each. These are accepted by OpenVINO Model Server and refused here, or the reverse.
 EXCEPTIONS: Final = {
     "unaryCompletionsJson/vlm": _VLM,
     "ParsingResponsesMaxTokensIsIgnored": "a limit that is none is an error",
@@ -57,7 +57,7 @@ EXCEPTIONS: Final = {
 
 
 def load(name: str) -> list[dict[str, Any]]:
-    """The cases of a file; none when it is not there."""
+    """Return the cases of a file; none if the file is missing."""
     path = CASES / name
     if not path.is_file():
         return []
@@ -65,12 +65,12 @@ def load(name: str) -> list[dict[str, Any]]:
 
 
 def load_api_cases() -> list[dict[str, Any]]:
-    """The cases of requests, with long texts written out."""
+    """Return the cases of requests, with long texts expanded."""
     return [_expanded(case) for case in load("api.jsonl")]
 
 
 def exception_of(case: dict[str, Any]) -> str | None:
-    """Why a case does not count, if it does not."""
+    """Return why a case does not count, or None."""
     name = case["id"]
     for part, reason in EXCEPTIONS.items():
         if name == part or (part in name and not part.startswith("derived:")):
@@ -79,7 +79,7 @@ def exception_of(case: dict[str, Any]) -> str | None:
 
 
 def is_refused(case: dict[str, Any]) -> bool:
-    """Does OpenVINO Model Server refuse the request?"""
+    """Return True if OpenVINO Model Server refuses the request."""
     expect = case["expect"]
     for name in ("parse_ok", "ok"):
         if name in expect:

@@ -18,12 +18,12 @@ DEFAULTS = ModelDefaults()
 
 
 def chat_body(**members: Any) -> dict[str, Any]:
-    """A chat request that is right, but for ``members``."""
+    """Return a valid chat request with ``members`` replaced."""
     return {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
 
 
 def completion_body(**members: Any) -> dict[str, Any]:
-    """A completion request that is right, but for ``members``."""
+    """Return a valid completion request with ``members`` replaced."""
     return {"model": "m", "prompt": "hi", **members}
 
 
@@ -44,14 +44,14 @@ def completion(
 def settings(
     limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
 ) -> GenerationSettings:
-    """What the engine gets for a chat request."""
+    """Return the engine's settings for a chat request."""
     return chat(limits, defaults, **members).settings
 
 
 def refusal(
     limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
 ) -> RequestError:
-    """The error that a chat request is refused with."""
+    """Return the error with which a chat request is refused."""
     with pytest.raises(RequestError) as raised:
         chat(limits, defaults, **members)
     return raised.value
@@ -60,7 +60,7 @@ def refusal(
 def completion_refusal(
     limits: RequestLimits = LIMITS, defaults: ModelDefaults = DEFAULTS, **members: Any
 ) -> RequestError:
-    """The error that a completion request is refused with."""
+    """Return the error with which a completion request is refused."""
     with pytest.raises(RequestError) as raised:
         completion(limits, defaults, **members)
     return raised.value

@@ -1,4 +1,4 @@
-"""What can become of a member of a request, for tables of all members there are."""
+"""Possible outcomes of a member of a request, for tables of all members."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Effect:
-    """It is honoured: ``shows`` of the parsed request is ``expected``, and is not without it.
+    """The member is honoured: ``shows`` of the parsed request is ``expected`` only with it.
 
-    ``beside``: further members of the request, with it and without.
+    ``beside``: further members of both requests.
     """
 
     value: Any
@@ -22,7 +22,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Refusal:
-    """It is refused; ``param`` is where, the member itself unless told."""
+    """The member is refused; ``param`` is the place, by default the member itself."""
 
     value: Any
     param: str = ""
@@ -31,7 +31,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class NoEffect:
-    """It is ignored, as it does not change what is answered."""
+    """The member is ignored, because it does not change the answer."""
 
     value: Any
     beside: Mapping[str, Any] = field(default_factory=dict)
@@ -42,15 +42,15 @@ Table = Mapping[str, tuple[Outcome, ...]]
 
 
 def setting(name: str) -> Callable[[Any], object]:
-    """A setting of the engine."""
+    """Read a setting of the engine."""
     return lambda request: getattr(request.settings, name)
 
 
 def template(name: str) -> Callable[[Any], object]:
-    """An argument of the chat template."""
+    """Read an argument of the chat template."""
     return lambda request: request.template.all_values.get(name)
 
 
 def form(request: Any) -> object:
-    """What the answer has to be."""
+    """Read the required form of the answer."""
     return None if request.structured is None else request.structured.format["type"]

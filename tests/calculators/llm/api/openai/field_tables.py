@@ -1,4 +1,4 @@
-"""Every member of a request that OpenVINO Model Server, OpenAI or vLLM know, and what it does."""
+"""Tables of every member that OpenVINO Model Server, OpenAI or vLLM know, with its outcome."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _TAG: Final = '{"type": "structural_tag", "format": {"type": "const_string", "va
 
 
 def names(request: Any) -> list[str]:
-    """The tools that may be called."""
+    """Return the names of the tools that may be called."""
     return [tool["function"]["name"] for tool in request.tools.items]
 
 
-#: What all endpoints read.
+#: Members of all endpoints.
 COMMON: Table = {
     "model": (Effect("other", attrgetter("model"), "other"), Refusal("")),
     "stream": (Effect(True, attrgetter("stream"), True),),
-    # How answers are chosen.
+    # Choosing answers.
     "temperature": (Effect(0.5, setting("temperature"), 0.5), Effect(0, setting("top_k"), None)),
     "top_p": (Effect(0.5, setting("top_p"), 0.5),),
     "min_p": (Effect(0.1, setting("min_p"), 0.1),),
@@ -48,17 +48,17 @@ COMMON: Table = {
     "allowed_token_ids": (Refusal([1]),),
     "logits_processors": (Refusal(["x"]),),
     "use_beam_search": (Refusal(True), NoEffect(False)),
-    # What ends them.
+    # Ending answers.
     "stop": (Effect(["a"], setting("stop_strings"), ("a",)),),
     "include_stop_str_in_output": (Effect(True, attrgetter("include_stop_str_in_output"), True),),
     "stop_token_ids": (Effect([5], setting("stop_token_ids"), (5,)),),
     "ignore_eos": (Effect(True, setting("ignore_eos"), True, {"max_tokens": 5}),),
     "min_tokens": (Effect(2, setting("min_new_tokens"), 2),),
-    # For models with a draft model, or prompt look-up; `test_assisted_decoding` has these.
+    # For models with a draft model, or prompt look-up; see `test_assisted_decoding`.
     "num_assistant_tokens": (Refusal(3), NoEffect(0)),
     "assistant_confidence_threshold": (Refusal(0.5), NoEffect(0)),
     "max_ngram_size": (Refusal(3), NoEffect(0)),
-    # What they look like.
+    # Form of answers.
     "skip_special_tokens": (Effect(False, attrgetter("skip_special_tokens"), False),),
     "spaces_between_special_tokens": (NoEffect(False),),
     "response_format": (
@@ -76,7 +76,7 @@ COMMON: Table = {
     "guided_whitespace_pattern": (Refusal(" "),),
     "guided_decoding_backend": (NoEffect("xgrammar"),),
     "modalities": (Refusal(["text", "audio"], "modalities[1]"), NoEffect(["text"])),
-    # Nothing is spoken, so it does not matter how.
+    # Without audio output these have no effect.
     "audio": (
         NoEffect({"voice": "alloy", "format": "wav"}),
         Refusal({"format": "x"}, "audio.form"),
@@ -88,7 +88,7 @@ COMMON: Table = {
     "thinking_token_budget": (Refusal(100),),
     "functions": (Refusal([{"name": "f"}]), NoEffect([])),
     "web_search_options": (Refusal({}),),
-    # What goes before them.
+    # Before the answer.
     "chat_template": (Refusal("{{ messages }}"),),
     "prompt_logprobs": (Refusal(0), Refusal(1)),
     "truncate_prompt_tokens": (Refusal(-1), Refusal(10)),
@@ -96,7 +96,7 @@ COMMON: Table = {
     "mm_processor_kwargs": (Refusal({"a": 1}), NoEffect({})),
     "vllm_xargs": (Refusal({"a": 1}),),
     "suffix": (Refusal("end"), NoEffect("")),
-    # Who asks, where it goes, what is kept of it.
+    # Caller, routing and storage.
     "user": (NoEffect("me"),),
     "metadata": (NoEffect({"a": "b"}),),
     "store": (NoEffect(True),),
@@ -117,7 +117,7 @@ COMMON: Table = {
     "timeout": (NoEffect(3),),
 }
 
-#: Of the endpoints that have a chat template and tools.
+#: Members of endpoints with a chat template and tools.
 _TEMPLATED: Table = {
     "chat_template_kwargs": (
         Effect({"a": 1}, template("a"), 1),
@@ -138,7 +138,7 @@ _TEMPLATED: Table = {
 
 
 def choices(named: dict[str, Any]) -> tuple[Effect | Refusal, ...]:
-    """Of ``tool_choice``; ``named`` chooses the tool f."""
+    """Return an outcome for ``tool_choice``; ``named`` chooses the tool f."""
     other = {**TOOL, "function": {"name": "g"}}
     beside = {"tools": [TOOL, other]}
     return (
@@ -172,7 +172,7 @@ CHAT: Table = {
         Effect("low", template("enable_thinking"), True),
     ),
     "verbosity": (Effect("low", template("verbosity"), "low"), Refusal("loud")),
-    # How soon an answer comes, not what it is.
+    # Affects when an answer arrives, not its content.
     "prediction": (NoEffect({"type": "content", "content": "x"}),),
     "echo": (Refusal(True), NoEffect(False)),
     "add_special_tokens": (Refusal(True), NoEffect(False)),
@@ -246,6 +246,6 @@ RESPONSES: Table = {
     "background": (Refusal(True), NoEffect(False)),
     # A prompt that is too long is refused either way.
     "truncation": (NoEffect("auto"), Refusal("left")),
-    # Nothing is called here: that is the client's.
+    # The client executes calls, not the server.
     "max_tool_calls": (NoEffect(3),),
 }

@@ -1,4 +1,4 @@
-"""The bodies and events of answers, read as a client reads them."""
+"""Bodies and events of answers, parsed as clients parse them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TRICKY = 'quote " backslash \\ line\nend\r tab\t nul\0 \x1c \x85 \u2028 \u2029 �
 
 
 def event(text: str) -> dict[str, Any]:
-    """The JSON of one server-sent event."""
+    """Return the JSON of one server-sent event."""
     assert text.startswith("data: ")
     assert text.endswith("\n\n")
     data = text.removeprefix("data: ").removesuffix("\n\n")
-    # Clients split streams with str.splitlines, which knows more line ends than SSE does.
+    # Clients split streams with str.splitlines, which recognises more line ends than SSE does.
     assert len(data.splitlines()) == 1
     data.encode()
     value = json.loads(data)
@@ -40,7 +40,7 @@ def event(text: str) -> dict[str, Any]:
     return value
 
 
-def test_a_chat_answer() -> None:
+def test_a_chat_answer_has_openais_form() -> None:
     choices = [
         AnswerChoice([Content("Hello")]),
         AnswerChoice([], FinishReason.LENGTH, [TokenLogprob("H", b"H", -0.5)]),
@@ -77,7 +77,7 @@ def test_a_chat_answer() -> None:
     }
 
 
-def test_a_completion_answer() -> None:
+def test_a_completion_answer_has_openais_form() -> None:
     head = ResponseHead("cmpl-1", "m", 123, "fp")
     choices = [AnswerChoice([Content("Hello")])]
     assert json.loads(CompletionAnswerWriter(head).whole(choices, Usage(3, 4, 2))) == {
@@ -96,7 +96,7 @@ def test_a_completion_answer() -> None:
     }
 
 
-def test_the_events_of_a_chat() -> None:
+def test_the_events_of_a_chat_have_openais_form() -> None:
     writer = ChatAnswerWriter(HEAD, n=2)
     common = {
         "id": "chatcmpl-1",
@@ -125,11 +125,11 @@ def test_the_events_of_a_chat() -> None:
 
 
 def chunks(text: str) -> list[dict[str, Any]]:
-    """The one choice of each of several events."""
+    """Return the one choice of each of several events."""
     return [event(each + "\n\n")["choices"][0] for each in text.split("\n\n")[:-1]]
 
 
-def test_calls_and_reasoning_of_a_whole_chat() -> None:
+def test_a_whole_chat_has_calls_and_reasoning() -> None:
     call: list[OutputEvent] = [ToolCall("f", "a1b2c3d4e"), Arguments('{"x"'), Arguments(":1}")]
     choice = AnswerChoice([Reasoning("hm"), *call], FinishReason.TOOL_CALLS)
     (written,) = json.loads(ChatAnswerWriter(HEAD).whole([choice], USAGE))["choices"]
@@ -149,7 +149,7 @@ def test_calls_and_reasoning_of_a_whole_chat() -> None:
     assert written["finish_reason"] == "tool_calls"
 
 
-def test_id_and_name_of_a_call_come_once_and_arguments_follow() -> None:
+def test_a_call_starts_with_id_and_name_and_arguments_follow() -> None:
     writer = ChatAnswerWriter(HEAD, n=2)
     events: list[OutputEvent] = [
         Reasoning("hm"),
@@ -176,12 +176,12 @@ def test_id_and_name_of_a_call_come_once_and_arguments_follow() -> None:
         begun(1, "g", "id2"),
         more(1, "{}"),
     ]
-    # Every choice counts its own.
+    # Each choice has its own index of calls.
     (first,) = chunks(writer.more(0, [ToolCall("f", "id3")], None))
     assert first["delta"] == begun(0, "f", "id3")
 
 
-def test_log_probabilities_of_tokens_are_shown_once_and_also_where_they_made_no_text() -> None:
+def test_log_probabilities_are_sent_once_even_for_tokens_without_text() -> None:
     writer = ChatAnswerWriter(HEAD)
     tokens = [TokenLogprob("a", b"a", -0.5)]
     alone = chunks(writer.more(0, [], tokens))
@@ -191,7 +191,7 @@ def test_log_probabilities_of_tokens_are_shown_once_and_also_where_they_made_no_
 
 
 @pytest.mark.parametrize("include_usage", [False, True])
-def test_prompt_and_raw_text_stand_beside_the_answer_when_asked_for(include_usage: bool) -> None:
+def test_prompt_and_raw_text_are_shown_on_request(include_usage: bool) -> None:
     verbose = Verbose("<prompt>", "raw<|end|>")
     shown = {"prompt": "<prompt>", "content": "raw<|end|>"}
     chat = ChatAnswerWriter(HEAD, include_usage=include_usage, verbose=verbose)
@@ -202,7 +202,7 @@ def test_prompt_and_raw_text_stand_beside_the_answer_when_asked_for(include_usag
         assert "__verbose" not in event(writer.more(0, [Content("x")], None))
 
 
-def test_the_events_of_a_completion() -> None:
+def test_the_events_of_a_completion_have_openais_form() -> None:
     writer = CompletionAnswerWriter(HEAD, choices=2)
     body = event(writer.more(1, [Content("Hi")], None))
     assert body["object"] == "text_completion"
@@ -232,7 +232,7 @@ def test_usage_is_null_in_every_event_of_a_stream_that_ends_with_it(include_usag
         assert body.get("usage") is None
 
 
-def test_any_text_arrives_as_it_was() -> None:
+def test_any_text_arrives_unchanged() -> None:
     for text in (TRICKY, *map(chr, range(0x100)), "\ud7ff\ue000\uffff"):
         assert event(ChatAnswerWriter(HEAD).more(0, [Content(text)], None))["choices"][0][
             "delta"
@@ -250,7 +250,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
     assert event(written)["choices"][0]["delta"]["content"] == "a\ufffdb"
 
 
-def test_ids_are_fresh() -> None:
+def test_every_answer_has_a_new_id() -> None:
     ids = {new_response_id("chatcmpl") for _ in range(10)}
     assert len(ids) == 10
     assert all(re.fullmatch("chatcmpl-[0-9a-f]{32}", each) for each in ids)
@@ -260,7 +260,7 @@ def test_ids_are_fresh() -> None:
     ("engine", "wire"),
     [("stop", "stop"), ("length", "length"), ("cache", "length"), ("eos", "stop")],
 )
-def test_finish_reasons_are_those_that_clients_know(engine: str, wire: str) -> None:
+def test_finish_reasons_are_openais(engine: str, wire: str) -> None:
     assert finish_reason(engine) == wire
 
 
@@ -273,7 +273,7 @@ class TestLogprobs:
         TokenLogprob("", b"", 0.0),
     )
 
-    def test_of_a_chat_are_always_numbers(self) -> None:
+    def test_log_probabilities_of_a_chat_are_always_numbers(self) -> None:
         written = ChatAnswerWriter(HEAD).more(0, [Content("aé漢x")], self.TOKENS)
         content = event(written)["choices"][0]["logprobs"]["content"]
         assert [token["logprob"] for token in content] == [-0.25, -9999, -9999, -9999, 0]
@@ -286,7 +286,7 @@ class TestLogprobs:
         ]
         assert all(token["top_logprobs"] == [] for token in content)
 
-    def test_of_a_completion_are_null_where_there_is_none(self) -> None:
+    def test_missing_log_probabilities_of_a_completion_are_null(self) -> None:
         choice = AnswerChoice([Content("aé漢x")], FinishReason.STOP, list(self.TOKENS))
         plain, topped = (
             json.loads(CompletionAnswerWriter(HEAD, logprobs=top).whole([choice], USAGE))[
@@ -298,13 +298,13 @@ class TestLogprobs:
             "tokens": ["a", "\ufffd", "\ufffd", "漢x", ""],
             "token_logprobs": [-0.25, -9999, None, None, 0],
             "top_logprobs": None,
-            # Each points to the character that its token begins, or that comes next.
+            # Each offset points to the character at which its token begins, or to the next one.
             "text_offset": [0, 1, 2, 2, 4],
         }
         tops = [{"a": -0.25}, {"\ufffd": -9999}, None, None, {"": 0}]
         assert topped == {**plain, "top_logprobs": tops}
 
-    def test_offsets_go_on_from_event_to_event(self) -> None:
+    def test_offsets_continue_from_event_to_event(self) -> None:
         writer = CompletionAnswerWriter(HEAD, choices=2, logprobs=1)
         offsets = [
             event(writer.more(index, [], self.TOKENS))["choices"][0]["logprobs"]["text_offset"][0]

@@ -1,7 +1,7 @@
-"""OpenVINO Model Server's cases and hostile requests, as far as parsing decides them.
+"""Conformance cases and hostile requests of OpenVINO Model Server, as far as parsing decides them.
 
-Both files lie beside the checkout. Where a case shows a defect of OpenVINO Model Server, an
-off-by-one limit say, it is listed in ``api_cases.py`` with what counts here.
+Both files lie beside the checkout. Where a case shows a defect of OpenVINO Model Server, such as an
+off-by-one limit, `api_cases` lists the expectation that counts here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
-from calculators.llm.api.openai.tokenize_request import TokenizeRequest, parse_tokenize_request
+from calculators.llm.api.openai.responses_request import ResponsesRequest
+from calculators.llm.api.openai.tokenize_request import TokenizeRequest
+from calculators.llm.endpoints import LlmEndpoint, endpoint_of
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
-from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
-from calculators.llm.requests.endpoint import Endpoint, endpoint_of
+from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.model_length import model_length
 from calculators.llm.requests.request_grammar import request_grammar
@@ -50,25 +49,12 @@ def is_parsing(case: dict[str, Any]) -> bool:
     )
 
 
-def parse(
-    endpoint: Endpoint, body: object, limits: RequestLimits
-) -> ChatRequest | CompletionRequest | ResponsesRequest | TokenizeRequest:
-    match endpoint:
-        case Endpoint.CHAT_COMPLETIONS:
-            return parse_chat_request(body, limits, ModelDefaults())
-        case Endpoint.RESPONSES:
-            return parse_responses_request(body, limits, ModelDefaults())
-        case Endpoint.TOKENIZE:
-            return parse_tokenize_request(body, limits)
-        case _:
-            return parse_completion_request(body, limits, ModelDefaults())
-
-
 def limits_of(case: dict[str, Any]) -> RequestLimits:
     given = case.get("limits") or {}
     requires = case.get("requires") or {}
     given = {**(requires.get("graph_options") or {}), **given}
-    # The cases of the request handler alone know no model; whether it sees is asked later there.
+    # Cases of the request handler alone know no model; whether the model sees is checked later
+    # there.
     sees = case["level"] == "handler" or "VLM" in str(requires.get("servable"))
     mode: DecodingMode = "standard"
     if "draft_models_path" in given:
@@ -83,9 +69,9 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
     )
 
 
-def parse_and_form(endpoint: Endpoint, body: object, limits: RequestLimits) -> None:
+def parse_and_form(endpoint: LlmEndpoint, body: object, limits: RequestLimits) -> None:
     """Parse it, and make the grammar of what it asks for, which a process of its own does."""
-    request = parse(endpoint, body, limits)
+    request = endpoint.parse(body, limits, ModelDefaults())
     if isinstance(request, TokenizeRequest):
         return
     form = request_grammar(
@@ -108,7 +94,7 @@ def parse_and_form(endpoint: Endpoint, body: object, limits: RequestLimits) -> N
 @pytest.mark.parametrize(
     "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
 )
-def test_what_is_accepted(case: dict[str, Any]) -> None:
+def test_requests_are_accepted_or_refused_as_in_the_cases(case: dict[str, Any]) -> None:
     try:
         parse_and_form(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
         refused = False
@@ -128,7 +114,7 @@ def test_an_exception_still_has_its_case(part: str) -> None:
 
 
 def expected_messages(case: dict[str, Any]) -> Any:
-    """The messages for the template, where a case tells them all."""
+    """Return the messages for the template, if the case gives all of them."""
     checks = case["expect"].get("state_checks") or []
     return next(
         (check["value"] for check in checks if (check["path"], check["op"]) == MESSAGES), None
@@ -148,7 +134,8 @@ MESSAGES = ("messages", "json_eq")
     ids=lambda case: case["id"],
 )
 def test_input_items_become_messages(case: dict[str, Any]) -> None:
-    request = parse(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
+    endpoint = endpoint_of(case["endpoint"])
+    request = endpoint.parse(case["body"], limits_of(case), ModelDefaults())
     assert isinstance(request, ResponsesRequest)
     assert request.messages == expected_messages(case)
 
@@ -158,9 +145,9 @@ def test_input_items_become_messages(case: dict[str, Any]) -> None:
     [case for case in API_CASES if case["level"] == "generation_config"],
     ids=lambda case: case["id"],
 )
-def test_generation_config(case: dict[str, Any]) -> None:
+def test_settings_are_those_of_the_cases(case: dict[str, Any]) -> None:
     names = {"topK": "top_k"}
-    # Written by the C++ test as a double; a request's has to be an integer.
+    # The C++ test writes a double; in a request it has to be an integer.
     convert = {"top_k": int}
     members: dict[str, Any] = {
         names.get(name, name): convert.get(names.get(name, name), lambda value: value)(value)
@@ -178,11 +165,11 @@ def test_generation_config(case: dict[str, Any]) -> None:
     [case for case in API_CASES if case.get("function") == "max_model_length_from_config_json"],
     ids=lambda case: case["id"],
 )
-def test_model_length(case: dict[str, Any]) -> None:
+def test_the_model_length_limits_requests(case: dict[str, Any]) -> None:
     assert model_length(case["config_json"]) == case["expect"]["result"]
 
 
-# Hostile requests: those that parsing refuses, with the field that they are refused for.
+# Hostile requests that parsing refuses, with the field of the error.
 
 GROUPS = ("messages", "sampling", "tools", "structured", "completions", "image", "template")
 
@@ -201,7 +188,7 @@ NOT_DECIDED_BY_PARSING = {
 
 
 def expander() -> ModuleType:
-    """The runner of the cases: it knows how the long ones are abbreviated."""
+    """Return the runner of the cases, which expands abbreviated long texts."""
     spec = importlib.util.spec_from_file_location("run_bad_inputs", CASES / "run_bad_inputs.py")
     assert spec is not None
     assert spec.loader is not None
@@ -213,7 +200,7 @@ def expander() -> ModuleType:
 @pytest.mark.parametrize(
     "case", [case for case in BAD_INPUTS if case["group"] in GROUPS], ids=lambda case: case["name"]
 )
-def test_hostile_request(case: dict[str, Any]) -> None:
+def test_a_hostile_request_is_refused_by_its_field(case: dict[str, Any]) -> None:
     if case["name"] in NOT_DECIDED_BY_PARSING:
         pytest.skip(NOT_DECIDED_BY_PARSING[case["name"]])
     body = json.loads(expander().enc(case["body"], {"MODEL": "m"}))

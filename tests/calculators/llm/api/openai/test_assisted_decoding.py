@@ -1,4 +1,4 @@
-"""How many tokens are proposed at a time: defaults, limits, and what does not go with it."""
+"""Settings of assisted decoding: defaults, limits, and members that exclude each other."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import checked_members
+from calculators.llm.requests.chat_request import CHAT_MEMBERS
+from calculators.llm.requests.generation_request import read_body
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import read_sampling
@@ -22,12 +22,7 @@ def settings(
     mode: DecodingMode, defaults: ModelDefaults | None = None, **body: Any
 ) -> GenerationSettings:
     limits = RequestLimits(decoding_mode=mode, has_beams=mode == "standard")
-    return read_sampling(
-        checked_members(body, Endpoint.CHAT_COMPLETIONS),
-        Endpoint.CHAT_COMPLETIONS,
-        defaults or ModelDefaults(),
-        limits,
-    )
+    return read_sampling(read_body(body, CHAT_MEMBERS), defaults or ModelDefaults(), limits)
 
 
 def refusal(mode: DecodingMode, **body: Any) -> RequestError:
@@ -49,7 +44,7 @@ def proposed(made: GenerationSettings) -> tuple[int, float, int]:
         ("prompt_lookup", (5, 0, 3)),
     ],
 )
-def test_without_a_word_the_defaults_are_openvino_model_servers(
+def test_the_defaults_are_openvino_model_servers(
     mode: DecodingMode, expected: tuple[int, float, int]
 ) -> None:
     assert proposed(settings(mode)) == expected
@@ -69,7 +64,7 @@ def test_without_a_word_the_defaults_are_openvino_model_servers(
         ("prompt_lookup", {"num_assistant_tokens": 32, "max_ngram_size": 32}, (32, 0, 32)),
     ],
 )
-def test_what_a_request_says(
+def test_a_request_sets_the_number_of_candidates(
     mode: DecodingMode, body: dict[str, Any], expected: tuple[int, float, int]
 ) -> None:
     assert proposed(settings(mode, **body)) == expected
@@ -105,18 +100,20 @@ def test_what_a_request_says(
         *((mode, {"best_of": 3}, "best_of") for mode in ASSISTED),
     ],
 )
-def test_refused_by_name(mode: DecodingMode, body: dict[str, Any], param: str) -> None:
+def test_invalid_members_are_refused_by_name(
+    mode: DecodingMode, body: dict[str, Any], param: str
+) -> None:
     assert refusal(mode, **body).param == param
 
 
 @pytest.mark.parametrize("mode", ASSISTED)
-def test_they_sample_as_ever(mode: DecodingMode) -> None:
+def test_sampling_works_with_assisted_decoding(mode: DecodingMode) -> None:
     made = settings(mode, temperature=0.5, n=3, seed=1)
     assert made.do_sample
     assert made.num_return_sequences == 3
 
 
 @pytest.mark.parametrize("mode", ASSISTED)
-def test_a_models_own_minimum_is_not_kept_to(mode: DecodingMode) -> None:
+def test_the_models_own_minimum_is_ignored(mode: DecodingMode) -> None:
     assert settings(mode, ModelDefaults(min_new_tokens=9)).min_new_tokens == 0
     assert settings("standard", ModelDefaults(min_new_tokens=9)).min_new_tokens == 9

@@ -1,4 +1,4 @@
-"""What a chat request becomes, beside its sampling."""
+"""Parsing of chat requests, except for sampling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.calculators.llm.api.openai.bodies import DEFAULTS, LIMITS, chat, refu
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
-def test_the_plainest_request() -> None:
+def test_the_smallest_request_is_parsed() -> None:
     request = chat()
     assert request.model == "m"
     assert request.messages == [{"role": "user", "content": "hi"}]
@@ -44,7 +44,7 @@ def test_members_that_change_nothing_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 3, True])
-def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
+def test_a_body_that_is_not_an_object_is_refused(body: Any) -> None:
     with pytest.raises(RequestError, match="must be a JSON object"):
         parse_chat_request(body, LIMITS, DEFAULTS)
 
@@ -72,7 +72,7 @@ def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
         ({"enable_thinking": "yes"}, "enable_thinking"),
     ],
 )
-def test_a_member_of_another_type_is_named(members: dict[str, Any], param: str) -> None:
+def test_a_member_of_the_wrong_type_is_named(members: dict[str, Any], param: str) -> None:
     assert refusal(**members).param == param
 
 
@@ -88,13 +88,13 @@ def test_a_member_of_another_type_is_named(members: dict[str, Any], param: str) 
         ({"suffix": "end"}, "suffix"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(members: dict[str, Any], param: str) -> None:
+def test_members_that_cannot_be_honoured_are_refused(members: dict[str, Any], param: str) -> None:
     error = refusal(**members)
     assert error.param == param
 
 
 class TestStreaming:
-    def test_usage_is_sent_when_asked_for(self) -> None:
+    def test_usage_is_sent_on_request(self) -> None:
         assert chat(stream=True).stream
         assert not chat(stream=True, stream_options={}).include_usage
         assert chat(stream=True, stream_options={"include_usage": True}).include_usage
@@ -116,7 +116,7 @@ class TestStreaming:
 
 
 class TestMedia:
-    def test_a_model_that_reads_text_refuses_images_and_audio(self) -> None:
+    def test_a_text_model_refuses_images_and_audio(self) -> None:
         text = {"type": "text", "text": "what?"}
         audio = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
         messages = [{"role": "system", "content": "x"}, {"role": "user", "content": [text, IMAGE]}]
@@ -124,7 +124,7 @@ class TestMedia:
         messages = [{"role": "user", "content": [audio, text]}]
         assert refusal(messages=messages).param == "messages[0].content[0]"
 
-    def test_a_model_that_sees_takes_so_many_images_of_all_messages(self) -> None:
+    def test_a_vision_model_limits_the_images_of_all_messages(self) -> None:
         limits = RequestLimits(max_images=2)
         message = {"role": "user", "content": [IMAGE]}
         assert chat(limits, messages=[message] * 2).messages[1]["content"] == [IMAGE]
@@ -139,11 +139,11 @@ def test_the_number_of_messages_is_limited() -> None:
 
 
 class TestTemplateArguments:
-    def test_they_are_handed_on(self) -> None:
+    def test_template_arguments_are_passed_on(self) -> None:
         arguments = {"enable_thinking": False, "custom": [1]}
         assert chat(chat_template_kwargs=arguments).template.values == arguments
 
-    def test_the_generation_prompt_stands_beside_them(self) -> None:
+    def test_the_generation_prompt_is_a_setting_of_its_own(self) -> None:
         template = chat(chat_template_kwargs={"add_generation_prompt": False}).template
         assert not template.add_generation_prompt
         assert template.values == {}
@@ -160,7 +160,7 @@ class TestTemplateArguments:
             ({"add_generation_prompt": 1}, "chat_template_kwargs.add_generation_prompt"),
         ],
     )
-    def test_names_of_the_renderer_are_refused(self, arguments: Any, param: str) -> None:
+    def test_reserved_names_of_the_renderer_are_refused(self, arguments: Any, param: str) -> None:
         assert refusal(chat_template_kwargs=arguments).param == param
 
     @pytest.mark.parametrize(

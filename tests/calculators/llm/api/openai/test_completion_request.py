@@ -1,4 +1,4 @@
-"""What a completion request becomes, beside its sampling."""
+"""Parsing of completion requests, except for sampling."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_prompts_are_text_or_token_ids(prompt: Any, prompts: tuple[Any, ...]) ->
         ([True], "prompt[0]"),
     ],
 )
-def test_what_is_neither_is_named(prompt: Any, param: str) -> None:
+def test_prompts_of_other_types_are_refused(prompt: Any, param: str) -> None:
     assert completion_refusal(prompt=prompt).param == param
 
 
@@ -59,12 +59,12 @@ def test_the_number_of_prompts_is_limited_but_not_that_of_token_ids() -> None:
     assert completion(limits, prompt=[1] * 1000).prompts == ((1,) * 1000,)
 
 
-def test_a_chat_body_is_told_where_it_belongs() -> None:
+def test_a_chat_body_is_refused_with_the_right_endpoint() -> None:
     messages = [{"role": "user", "content": "hi"}]
     assert "/chat/completions" in str(completion_refusal(prompt=None, messages=messages))
 
 
-def test_echo() -> None:
+def test_echo_repeats_the_prompt() -> None:
     assert completion(echo=True).echo
     assert not completion().echo
     assert completion_refusal(echo="x").param == "echo"
@@ -85,5 +85,5 @@ def test_log_probabilities_are_those_of_the_chosen_tokens(value: Any) -> None:
         ({"model": None}, "model"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(members: dict[str, Any], param: str) -> None:
+def test_members_that_cannot_be_honoured_are_refused(members: dict[str, Any], param: str) -> None:
     assert completion_refusal(**members).param == param

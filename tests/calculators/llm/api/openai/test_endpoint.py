@@ -1,22 +1,30 @@
-"""Which paths a language model answers."""
+"""Paths that a language model answers."""
 
 from __future__ import annotations
 
 import pytest
 
-from calculators.llm.requests.endpoint import Endpoint, endpoint_of
+from calculators.llm.endpoints import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    COUNT_TOKENS,
+    MESSAGES,
+    RESPONSES,
+    TOKENIZE,
+    endpoint_of,
+)
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 
 @pytest.mark.parametrize("prefix", ["/v1", "/v3", "/v3/v1"])
 def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
-    assert endpoint_of(f"{prefix}/chat/completions") is Endpoint.CHAT_COMPLETIONS
-    assert endpoint_of(f"{prefix}/completions?api-version=1") is Endpoint.COMPLETIONS
-    assert endpoint_of(f"{prefix}/responses") is Endpoint.RESPONSES
-    assert endpoint_of(f"{prefix}/messages?beta=true") is Endpoint.MESSAGES
-    assert endpoint_of(f"{prefix}/messages/count_tokens") is Endpoint.COUNT_TOKENS
-    assert endpoint_of(f"{prefix}/tokenize") is Endpoint.TOKENIZE
+    assert endpoint_of(f"{prefix}/chat/completions") is CHAT_COMPLETIONS
+    assert endpoint_of(f"{prefix}/completions?api-version=1") is COMPLETIONS
+    assert endpoint_of(f"{prefix}/responses") is RESPONSES
+    assert endpoint_of(f"{prefix}/messages?beta=true") is MESSAGES
+    assert endpoint_of(f"{prefix}/messages/count_tokens") is COUNT_TOKENS
+    assert endpoint_of(f"{prefix}/tokenize") is TOKENIZE
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,7 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
         "",
     ],
 )
-def test_others_are_not_found_and_the_right_ones_listed(uri: str) -> None:
+def test_other_paths_are_not_found_and_the_right_ones_are_listed(uri: str) -> None:
     with pytest.raises(
         RequestError, match="/v3/chat/completions, /v3/completions, /v3/responses"
     ) as raised:
@@ -41,7 +49,7 @@ def test_others_are_not_found_and_the_right_ones_listed(uri: str) -> None:
     assert raised.value.code is Code.NOT_FOUND
 
 
-def test_a_long_path_is_not_repeated_whole() -> None:
+def test_a_long_path_is_shortened_in_the_error() -> None:
     with pytest.raises(RequestError) as raised:
         endpoint_of("/v3/" + "x" * 8000)
     assert len(str(raised.value)) < 300

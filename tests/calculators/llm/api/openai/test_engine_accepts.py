@@ -1,4 +1,4 @@
-"""Nothing that is accepted here is refused by the engine."""
+"""Agreement with the engine: it refuses no accepted request."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _DEFAULTS = st.builds(
     ),
     st.booleans(),
 )
-def test_the_engine_accepts_what_was_accepted(
+def test_the_engine_accepts_every_accepted_request(
     members: dict[str, Any], defaults: ModelDefaults, limits: RequestLimits, is_chat: bool
 ) -> None:
     from calculators.llm.engine.library_config import generation_config
@@ -100,7 +100,7 @@ def test_the_engine_accepts_what_was_accepted(
             request = parse_completion_request(completion_body(**members), limits, defaults)
         settings = fit_to_model(request.settings, 10, limits.max_model_length, param="prompt")
     except RequestError as error:
-        # Every refusal names a field; that it is the right one other tests say.
+        # Every refusal names a field; other tests check that it is the right one.
         event(f"refused: {error.param}")
         return
     event("accepted")

@@ -1,7 +1,7 @@
-"""Every member that a client may send has an effect, or is refused by name, or may be ignored.
+"""Every member that a client may send has an effect, is refused by name, or may be ignored.
 
-What would change the answer and cannot be honoured is refused, never dropped. The names are those
-of OpenVINO Model Server, of OpenAI's API reference, and of vLLM's extra parameters.
+A member that would change the answer and cannot be honoured is refused, never dropped. The names
+are those of OpenVINO Model Server, OpenAI's API reference, and vLLM's extra parameters.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from openai.types import completion_create_params as completion_params
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import response_create_params as responses_params
 
-from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
-from calculators.llm.requests.chat_request import parse_chat_request
-from calculators.llm.requests.completion_request import parse_completion_request
-from calculators.llm.requests.endpoint import Endpoint
+from calculators.llm import endpoints
+from calculators.llm.api.openai.responses_request import ResponsesRequest
+from calculators.llm.endpoints import LlmEndpoint
 from calculators.llm.requests.generation_request import GenerationRequest
-from calculators.llm.requests.members import MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
@@ -43,25 +41,20 @@ TABLES: Final[dict[str, Table]] = {
     "completions": COMPLETIONS,
     "responses": RESPONSES,
 }
-_PARSE: Final = {
-    "chat": parse_chat_request,
-    "completions": parse_completion_request,
-    "responses": parse_responses_request,
-}
 _ENDPOINTS: Final = {
-    "chat": Endpoint.CHAT_COMPLETIONS,
-    "completions": Endpoint.COMPLETIONS,
-    "responses": Endpoint.RESPONSES,
+    "chat": endpoints.CHAT_COMPLETIONS,
+    "completions": endpoints.COMPLETIONS,
+    "responses": endpoints.RESPONSES,
 }
 _BODIES: Final[dict[str, dict[str, Any]]] = {
     "chat": {"messages": [{"role": "user", "content": "hi"}]},
     "completions": {"prompt": "hi"},
     "responses": {"input": "hi"},
 }
-#: With a fixed seed two equal requests are equal.
+#: With a fixed seed, equal requests are equal.
 _SEED: Final = {"seed": 1}
 
-#: OpenVINO Model Server's, by endpoint.
+#: Members of OpenVINO Model Server, by endpoint.
 _OVMS_COMMON: Final = """
     stream stream_options model ignore_eos frequency_penalty presence_penalty repetition_penalty
     length_penalty temperature top_p min_p top_k seed stop include_stop_str_in_output best_of n
@@ -80,7 +73,7 @@ _OVMS: Final = {
         metadata top_logprobs functions parallel_tool_calls
     """,
 }
-#: OpenAI's.
+#: Members of OpenAI.
 _OPENAI: Final = {
     "chat": """
         audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens
@@ -123,7 +116,7 @@ _VLLM: Final = {
 
 
 @pytest.mark.parametrize("endpoint", TABLES)
-def test_the_table_has_every_member_there_is(endpoint: str) -> None:
+def test_the_table_has_every_member(endpoint: str) -> None:
     known = " ".join((_OVMS_COMMON, _OVMS[endpoint], _OPENAI[endpoint], _VLLM[endpoint])).split()
     assert set(known) - set(TABLES[endpoint]) == set()
 
@@ -140,15 +133,15 @@ def outcomes(kind: type[Outcome]) -> list[Any]:
 
 def parse(endpoint: str, members: dict[str, Any]) -> GenerationRequest:
     body = {"model": "m", **_BODIES[endpoint], **_SEED, **members}
-    request = _PARSE[endpoint](body, RequestLimits(), ModelDefaults())
+    request: GenerationRequest = _ENDPOINTS[endpoint].parse(body, RequestLimits(), ModelDefaults())
     if isinstance(request, ResponsesRequest):
-        # What the answer repeats changes nothing else.
+        # Members that the answer only repeats change nothing else.
         return dataclasses.replace(request, echo={})
     return request
 
 
 @pytest.mark.parametrize(("endpoint", "name", "outcome"), outcomes(Effect))
-def test_it_has_an_effect(endpoint: str, name: str, outcome: Effect) -> None:
+def test_an_honoured_member_has_an_effect(endpoint: str, name: str, outcome: Effect) -> None:
     without = parse(endpoint, dict(outcome.beside))
     with_it = parse(endpoint, {**outcome.beside, name: outcome.value})
     assert outcome.shows(with_it) == outcome.expected
@@ -156,7 +149,7 @@ def test_it_has_an_effect(endpoint: str, name: str, outcome: Effect) -> None:
 
 
 @pytest.mark.parametrize(("endpoint", "name", "outcome"), outcomes(Refusal))
-def test_it_is_refused_by_name(endpoint: str, name: str, outcome: Refusal) -> None:
+def test_a_refused_member_is_named(endpoint: str, name: str, outcome: Refusal) -> None:
     with pytest.raises(RequestError) as raised:
         parse(endpoint, {**outcome.beside, name: outcome.value})
     assert raised.value.param is not None
@@ -165,13 +158,13 @@ def test_it_is_refused_by_name(endpoint: str, name: str, outcome: Refusal) -> No
 
 
 @pytest.mark.parametrize(("endpoint", "name", "outcome"), outcomes(NoEffect))
-def test_it_changes_nothing(endpoint: str, name: str, outcome: NoEffect) -> None:
+def test_an_ignored_member_changes_nothing(endpoint: str, name: str, outcome: NoEffect) -> None:
     without = parse(endpoint, dict(outcome.beside))
     assert parse(endpoint, {**outcome.beside, name: outcome.value}) == without
 
 
 @pytest.mark.parametrize("endpoint", TABLES)
-def test_null_is_as_good_as_absent(endpoint: str) -> None:
+def test_null_means_absent(endpoint: str) -> None:
     needed = {"model", *_BODIES[endpoint], *_SEED}
     assert parse(endpoint, {"unheard_of": None}) == parse(endpoint, {})
     nulls = {name: None for name in TABLES[endpoint] if name not in needed}
@@ -180,12 +173,12 @@ def test_null_is_as_good_as_absent(endpoint: str) -> None:
 
 @pytest.mark.parametrize("endpoint", TABLES)
 def test_the_table_and_the_declaration_have_the_same_members(endpoint: str) -> None:
-    assert set(TABLES[endpoint]) == set(MEMBERS[_ENDPOINTS[endpoint]])
+    assert set(TABLES[endpoint]) == set(_ENDPOINTS[endpoint].handling().members)
 
 
 @pytest.mark.parametrize("endpoint", TABLES)
 def test_the_declaration_says_what_becomes_of_a_member(endpoint: str) -> None:
-    declared = MEMBERS[_ENDPOINTS[endpoint]]
+    declared = _ENDPOINTS[endpoint].handling().members
     for name, found in TABLES[endpoint].items():
         if declared[name].standing is Standing.WITHOUT_EFFECT:
             assert all(isinstance(each, NoEffect) for each in found), name
@@ -194,24 +187,24 @@ def test_the_declaration_says_what_becomes_of_a_member(endpoint: str) -> None:
 
 
 def sdk_members(params: Any) -> set[str]:
-    """What the parameters of an official client's method are called."""
+    """Return the names of the parameters of an official client's method."""
     return set(typing.get_type_hints(params))
 
 
 @pytest.mark.parametrize(
     ("endpoint", "params"),
     [
-        (Endpoint.CHAT_COMPLETIONS, chat_params.CompletionCreateParamsStreaming),
-        (Endpoint.COMPLETIONS, completion_params.CompletionCreateParamsStreaming),
-        (Endpoint.RESPONSES, responses_params.ResponseCreateParamsStreaming),
-        (Endpoint.MESSAGES, messages_params.MessageCreateParamsStreaming),
-        (Endpoint.MESSAGES, beta_messages_params.MessageCreateParamsStreaming),
-        (Endpoint.COUNT_TOKENS, count_tokens_params.MessageCountTokensParams),
-        (Endpoint.COUNT_TOKENS, beta_count_tokens_params.MessageCountTokensParams),
+        (endpoints.CHAT_COMPLETIONS, chat_params.CompletionCreateParamsStreaming),
+        (endpoints.COMPLETIONS, completion_params.CompletionCreateParamsStreaming),
+        (endpoints.RESPONSES, responses_params.ResponseCreateParamsStreaming),
+        (endpoints.MESSAGES, messages_params.MessageCreateParamsStreaming),
+        (endpoints.MESSAGES, beta_messages_params.MessageCreateParamsStreaming),
+        (endpoints.COUNT_TOKENS, count_tokens_params.MessageCountTokensParams),
+        (endpoints.COUNT_TOKENS, beta_count_tokens_params.MessageCountTokensParams),
     ],
 )
-def test_every_member_of_the_official_clients_is_known(endpoint: Endpoint, params: Any) -> None:
-    assert sdk_members(params) - set(MEMBERS[endpoint]) == set()
+def test_every_member_of_the_official_clients_is_known(endpoint: LlmEndpoint, params: Any) -> None:
+    assert sdk_members(params) - set(endpoint.handling().members) == set()
 
 
 @pytest.mark.parametrize(
@@ -223,6 +216,7 @@ def test_every_member_of_the_official_clients_is_known(endpoint: Endpoint, param
         ("chat", "repeat_penalty", '"repetition_penalty"'),
         ("chat", "max_new_tokens", 'use "max_tokens"'),
         ("chat", "extra_body", "an argument of OpenAI's client"),
+        ("chat", "thinking", 'use "enable_thinking"'),
         ("chat", "max_output_tokens", "/responses has it, /chat/completions does not"),
         ("chat", "x" * 100_000, "Unknown member"),
         ("completions", "messages", "/chat/completions has it"),
@@ -231,7 +225,7 @@ def test_every_member_of_the_official_clients_is_known(endpoint: Endpoint, param
         ("responses", "max_output_token", '"max_output_tokens"'),
     ],
 )
-def test_a_member_that_nobody_knows_is_refused(endpoint: str, member: str, words: str) -> None:
+def test_an_unknown_member_is_refused(endpoint: str, member: str, words: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse(endpoint, {member: 1})
     assert raised.value.param == member[:64]
@@ -253,7 +247,7 @@ def test_a_member_that_nobody_knows_is_refused(endpoint: str, member: str, words
         ),
     ],
 )
-def test_a_slip_in_an_object_is_refused_with_its_path(
+def test_a_typo_in_an_object_is_refused_with_its_path(
     endpoint: str, members: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(RequestError) as raised:

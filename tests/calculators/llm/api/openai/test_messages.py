@@ -1,4 +1,4 @@
-"""Messages of a chat request: what is kept, what is refused and where."""
+"""Messages of chat requests: kept members, refused ones, and the places of errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalised(message: dict[str, Any]) -> dict[str, Any]:
         {"role": "user", "content": [{"type": "text", "text": "a", "extra": 1}, IMAGE, AUDIO]},
     ],
 )
-def test_kept_as_it_is_and_in_its_order(message: dict[str, Any]) -> None:
+def test_known_members_are_kept_in_their_order(message: dict[str, Any]) -> None:
     assert list(normalised(message).items()) == list(message.items())
 
 
@@ -65,7 +65,7 @@ def test_kept_as_it_is_and_in_its_order(message: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_null_is_absent_and_the_rest_is_dropped(
+def test_null_means_absent_and_unknown_members_are_dropped(
     message: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert list(normalised(message).items()) == list(expected.items())
@@ -79,12 +79,12 @@ def test_a_call_without_arguments_has_none(function: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}', r'["\ud83d\ude00"]'])
-def test_arguments_stay_as_they_are(arguments: str) -> None:
+def test_arguments_are_kept_as_they_are(arguments: str) -> None:
     call = {"function": {"name": "f", "arguments": arguments}}
     assert normalised({"role": "assistant", "tool_calls": [call]})["tool_calls"] == [call]
 
 
-def test_an_assistant_may_say_nothing() -> None:
+def test_an_assistants_message_may_be_empty() -> None:
     assert normalised({"role": "assistant"}) == {"role": "assistant", "content": ""}
 
 

@@ -1,4 +1,4 @@
-"""What counts of a model's generation_config.json, and what is wrong with it."""
+"""Defaults from a model's generation_config.json, and errors in that file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_model_without_the_file_has_no_defaults(tmp_path: Path) -> None:
     assert read_generation_defaults(tmp_path) == ModelDefaults()
 
 
-def test_the_fields_that_count(tmp_path: Path) -> None:
+def test_sampling_fields_become_defaults(tmp_path: Path) -> None:
     config = {
         "_from_model_config": True,
         "bos_token_id": 1,
@@ -54,7 +54,7 @@ def test_the_fields_that_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("top_k", "expected"), [(-1, None), (0, 0), (5, 5)])
-def test_a_negative_top_k_says_nothing_and_zero_is_no_limit(
+def test_a_negative_top_k_is_ignored_and_zero_is_no_limit(
     tmp_path: Path, top_k: int, expected: int | None
 ) -> None:
     assert read_generation_defaults(write(tmp_path, {"top_k": top_k})).top_k == expected
@@ -96,7 +96,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path: Path, name: str, value: 
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000])
-def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_json_object_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(ResourceError, match=r"generation_config\.json: is not"):
         read_generation_defaults(write(tmp_path, text))
 

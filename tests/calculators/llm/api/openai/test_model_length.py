@@ -1,4 +1,4 @@
-"""Prompt and answer have to fit the model."""
+"""The length of the model bounds prompt and answer together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graph_runtime import Code
         ([], None),
     ],
 )
-def test_the_length_stands_in_the_model_config(
+def test_the_length_is_read_from_the_model_config(
     tmp_path: Path, config: Any, expected: int | None
 ) -> None:
     assert read_model_length(tmp_path) is None
@@ -53,18 +53,18 @@ def test_a_request_without_a_number_gets_the_room_that_is_left() -> None:
         (GenerationSettings(num_beams=20, max_new_tokens=5000), 100_000, 5000),
     ],
 )
-def test_several_answers_share_what_nobody_asked_for(
+def test_several_answers_share_the_default_length(
     settings: GenerationSettings, length: int | None, expected: int
 ) -> None:
     for has_images in (False, True):
         made = fit_to_model(settings, 60, length, param="prompt", has_images=has_images)
         if expected != made.max_new_tokens:
-            # The engine keeps to the length itself where it counts images.
+            # Where it counts images, the engine itself keeps to the length.
             assert has_images
             assert made.max_length == length
 
 
-def test_exactly_full_fits() -> None:
+def test_a_request_of_exactly_the_length_fits() -> None:
     settings = GenerationSettings(max_new_tokens=4)
     assert fit_to_model(settings, 60, 64, param="prompt") is settings
     echo_only = GenerationSettings(max_new_tokens=0, echo=True)
@@ -74,7 +74,9 @@ def test_exactly_full_fits() -> None:
 @pytest.mark.parametrize(
     ("prompt_tokens", "max_new_tokens"), [(61, 4), (64, None), (65, None), (65, 0)]
 )
-def test_what_does_not_fit_is_refused(prompt_tokens: int, max_new_tokens: int | None) -> None:
+def test_a_request_that_does_not_fit_is_refused(
+    prompt_tokens: int, max_new_tokens: int | None
+) -> None:
     with pytest.raises(RequestError, match="holds 64 tokens") as raised:
         fit_to_model(
             GenerationSettings(max_new_tokens=max_new_tokens), prompt_tokens, 64, param="messages"

@@ -1,4 +1,4 @@
-"""Input items of a responses request become messages for the template."""
+"""Input items of responses requests become messages for the template."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def said(text: str) -> dict[str, Any]:
     return {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
 
 
-def test_a_string_is_what_the_user_says() -> None:
+def test_a_string_is_a_message_of_the_user() -> None:
     assert read_input("hi", SEES) == [{"role": "user", "content": "hi"}]
 
 
@@ -53,7 +53,7 @@ def test_reasoning_calls_and_results_become_three_messages() -> None:
     ]
 
 
-def test_what_was_said_before_a_call_is_in_the_same_message() -> None:
+def test_text_before_a_call_is_in_the_same_message() -> None:
     [_, assistant, tool] = messages(USER, THOUGHT, said("Let me see."), CALL, OUTPUT)
     assert assistant["content"] == [{"type": "text", "text": "Let me see."}]
     assert assistant["reasoning_content"] == "hm"
@@ -61,7 +61,7 @@ def test_what_was_said_before_a_call_is_in_the_same_message() -> None:
     assert tool["role"] == "tool"
 
 
-def test_what_was_said_after_a_call_is_in_the_same_message() -> None:
+def test_text_after_a_call_is_in_the_same_message() -> None:
     [_, assistant] = messages(USER, CALL, said("I asked."))
     assert (assistant["content"], assistant["tool_calls"]) == (
         [{"type": "text", "text": "I asked."}],
@@ -77,30 +77,30 @@ def test_a_call_of_the_next_turn_is_a_message_of_its_own() -> None:
     assert "tool_calls" not in shown[1]
 
 
-def test_calls_after_more_thoughts_are_a_message_of_their_own() -> None:
+def test_calls_after_further_reasoning_are_a_message_of_their_own() -> None:
     [_, first, second] = messages(USER, said("a"), THOUGHT, CALL)
     assert "tool_calls" not in first
     assert second["reasoning_content"] == "hm"
 
 
-def test_all_of_a_reasoning_counts_and_the_text_before_the_summary() -> None:
+def test_all_parts_of_a_reasoning_count_and_its_text_goes_before_the_summary() -> None:
     parts = [{"type": "reasoning_text", "text": "one"}, {"type": "reasoning_text", "text": "two"}]
     [_, assistant] = messages(USER, {**THOUGHT, "content": parts}, said("ok"))
     assert assistant["reasoning_content"] == "one\ntwo"
 
 
-def test_reasoning_that_only_its_author_reads_is_left_out() -> None:
+def test_encrypted_reasoning_is_left_out() -> None:
     sealed = {"type": "reasoning", "summary": [], "encrypted_content": "xyz"}
     assert messages(USER, sealed) == [USER]
 
 
-def test_a_call_without_call_id_goes_by_its_id() -> None:
+def test_a_call_without_call_id_is_matched_by_its_id() -> None:
     item = {"type": "function_call", "id": "fc_1", "name": "f", "arguments": ""}
     [assistant] = messages(item)
     assert assistant["tool_calls"][0]["id"] == "fc_1"
 
 
-def test_parts_are_written_as_in_a_chat_request() -> None:
+def test_parts_have_the_form_of_a_chat_request() -> None:
     content = [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "detail": "auto", "image_url": "data:x"},
@@ -118,7 +118,7 @@ def test_parts_are_written_as_in_a_chat_request() -> None:
     ]
 
 
-def test_a_refusal_is_something_that_was_said() -> None:
+def test_a_refusal_is_text_of_the_assistant() -> None:
     content = [{"type": "refusal", "refusal": "no"}]
     [message] = messages({"role": "assistant", "content": content})
     assert message["content"] == [{"type": "text", "text": "no"}]
@@ -183,13 +183,13 @@ def test_a_result_may_be_parts() -> None:
         ([CALL, {**OUTPUT, "output": 7}], "input[1].output", "a string or an array"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_place(value: object, param: str, text: str) -> None:
+def test_errors_name_the_place(value: object, param: str, text: str) -> None:
     error = refused(value)
     assert error.param == param
     assert text in str(error)
 
 
-def test_images_are_for_models_that_see_and_not_too_many() -> None:
+def test_images_need_a_vision_model_and_are_limited() -> None:
     image = {"type": "input_image", "image_url": "data:x"}
     item = {"role": "user", "content": [image, image, image]}
     assert refused([item]).param == "input[0].content[2]"

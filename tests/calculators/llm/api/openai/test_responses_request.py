@@ -1,4 +1,4 @@
-"""What a body to ``/responses`` means, and what it is refused for."""
+"""Parsing of ``/responses`` bodies, and their refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_instructions_come_first() -> None:
         ),
     ],
 )
-def test_instructions_and_a_system_message_are_one(content: Any, expected: Any) -> None:
+def test_instructions_and_a_system_message_become_one(content: Any, expected: Any) -> None:
     items = [{"role": "developer", "content": content}, {"role": "user", "content": "hi"}]
     request = parsed(instructions="Be short.", input=items)
     assert request.messages == [
@@ -94,7 +94,7 @@ def test_flat_tools_are_nested_for_the_template() -> None:
         ),
     ],
 )
-def test_the_choice_leaves_tools_and_the_answer_shows_all(
+def test_the_choice_selects_tools_and_the_answer_lists_all(
     choice: Any, left: list[str], kind: str, shown: Any
 ) -> None:
     request = parsed(tools=[TOOL, OTHER], tool_choice=choice)
@@ -107,13 +107,13 @@ def test_the_choice_leaves_tools_and_the_answer_shows_all(
     ]
 
 
-def test_tools_that_are_left_keep_their_places() -> None:
+def test_selected_tools_keep_their_places() -> None:
     choice = {"type": "allowed_tools", "mode": "required", "tools": [OTHER]}
     tools = parsed(tools=[TOOL, OTHER], tool_choice=choice).tools
     assert tools.schema_paths == ("tools[1].parameters",)
 
 
-def test_no_tools_are_left_and_none_shown_when_none_may_be_called() -> None:
+def test_the_choice_none_leaves_and_lists_no_tools() -> None:
     request = parsed(tools=[{"type": "?"}], tool_choice="none")
     assert (request.tools.items, request.echo["tools"]) == ([], [])
 
@@ -134,7 +134,7 @@ def test_the_effort_reaches_the_template(effort: str, thinks: bool) -> None:
     assert request.echo["reasoning"] == {"effort": effort, "summary": "auto"}
 
 
-def test_template_arguments_win_over_the_effort() -> None:
+def test_template_arguments_override_the_effort() -> None:
     request = parsed(reasoning={"effort": "high"}, chat_template_kwargs={"enable_thinking": False})
     assert request.template.values["enable_thinking"] is False
 
@@ -159,7 +159,7 @@ def test_the_names_of_chat_requests_for_the_length_are_refused(name: str) -> Non
     assert raised.value.param == name
 
 
-def test_the_limit_of_the_graph_is_the_default() -> None:
+def test_the_default_length_is_the_graphs_limit() -> None:
     request = parsed(RequestLimits(max_tokens_limit=9))
     assert request.echo["max_output_tokens"] == 9
 
@@ -173,7 +173,7 @@ def test_log_probabilities_can_be_included(members: dict[str, Any]) -> None:
     assert request.settings.logprobs
 
 
-def test_a_text_format_binds_the_answer_and_is_shown() -> None:
+def test_a_text_format_binds_the_answer_and_is_repeated() -> None:
     form = {
         "type": "json_schema",
         "name": "person",
@@ -201,7 +201,7 @@ def test_a_text_format_binds_the_answer_and_is_shown() -> None:
         {"n": 1, "best_of": 2},
     ],
 )
-def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
+def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
     request = parsed(**members)
     assert request.echo["store"] is False
     assert request.echo["truncation"] == "disabled"
@@ -259,7 +259,7 @@ def test_what_changes_nothing_is_accepted(members: dict[str, Any]) -> None:
         ({"logit_bias": {"1": 2}}, "logit_bias", "not supported"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_members_that_cannot_be_honoured_are_refused_by_name(
     members: dict[str, Any], param: str, text: str
 ) -> None:
     error = refused(**members)

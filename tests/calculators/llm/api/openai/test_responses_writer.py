@@ -1,4 +1,4 @@
-"""Answers of ``/responses``, as OpenAI's own types and client read them."""
+"""Answers of ``/responses``, whole and as streams of events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.canned_server import answering
 
 USAGE = Usage(3, 4, 2)
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
@@ -59,7 +58,7 @@ def streamed(
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """The events of a stream, all but ``[DONE]``."""
+    """Return the events of a stream, without ``[DONE]``."""
     assert text.endswith("\n\ndata: [DONE]\n\n")
     events = []
     for number, event in enumerate(text.removesuffix("data: [DONE]\n\n").split("\n\n")[:-1]):
@@ -108,7 +107,7 @@ def test_the_events_of_an_answer_with_everything() -> None:
     ]
 
 
-def test_what_is_streamed_is_what_stands_at_the_end() -> None:
+def test_the_streamed_text_equals_the_completed_response() -> None:
     events = read(streamed([*ALL, Content("bye")]))
     final = events[-1]["response"]["output"]
     added = [event for event in events if event["type"].endswith("item.added")]
@@ -142,7 +141,7 @@ def test_ids_have_openais_prefixes_and_are_all_different() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_the_created_response_is_empty_and_the_completed_one_counts() -> None:
+def test_the_created_response_is_empty_and_the_completed_one_has_the_usage() -> None:
     created, progress, *_, completed = read(streamed([Content("x")]))
     for event in (created, progress):
         response = event["response"]
@@ -160,7 +159,7 @@ def test_the_created_response_is_empty_and_the_completed_one_counts() -> None:
     }
 
 
-def test_the_request_is_repeated() -> None:
+def test_the_response_repeats_the_request() -> None:
     response = read(streamed([Content("x")]))[0]["response"]
     assert response["instructions"] == MEMBERS["instructions"]
     assert response["metadata"] == {"k": "v"}
@@ -174,7 +173,7 @@ def test_the_request_is_repeated() -> None:
     ("reason", "why"),
     [(FinishReason.LENGTH, "max_output_tokens"), (FinishReason.CONTENT_FILTER, "content_filter")],
 )
-def test_an_answer_that_was_cut_is_incomplete(reason: FinishReason, why: str) -> None:
+def test_an_answer_cut_off_by_length_is_incomplete(reason: FinishReason, why: str) -> None:
     events = read(streamed(ALL[:6], reason))
     response = events[-1]["response"]
     assert events[-1]["type"] == "response.incomplete"
@@ -184,7 +183,7 @@ def test_an_answer_that_was_cut_is_incomplete(reason: FinishReason, why: str) ->
 
 
 @pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.CONTENT_FILTER])
-def test_only_what_was_cut_is_incomplete_itself(reason: FinishReason) -> None:
+def test_only_the_item_that_was_cut_off_is_incomplete(reason: FinishReason) -> None:
     events = read(streamed(ALL[:6], reason))
     response = events[-1]["response"]
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
@@ -205,12 +204,12 @@ def test_an_answer_without_anything_has_an_empty_message(blank: list[OutputEvent
     assert whole["output"][0]["content"][0]["text"] == ""
 
 
-def test_calls_alone_have_no_message() -> None:
+def test_an_answer_of_calls_alone_has_no_message() -> None:
     response = read(streamed([ToolCall("f", "c")]))[-1]["response"]
     assert [item["type"] for item in response["output"]] == ["function_call"]
 
 
-def test_a_failure_is_the_last_event_and_keeps_what_was_said() -> None:
+def test_a_failure_is_the_last_event_and_keeps_the_text() -> None:
     made = writer()
     text = made.start(Usage(3, 0)) + made.more(0, [Reasoning("hm"), Content("Hel")], None)
     events = read(text + made.failure(RequestError("the engine is down", code=Code.UNAVAILABLE)))
@@ -231,13 +230,13 @@ def test_a_failure_is_the_last_event_and_keeps_what_was_said() -> None:
         (Code.DEADLINE_EXCEEDED, "server_error"),
     ],
 )
-def test_a_failure_before_the_start_has_its_start(code: Code, name: str) -> None:
+def test_a_failure_before_the_first_event_begins_with_the_start(code: Code, name: str) -> None:
     events = read(writer().failure(RequestError("no", code=code)))
     assert kinds(events) == ["created", "in_progress", "failed"]
     assert events[-1]["response"]["error"]["code"] == name
 
 
-def test_a_whole_answer_is_the_last_event_of_its_stream() -> None:
+def test_a_whole_answer_equals_the_last_event_of_its_stream() -> None:
     choice = AnswerChoice(finish_reason=FinishReason.TOOL_CALLS)
     choice.events += ALL
     whole = json.loads(writer().whole([choice], USAGE))
@@ -251,14 +250,14 @@ def test_a_whole_answer_is_the_last_event_of_its_stream() -> None:
 
 
 @pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.CONTENT_FILTER])
-def test_a_whole_answer_that_was_cut(reason: FinishReason) -> None:
+def test_a_whole_answer_cut_off_by_length_is_incomplete(reason: FinishReason) -> None:
     choice = AnswerChoice([Reasoning("hm"), Content("Hel")], reason)
     whole = json.loads(writer().whole([choice], USAGE))
     assert whole["status"] == "incomplete"
     assert [item.get("status") for item in whole["output"]] == [None, "incomplete"]
 
 
-def test_log_probabilities_are_of_the_text() -> None:
+def test_log_probabilities_belong_to_the_text() -> None:
     made = writer(include=["message.output_text.logprobs"])
     assert made.wants_logprobs
 
@@ -289,73 +288,7 @@ def test_log_probabilities_are_of_the_text() -> None:
     assert done["logprobs"] == content["logprobs"]
 
 
-def test_prompt_and_raw_text_are_shown_at_the_end_when_asked_for() -> None:
+def test_prompt_and_raw_text_are_shown_at_the_end_on_request() -> None:
     verbose = Verbose("<user>hi", "Hi<end>")
     whole = json.loads(writer(verbose).whole([AnswerChoice([Content("Hi")])], USAGE))
     assert whole["__verbose"] == {"prompt": "<user>hi", "content": "Hi<end>"}
-
-
-# By OpenAI's own types and clients.
-
-
-@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
-def test_every_event_is_one_of_openais(reason: FinishReason) -> None:
-    types = pytest.importorskip("openai.types.responses")
-    pydantic = pytest.importorskip("pydantic")
-    known = pydantic.TypeAdapter(types.ResponseStreamEvent)
-    events = read(streamed(ALL, reason))
-    made = writer()
-    events += read(made.start(Usage(1, 0)) + made.failure(RequestError("no")))
-    for event in events:
-        value = known.validate_python(event)
-        assert value.type == event["type"]
-        # What OpenAI does not know would be kept as it came.
-        assert value.model_extra in (None, {}), event
-
-
-def test_every_member_of_the_object_is_one_of_openais() -> None:
-    types = pytest.importorskip("openai.types.responses")
-    choice = AnswerChoice(
-        [Reasoning("hm"), Content("Hi"), ToolCall("f", "c"), Arguments("{}")],
-        FinishReason.TOOL_CALLS,
-    )
-    body = json.loads(writer().whole([choice], USAGE))
-    response = types.Response.model_validate(body)
-    # OpenAI's answers have this, its types do not.
-    assert response.model_extra == {"store": False}
-    assert response.output_text == "Hi"
-    missing = {name for name in types.Response.model_fields if name not in body}
-    assert missing == {"conversation", "moderation", "prompt", "prompt_cache_options",
-                       "prompt_cache_retention"}  # fmt: skip
-
-
-def test_openais_client_gathers_the_stream() -> None:
-    openai = pytest.importorskip("openai")
-    with (
-        answering(streamed(ALL, FinishReason.TOOL_CALLS)) as url,
-        openai.OpenAI(base_url=url, api_key="-", max_retries=0) as client,
-        client.responses.stream(model="m", input="hi") as stream,
-    ):
-        gathered = [event for event in stream if event.type == "response.output_text.delta"]
-        response = stream.get_final_response()
-    assert gathered[-1].snapshot == "Hello you \u2028😀"
-    assert response.output_text == "Hello you \u2028😀"
-    assert [item.type for item in response.output] == [
-        "reasoning", "message", "function_call", "function_call",
-    ]  # fmt: skip
-    assert response.output[2].arguments == '{"a":1}'
-    assert response.usage.output_tokens == 4
-
-
-def test_openais_client_sees_a_failure() -> None:
-    openai = pytest.importorskip("openai")
-    made = writer()
-    text = made.start(Usage(3, 0)) + made.more(0, [Content("Hel")], None)
-    text += made.failure(RequestError("down", code=Code.UNAVAILABLE))
-    with (
-        answering(text) as url,
-        openai.OpenAI(base_url=url, api_key="-", max_retries=0) as client,
-    ):
-        *_, last = client.responses.create(model="m", input="hi", stream=True)
-    assert last.type == "response.failed"
-    assert last.response.error.message == "down"

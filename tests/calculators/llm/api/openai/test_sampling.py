@@ -1,4 +1,4 @@
-"""What the engine is told for the sampling fields of a request."""
+"""Settings of the engine for the sampling fields of a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calculators.llm.requests.request_limits import RequestLimits
 from tests.calculators.llm.api.openai.bodies import chat, completion, refusal, settings
 
 
-def test_sampling_is_the_default_with_forty_tokens_to_choose_from() -> None:
+def test_the_default_is_sampling_from_forty_tokens() -> None:
     made = settings()
     assert made.do_sample
     assert made.temperature == 1.0
@@ -26,7 +26,7 @@ def test_temperature_zero_takes_the_best_token(temperature: float) -> None:
     assert made.temperature is made.top_p is made.top_k is made.min_p is made.rng_seed is None
 
 
-def test_the_request_goes_before_the_model_and_the_model_before_the_built_in() -> None:
+def test_the_request_overrides_the_model_and_the_model_the_built_in_default() -> None:
     defaults = ModelDefaults(temperature=0.6, top_p=0.9, top_k=20, repetition_penalty=1.1)
     made = settings(defaults=defaults, top_p=0.5, top_k=None)
     assert made.temperature == 0.6
@@ -51,7 +51,7 @@ def test_top_k_is_limited_unless_request_or_model_say_no_limit(
     assert settings(defaults=ModelDefaults(top_k=model), top_k=request_value).top_k == expected
 
 
-def test_the_seed_is_the_requests_or_fresh() -> None:
+def test_the_seed_is_the_requests_or_random() -> None:
     assert settings(seed=42).rng_seed == 42
     assert settings(seed=0).rng_seed == 0
     seeds = {settings().rng_seed for _ in range(20)}
@@ -60,7 +60,7 @@ def test_the_seed_is_the_requests_or_fresh() -> None:
 
 
 class TestLength:
-    def test_without_a_number_the_limit_counts_then_the_model(self) -> None:
+    def test_the_default_length_is_the_limit_and_then_the_models(self) -> None:
         defaults = ModelDefaults(max_new_tokens=7)
         assert settings().max_new_tokens is None
         assert settings(defaults=defaults).max_new_tokens == 7
@@ -75,10 +75,10 @@ class TestLength:
         assert refusal(limits, max_tokens=11).param == "max_tokens"
         assert refusal(limits, max_completion_tokens=11).param == "max_completion_tokens"
 
-    def test_max_completion_tokens_goes_before_max_tokens(self) -> None:
+    def test_max_completion_tokens_overrides_max_tokens(self) -> None:
         assert settings(max_tokens=5, max_completion_tokens=7).max_new_tokens == 7
 
-    def test_several_answers_share_a_default_and_not_what_is_asked_for(self) -> None:
+    def test_several_answers_share_a_default_length_but_not_a_requested_one(self) -> None:
         limits = RequestLimits(max_tokens_limit=10_000)
         assert settings(limits=limits).max_new_tokens == 10_000
         assert settings(limits=limits, best_of=20).max_new_tokens == 204
@@ -88,7 +88,7 @@ class TestLength:
         assert settings(defaults=defaults, best_of=2).max_new_tokens == 300
         assert settings(defaults=defaults, best_of=20).max_new_tokens == 204
 
-    def test_no_tokens_at_all_only_with_echo(self) -> None:
+    def test_zero_tokens_need_echo(self) -> None:
         assert refusal(max_tokens=0).param == "max_tokens"
         assert refusal(max_completion_tokens=0).param == "max_completion_tokens"
         made = completion(max_tokens=0, echo=True, defaults=ModelDefaults(min_new_tokens=3))
@@ -102,7 +102,7 @@ class TestLength:
         defaults = ModelDefaults(min_new_tokens=5)
         assert settings(defaults=defaults, max_tokens=2).min_new_tokens == 2
 
-    def test_ignoring_the_end_needs_another_one(self) -> None:
+    def test_ignore_eos_needs_a_length(self) -> None:
         assert refusal(ignore_eos=True).param == "ignore_eos"
         assert settings(ignore_eos=True, max_tokens=3).ignore_eos
         assert settings(RequestLimits(max_model_length=64), ignore_eos=True).ignore_eos
@@ -111,13 +111,13 @@ class TestLength:
 
 
 class TestSeveralAnswers:
-    def test_n_alone_is_parallel_sampling(self) -> None:
+    def test_n_without_best_of_is_parallel_sampling(self) -> None:
         request = chat(n=3)
         assert request.n == request.settings.num_return_sequences == 3
         assert request.settings.do_sample
         assert request.settings.num_beams == 1
 
-    def test_equal_answers_are_made_once(self) -> None:
+    def test_greedy_answers_are_generated_once(self) -> None:
         request = chat(n=3, temperature=0)
         assert request.n == 3
         assert request.settings.num_return_sequences == 1
@@ -159,12 +159,12 @@ class TestSeveralAnswers:
 
 
 class TestStopping:
-    def test_a_string_or_an_array_each_once_in_order(self) -> None:
+    def test_stop_strings_are_unique_and_in_order(self) -> None:
         assert settings(stop="a").stop_strings == ("a",)
         assert settings(stop=["b", "a", "b"]).stop_strings == ("b", "a")
         assert settings(stop=[]).stop_strings == ()
 
-    def test_the_requests_replace_the_models(self) -> None:
+    def test_the_requests_stop_strings_replace_the_models(self) -> None:
         defaults = ModelDefaults(stop_strings=("x",))
         assert settings(defaults=defaults).stop_strings == ("x",)
         assert settings(defaults=defaults, stop=[]).stop_strings == ("x",)
@@ -182,28 +182,28 @@ class TestStopping:
             (["a", "b" * 257], "stop[1]"),
         ],
     )
-    def test_what_is_no_stop_string_is_named(self, stop: Any, param: str) -> None:
+    def test_invalid_stop_strings_are_named(self, stop: Any, param: str) -> None:
         assert refusal(stop=stop).param == param
 
     def test_the_limits_are_inclusive(self) -> None:
         assert len(settings(stop=[str(i) for i in range(16)]).stop_strings) == 16
         assert settings(stop="b" * 256).stop_strings == ("b" * 256,)
 
-    def test_token_ids_stop_beside_the_models_own(self) -> None:
+    def test_stop_token_ids_add_to_the_models_own(self) -> None:
         defaults = ModelDefaults(eos_token_ids=(2, 3))
         assert settings(defaults=defaults).stop_token_ids is None
         assert settings(defaults=defaults, stop_token_ids=[]).stop_token_ids is None
         assert settings(defaults=defaults, stop_token_ids=[5, 3]).stop_token_ids == (2, 3, 5)
 
     @pytest.mark.parametrize("token", [-1, 1.0, "1", True, None, 2**31])
-    def test_what_is_no_token_id_is_named(self, token: Any) -> None:
+    def test_invalid_token_ids_are_named(self, token: Any) -> None:
         assert refusal(stop_token_ids=[1, token]).param == "stop_token_ids[1]"
 
     def test_the_number_of_token_ids_is_limited(self) -> None:
         assert refusal(stop_token_ids=list(range(129))).param == "stop_token_ids"
 
     @pytest.mark.parametrize("stream", [False, True])
-    def test_the_stop_string_stays_out_of_the_text_unless_asked_for(self, stream: bool) -> None:
+    def test_the_stop_string_is_in_the_text_only_on_request(self, stream: bool) -> None:
         assert not chat(stream=stream).include_stop_str_in_output
         assert chat(stream=stream, include_stop_str_in_output=True).include_stop_str_in_output
         defaults = ModelDefaults(include_stop_str_in_output=True)
@@ -213,7 +213,7 @@ class TestStopping:
 
 
 class TestLogprobs:
-    def test_the_chosen_tokens_of_a_chat(self) -> None:
+    def test_a_chat_has_log_probabilities_of_the_chosen_tokens(self) -> None:
         assert not settings().logprobs
         request = chat(logprobs=True, top_logprobs=0, stream=True)
         assert request.logprobs
@@ -222,10 +222,10 @@ class TestLogprobs:
     @pytest.mark.parametrize(
         "members", [{"top_logprobs": 1, "logprobs": True}, {"top_logprobs": 2}]
     )
-    def test_other_tokens_are_refused(self, members: dict[str, Any]) -> None:
+    def test_log_probabilities_of_other_tokens_are_refused(self, members: dict[str, Any]) -> None:
         assert refusal(**members).param == "top_logprobs"
 
-    def test_completions_know_zero_and_one(self) -> None:
+    def test_completions_accept_zero_and_one(self) -> None:
         assert completion().logprobs is None
         assert not completion().settings.logprobs
         for value in (0, 1):
@@ -280,7 +280,7 @@ class TestLogprobs:
         ("min_tokens", -1),
     ],
 )
-def test_a_value_out_of_range_or_of_another_type_is_refused_by_name(name: str, value: Any) -> None:
+def test_a_value_of_the_wrong_range_or_type_is_refused_by_name(name: str, value: Any) -> None:
     assert refusal(**{name: value}).param == name
 
 
@@ -295,7 +295,7 @@ def test_fields_for_draft_models_are_refused_where_there_is_none() -> None:
     assert error.param == "num_assistant_tokens"
 
 
-def test_null_is_absent() -> None:
+def test_null_means_absent() -> None:
     names = [
         "stream",
         "stream_options",

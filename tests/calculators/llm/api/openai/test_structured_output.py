@@ -1,4 +1,4 @@
-"""Structured output: every way to ask for it, and what is wrong with a request for it."""
+"""Structured output: every way to request it, and the errors of such requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.requests.endpoint import Endpoint
-from calculators.llm.requests.members import checked_members
+from calculators.llm.requests.chat_request import CHAT_MEMBERS
+from calculators.llm.requests.generation_request import read_body
 from calculators.llm.requests.structured_output import (
     StructuredOutput,
     read_structured_output,
@@ -27,19 +27,19 @@ CONST = {"type": "const_string", "value": "x"}
 
 
 def structured(body: dict[str, Any]) -> StructuredOutput | None:
-    return read_structured_output(checked_members(body, Endpoint.CHAT_COMPLETIONS))
+    return read_structured_output(read_body(body, CHAT_MEMBERS))
 
 
 def read(**body: Any) -> tuple[dict[str, Any], str]:
     output = structured(body)
     assert output is not None
-    # What is accepted is a form.
+    # Accepted requests have a form.
     grammar_of(AnswerForm(json.dumps(output.format)))
     return output.format, output.param
 
 
 def refusal(**body: Any) -> RequestError:
-    """By the server, or by the grammar process, whose refusal the server makes an error of."""
+    """Return the refusal by the server, or the error that it makes of the grammar process's."""
 
     def read_here_and_there() -> None:
         output = structured(body)
@@ -67,7 +67,7 @@ def refusal(**body: Any) -> RequestError:
         {"response_format": {"type": "text"}, "guided_regex": None},
     ],
 )
-def test_nothing_is_asked_for(body: dict[str, Any]) -> None:
+def test_without_a_request_there_is_no_form(body: dict[str, Any]) -> None:
     assert structured(body) is None
 
 
@@ -126,12 +126,14 @@ def schema(asked: Any, path: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_ways_to_ask(body: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_every_way_to_request_a_form_is_accepted(
+    body: dict[str, Any], expected: dict[str, Any]
+) -> None:
     made, _ = read(**body)
     assert made == expected
 
 
-def test_formats_inside_of_formats() -> None:
+def test_formats_may_be_nested() -> None:
     made, param = read(
         response_format={
             "type": "sequence",
@@ -158,7 +160,7 @@ def test_formats_inside_of_formats() -> None:
     assert made["elements"][2]["at_least_one"] is False
 
 
-def test_the_format_of_responses() -> None:
+def test_the_format_of_the_responses_api_is_accepted() -> None:
     output = read_text_format(
         {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}, "text.format"
     )
@@ -170,7 +172,7 @@ def test_the_format_of_responses() -> None:
     assert raised.value.param == "text.format.schema"
 
 
-def test_what_pydantic_writes_is_accepted() -> None:
+def test_schemas_of_pydantic_are_accepted() -> None:
     from pydantic import BaseModel, Field
 
     class Item(BaseModel):  # type: ignore[misc]
@@ -286,13 +288,13 @@ def test_what_pydantic_writes_is_accepted() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(body: dict[str, Any], param: str) -> None:
+def test_errors_name_the_place(body: dict[str, Any], param: str) -> None:
     error = refusal(**body)
     assert error.param == param
     assert len(str(error)) < 300
 
 
-def test_formats_that_are_nested_too_deeply() -> None:
+def test_formats_that_are_nested_too_deeply_are_refused() -> None:
     deep: dict[str, Any] = CONST
     for _ in range(30):
         deep = {"type": "sequence", "elements": [deep]}
@@ -307,7 +309,7 @@ def test_formats_that_are_nested_too_deeply() -> None:
         (GenerationSettings(num_beams=2), "best_of"),
     ],
 )
-def test_settings_under_which_the_engine_would_leave_a_grammar(
+def test_settings_that_would_make_the_engine_leave_a_grammar_are_refused(
     settings: GenerationSettings, param: str
 ) -> None:
     with pytest.raises(RequestError) as raised:
@@ -316,11 +318,11 @@ def test_settings_under_which_the_engine_would_leave_a_grammar(
     assert "response_format" in str(raised.value)
 
 
-def test_other_settings_are_fine() -> None:
+def test_other_settings_are_accepted() -> None:
     refuse_settings(GenerationSettings(do_sample=True, temperature=1.0, logprobs=True), "x")
 
 
-def test_what_only_the_rules_show_has_its_place() -> None:
+def test_errors_that_only_the_rules_show_name_the_place() -> None:
     output = structured(
         {"guided_json": {"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 1}}}}
     )

@@ -1,4 +1,4 @@
-"""What a body to ``/tokenize`` means, and its answer."""
+"""Parsing of ``/tokenize`` bodies, and its answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from calculators.llm.api.openai.tokenize_request import (
+    MAX_CHARACTERS,
     MAX_PADDED,
+    MAX_TEXTS,
     TokenizeRequest,
     parse_tokenize_request,
     tokenize_response,
 )
-from calculators.llm.requests.members import MAX_CHARACTERS, MAX_TEXTS
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
 
@@ -22,13 +23,13 @@ def parsed(**members: Any) -> TokenizeRequest:
     return parse_tokenize_request({"model": "m", "text": "hi", **members}, RequestLimits())
 
 
-def test_a_text_with_its_defaults() -> None:
+def test_a_text_alone_has_the_defaults() -> None:
     assert parsed() == TokenizeRequest(model="m", texts=("hi",))
     assert parsed().add_special_tokens
     assert not parsed().is_batch
 
 
-def test_everything_that_can_be_asked_for() -> None:
+def test_every_option_can_be_set() -> None:
     assert parsed(
         text=["a", ""],
         add_special_tokens=False,
@@ -46,7 +47,7 @@ def test_everything_that_can_be_asked_for() -> None:
     assert parsed(text=["a", "b"]).is_batch
 
 
-def test_there_is_no_padding_without_a_length() -> None:
+def test_padding_needs_a_length() -> None:
     assert not parsed(pad_to_max_length=True).pad_to_max_length
 
 
@@ -73,7 +74,7 @@ def test_there_is_no_padding_without_a_length() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(members: dict[str, Any], param: str, text: str) -> None:
+def test_errors_name_the_member(members: dict[str, Any], param: str, text: str) -> None:
     with pytest.raises(RequestError) as raised:
         parsed(**members)
     assert raised.value.param == param

@@ -1,4 +1,4 @@
-"""Which tools of a chat request are left for the model."""
+"""Selection of the tools that a chat request leaves for the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO = [tool("first", parameters={"type": "object"}), tool("second", strict=True)
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "required"])
-def test_all_are_left_as_they_were_written(choice: str | None) -> None:
+def test_all_tools_are_kept_as_written(choice: str | None) -> None:
     tools = chat(tools=TWO, tool_choice=choice).tools
     assert tools.items == TWO
     assert tools.choice == (choice or "auto")
@@ -32,19 +32,19 @@ def test_all_are_left_as_they_were_written(choice: str | None) -> None:
         {"type": "function", "name": "second"},
     ],
 )
-def test_a_named_tool_is_the_only_one_left(choice: dict[str, Any]) -> None:
+def test_a_named_tool_is_the_only_one_kept(choice: dict[str, Any]) -> None:
     tools = chat(tools=TWO, tool_choice=choice).tools
     assert tools.items == [TWO[1]]
     assert tools.choice == "named"
 
 
-def test_a_tool_may_be_named_like_a_choice() -> None:
+def test_a_tool_may_have_the_name_of_a_choice() -> None:
     items = [tool("auto"), tool("none")]
     chosen = chat(tools=items, tool_choice={"type": "function", "function": {"name": "none"}})
     assert chosen.tools.items == [items[1]]
 
 
-def test_none_removes_them_unseen() -> None:
+def test_the_choice_none_removes_tools_unread() -> None:
     tools = chat(tools=[1], tool_choice="none").tools
     assert tools.items == []
     assert tools.choice == "none"
@@ -58,7 +58,7 @@ def test_without_tools_there_is_nothing_to_choose(items: Any) -> None:
     assert refusal(tools=items, tool_choice=named).param == "tool_choice"
 
 
-def test_a_flat_tool_is_one_too() -> None:
+def test_a_flat_tool_is_accepted() -> None:
     flat = {"type": "function", "name": "f", "parameters": {"type": "object"}}
     assert chat(tools=[flat]).tools.items == [flat]
 
@@ -106,7 +106,7 @@ def test_a_malformed_tool_is_named(item: Any, param: str) -> None:
     assert refusal(tools=[TWO[0], item]).param == param
 
 
-def test_their_number_is_limited() -> None:
+def test_the_number_of_tools_is_limited() -> None:
     limits = RequestLimits(max_tools=2)
     assert len(chat(limits, tools=TWO).tools.items) == 2
     assert refusal(limits, tools=[*TWO, tool("third")]).param == "tools"
@@ -130,7 +130,7 @@ def test_the_size_of_a_schema_and_of_all_tools_is_limited() -> None:
     assert len(chat(tools=many[:50]).tools.items) == 50
 
 
-def test_a_schema_keeps_the_place_where_it_was_written() -> None:
+def test_a_schema_keeps_its_place_in_the_request() -> None:
     flat = {"type": "function", "name": "f", "parameters": {}}
     assert chat(tools=[*TWO, flat]).tools.schema_paths == (
         "tools[0].function.parameters",

@@ -11,7 +11,7 @@ from tests.calculators.llm.parsers.said import Said, parse
 FINAL = "<|start|>assistant<|channel|>final<|message|>"
 
 
-def test_reasoning_and_an_answer() -> None:
+def test_reasoning_is_separated_from_the_answer() -> None:
     text = "<|channel|>analysis<|message|> Hm,\nä.<|end|>" + FINAL + "Hi.<|return|>"
     assert parse(text, reasoning="gptoss") == Said("Hi.", " Hm,\nä.", [])
 
@@ -29,16 +29,16 @@ def test_the_prompt_may_have_begun_the_reasoning(end: str) -> None:
     assert result == Said("Hi.", "Hm.", [])
 
 
-def test_an_answer_in_a_given_format() -> None:
+def test_an_answer_may_name_a_format() -> None:
     text = '<|channel|>final <|constrain|>JSON<|message|>{"a": 1}<|return|>'
     assert parse(text, reasoning="gptoss").content == '{"a": 1}'
 
 
-def test_an_answer_without_a_channel() -> None:
+def test_an_answer_may_have_no_channel() -> None:
     assert parse("<|start|>assistant<|message|>Hi.", reasoning="gptoss").content == "Hi."
 
 
-def test_text_is_passed_on_as_it_comes() -> None:
+def test_text_is_passed_on_as_it_arrives() -> None:
     parser = PARSER()
     assert parser.feed("<|channel|>analysis<|message|>Hm") == [Reasoning("Hm")]
     assert parser.feed(" well<|e") == [Reasoning(" well")]

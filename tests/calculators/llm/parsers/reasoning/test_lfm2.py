@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.calculators.llm.parsers.said import Said, parse
 
 
-def test_reasoning_and_an_answer() -> None:
+def test_reasoning_is_separated_from_the_answer() -> None:
     text = "<think>\nHm, ä.\n</think>\n\nHi."
     assert parse(text, reasoning="lfm2") == Said("\n\nHi.", "\nHm, ä.\n", [])
 
@@ -16,9 +16,9 @@ def test_the_prompt_may_have_begun_the_reasoning() -> None:
     assert parse("Hm.", reasoning="lfm2", prompt="<think>\n") == Said("", "Hm.", [])
 
 
-def test_an_end_without_a_begin_is_content() -> None:
+def test_an_end_tag_without_a_beginning_is_content() -> None:
     assert parse("Hm.</think>Hi.", reasoning="lfm2") == Said("Hm.</think>Hi.", "", [])
 
 
-def test_reasoning_that_does_not_end() -> None:
+def test_reasoning_may_have_no_end() -> None:
     assert parse("<think>Hm.</thin", reasoning="lfm2") == Said("", "Hm.</thin", [])

@@ -7,12 +7,12 @@ import pytest
 from tests.calculators.llm.parsers.said import Said, parse
 
 
-def test_reasoning_and_an_answer() -> None:
+def test_reasoning_is_separated_from_the_answer() -> None:
     text = " to=self<|message|> Hm,\nä.<|eom|><|start|>assistant to=user<|message|>Hi.<|eot|>"
     assert parse(text, reasoning="onyx") == Said("Hi.", " Hm,\nä.", [])
 
 
-def test_several_thoughts_are_joined_by_line_ends() -> None:
+def test_several_reasoning_messages_are_joined_by_line_ends() -> None:
     text = "to=self<|message|>A<|eom|> to=self<|message|>B<|eom|><|message|>C"
     assert parse(text, reasoning="onyx") == Said("C", "A\nB", [])
 

@@ -15,7 +15,7 @@ def block(calls: str) -> str:
     return f"<|tool_call>{calls}<tool_call|>"
 
 
-def test_calls_among_text() -> None:
+def test_calls_are_found_among_text() -> None:
     text = (
         "One. "
         + block('call:f{a:<|"|>x<|"|>,b:1}call:g{}')
@@ -53,20 +53,20 @@ def test_calls_among_text() -> None:
         ("{b,c:}", {"b": "", "c": ""}),
     ],
 )
-def test_values(text: str, value: object) -> None:
+def test_values_become_json(text: str, value: object) -> None:
     for others in ("", ",z:1"):
         result = parse(block(f"call:f{{a:{text}{others}}}"), "gemma4")
         assert result.content == ""
         assert json.loads(result.calls[0][1])["a"] == value
 
 
-def test_a_value_of_any_depth() -> None:
+def test_values_may_have_any_depth() -> None:
     deep = "[" * 5000 + "]" * 5000
     result = parse(block(f"call:f{{a:{deep}}}"), "gemma4")
     assert result.calls == [("f", f'{{"a":{deep}}}')]
 
 
-def test_an_argument_without_a_value_and_one_that_comes_twice() -> None:
+def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
     assert parse(block("call:f{a,b:,a:1}"), "gemma4").calls == [("f", '{"a":"","b":""}')]
 
 
@@ -100,7 +100,7 @@ def test_an_argument_is_sent_when_it_is_complete() -> None:
         "call:f{a:1}",
     ],
 )
-def test_what_is_no_call_stays_content(text: str) -> None:
+def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "gemma4") == Said(text, "", [])
 
 
@@ -111,6 +111,6 @@ def test_a_call_that_breaks_off_is_not_closed() -> None:
     assert parse(text, "gemma4") == Said("b:", "", [("f", '{"a":1'), ("g", "{}")])
 
 
-def test_a_call_after_reasoning_and_none_in_it() -> None:
+def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
     text = "<|channel>thought\n" + block("call:f{}") + "<channel|>" + block("call:g{}")
     assert parse(text, "gemma4", "gemma4") == Said("", block("call:f{}"), [("g", "{}")])

@@ -19,13 +19,13 @@ ANSWER = "<|start|>assistant<|channel|>final<|message|>It is 1.<|return|>"
 ALL = THOUGHT + PREAMBLE + CALL + ANSWER
 
 
-def test_all_kinds_of_messages() -> None:
+def test_all_kinds_of_messages_are_read() -> None:
     assert parse(ALL, "gptoss", "gptoss") == Said(
         "I look it up. It is 1.", "Hm.", [("f", '{"a": 1}')]
     )
 
 
-def test_reasoning_that_nobody_reads_keeps_its_frame() -> None:
+def test_reasoning_without_its_parser_keeps_its_frame() -> None:
     assert parse(ALL, "gptoss") == Said(THOUGHT + "I look it up. It is 1.", "", [("f", '{"a": 1}')])
 
 
@@ -51,18 +51,18 @@ def test_without_tools_no_header_of_an_answer_shows(tool: str | None) -> None:
     ],
 )
 @pytest.mark.parametrize("reasoning", [None, "gptoss"])
-def test_headers_of_calls(header: str, reasoning: str | None) -> None:
+def test_headers_of_calls_may_vary(header: str, reasoning: str | None) -> None:
     for end in ("<|call|>", "<|end|>", "<|return|>", ""):
         text = header + ' {"a":"ä"}' + end
         assert parse(text, "gptoss", reasoning) == Said("", "", [("f", ' {"a":"ä"}')])
 
 
-def test_several_calls_one_of_them_without_its_end() -> None:
+def test_one_of_several_calls_may_lack_its_end() -> None:
     text = CALL + CALL.removesuffix("<|call|>") + CALL
     assert parse(text, "gptoss", "gptoss").calls == [("f", '{"a": 1}')] * 3
 
 
-def test_a_call_is_announced_with_its_header_and_its_text_passed_on_as_it_comes() -> None:
+def test_a_call_begins_with_its_header_and_its_arguments_are_streamed() -> None:
     parser = PARSER()
     assert parser.feed("<|channel|>commentary to=functions.f <|mess") == []
     assert parser.feed('age|>{"a') == [ToolCall("f"), Arguments('{"a')]
@@ -94,5 +94,5 @@ def test_a_call_without_text_has_no_arguments() -> None:
     ],
 )
 @pytest.mark.parametrize("reasoning", [None, "gptoss"])
-def test_what_is_no_message_we_know_stays_content(text: str, reasoning: str | None) -> None:
+def test_unknown_messages_are_content(text: str, reasoning: str | None) -> None:
     assert parse(text, "gptoss", reasoning) == Said(text, "", [])

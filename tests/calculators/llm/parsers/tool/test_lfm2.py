@@ -15,7 +15,7 @@ def block(calls: str) -> str:
     return f"<|tool_call_start|>[{calls}]<|tool_call_end|>"
 
 
-def test_calls_among_text() -> None:
+def test_calls_are_found_among_text() -> None:
     text = "One. " + block("f(a='x', b=1), g( )") + " Two. " + block(" h(c = [1] )") + "<|im_end|>"
     assert parse(text, "lfm2") == Said(
         "One.  Two. ", "", [("f", '{"a":"x","b":1}'), ("g", "{}"), ("h", '{"c":[1]}')]
@@ -53,7 +53,7 @@ def test_calls_among_text() -> None:
         ("[1 2]", "[1 2]"),
     ],
 )
-def test_values(text: str, value: object) -> None:
+def test_values_become_json(text: str, value: object) -> None:
     for others in ("", ", z=1", "), g("):
         result = parse(block(f"f(a={text}{others})"), "lfm2")
         assert result.content == ""
@@ -61,7 +61,7 @@ def test_values(text: str, value: object) -> None:
         assert len(result.calls) == (2 if "g" in others else 1)
 
 
-def test_an_argument_without_a_value_and_one_that_comes_twice() -> None:
+def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
     assert parse(block("f(a, b=, a=1)"), "lfm2").calls == [("f", '{"a":"","b":""}')]
 
 
@@ -97,11 +97,11 @@ def test_the_end_of_the_block_may_be_missing(end: str) -> None:
         "[f(a=1)]",
     ],
 )
-def test_what_is_no_call_stays_content(text: str) -> None:
+def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "lfm2") == Said(text, "", [])
 
 
-def test_what_is_no_further_call_stays_content() -> None:
+def test_text_after_a_call_that_is_not_a_call_is_content() -> None:
     assert parse(block("f(a=1)(2)"), "lfm2") == Said(
         "(2)]<|tool_call_end|>", "", [("f", '{"a":1}')]
     )
@@ -116,6 +116,6 @@ def test_a_call_that_breaks_off_is_not_closed() -> None:
     )
 
 
-def test_a_call_after_reasoning_and_none_in_it() -> None:
+def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
     text = "<think>" + block("f(a=1)") + "</think>" + block("g()")
     assert parse(text, "lfm2", "lfm2") == Said("", block("f(a=1)"), [("g", "{}")])

@@ -13,7 +13,7 @@ def call(name: str, text: str) -> str:
     return f'<function name="f"><param name="{name}">{text}</param></function>'
 
 
-def test_calls_among_text() -> None:
+def test_calls_are_found_among_text() -> None:
     text = "One. " + call("a", "x") + call("a", "\ny\n") + "Two."
     assert parse(text, "minicpm5", tools=TOOLS) == Said(
         "One. Two.", "", [("f", '{"a":"x"}'), ("f", '{"a":"y"}')]
@@ -31,12 +31,12 @@ def test_calls_among_text() -> None:
         ("['a', </s>", "\"['a', </s>\""),
     ],
 )
-def test_lists_and_objects_may_be_as_in_python(text: str, value: str) -> None:
+def test_lists_and_objects_may_be_python_literals(text: str, value: str) -> None:
     result = parse(call("b", text), "minicpm5", tools=TOOLS)
     assert result == Said("", "", [("f", f'{{"b":{value}}}')])
 
 
-def test_a_string_that_looks_like_a_list_stays_as_it_is() -> None:
+def test_a_string_that_looks_like_a_list_is_kept() -> None:
     result = parse(call("a", "['x']"), "minicpm5", tools=TOOLS)
     assert result.calls == [("f", '{"a":"[\'x\']"}')]
 
@@ -48,7 +48,7 @@ def test_ends_of_turns_are_left_out() -> None:
     assert parse(broken, "minicpm5").content == '<function name="f"><param name="a">x'
 
 
-def test_a_call_after_reasoning_and_none_in_it() -> None:
+def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
     text = "<think>" + call("a", "no") + "</think>" + call("a", "x")
     assert parse(text, "minicpm5", "minicpm5", tools=TOOLS) == Said(
         "", call("a", "no"), [("f", '{"a":"x"}')]
@@ -58,5 +58,5 @@ def test_a_call_after_reasoning_and_none_in_it() -> None:
 @pytest.mark.parametrize(
     "text", ['<function name="f', '<function name="f">', '<function name="f"><param name="a">x']
 )
-def test_what_is_no_call_stays_content(text: str) -> None:
+def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "minicpm5", tools=TOOLS) == Said(text, "", [])

@@ -13,13 +13,13 @@ TOOLS = {"f": {"properties": {"a": {"type": "string"}}}}
 
 @pytest.mark.parametrize("reasoning", [None, "onyx"])
 @pytest.mark.parametrize("text", [BLOCK, INVOKE, "to=f<|message|>" + BLOCK + "<|eom|>"])
-def test_a_call_with_and_without_what_is_around_it(text: str, reasoning: str | None) -> None:
+def test_a_call_is_found_with_and_without_its_frame(text: str, reasoning: str | None) -> None:
     result = parse(text.replace("{}", " x\n"), "onyx", reasoning, tools=TOOLS)
     assert result == Said("", "", [("f", r'{"a":" x\n"}')])
 
 
 @pytest.mark.parametrize("reasoning", [None, "onyx"])
-def test_calls_and_an_answer_in_several_messages(reasoning: str | None) -> None:
+def test_calls_and_an_answer_may_be_several_messages(reasoning: str | None) -> None:
     text = (
         f" to=f<|message|>{BLOCK}<|eom|><|start|>assistant to=f<|message|>{BLOCK}<|eom|>"
         "<|start|>assistant to=user<|message|>Done.<|eot|>"
@@ -28,17 +28,17 @@ def test_calls_and_an_answer_in_several_messages(reasoning: str | None) -> None:
     assert parse(text, "onyx", reasoning, tools=TOOLS) == Said("Done.", "", calls)
 
 
-def test_several_calls_in_one_block() -> None:
+def test_a_block_may_have_several_calls() -> None:
     text = f"<atem:function_calls>{INVOKE}\n{INVOKE}</atem:function_calls>"
     assert parse(text, "onyx", tools=TOOLS) == Said("", "", [("f", '{"a":"{}"}')] * 2)
 
 
-def test_a_call_after_reasoning_and_none_in_it() -> None:
+def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
     text = f"to=self<|message|>{INVOKE}<|eom|> to=f<|message|>{INVOKE}<|eot|>"
     assert parse(text, "onyx", "onyx", tools=TOOLS) == Said("", INVOKE, [("f", '{"a":"{}"}')])
 
 
-def test_reasoning_that_nobody_reads_keeps_its_frame() -> None:
+def test_reasoning_without_its_parser_keeps_its_frame() -> None:
     text = " to=self<|message|>Hm.<|eom|><|start|>assistant to=user<|message|>Hi.<|eot|>"
     assert parse(text, "onyx").content == " to=self<|message|>Hm.<|eom|>Hi."
 
@@ -54,9 +54,9 @@ def test_reasoning_that_nobody_reads_keeps_its_frame() -> None:
         "to=f and no message",
     ],
 )
-def test_what_is_no_call_stays_content(text: str) -> None:
+def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "onyx", tools=TOOLS) == Said(text, "", [])
 
 
-def test_headers_that_are_not_complete_are_left_out() -> None:
+def test_incomplete_headers_are_left_out() -> None:
     assert parse("A<|start|>assistant B<|message|>C<|eot|>", "onyx").content == "ABC"

@@ -44,19 +44,19 @@ def arguments(*parameters: tuple[str, str]) -> str:
     return written
 
 
-def test_a_call_among_text() -> None:
+def test_a_call_is_found_among_text() -> None:
     assert read("Sure.\n" + call(("path", "ä.txt"), ("size", "3")) + "\nDone.") == Said(
         "Sure.\n\nDone.", "", [("write", '{"path":"ä.txt","size":3}')]
     )
 
 
-def test_several_calls_in_one_block_and_in_several() -> None:
+def test_calls_may_share_a_block() -> None:
     one = "<function=a>\n</function>\n"
     two = f"<tool_call>{one}{one}</tool_call><tool_call>{one}</tool_call>"
     assert read(two) == Said("", "", [("a", "{}")] * 3)
 
 
-def test_the_begin_of_the_block_may_be_missing() -> None:
+def test_the_beginning_of_the_block_may_be_missing() -> None:
     assert read("Hm <function=a></function>\n</tool_call> ok") == Said("Hm  ok", "", [("a", "{}")])
 
 
@@ -84,9 +84,9 @@ def test_the_begin_of_the_block_may_be_missing() -> None:
         ("unknown", "NaN", '"NaN"'),
     ],
 )
-def test_values_are_what_the_schema_says(parameter: str, text: str, value: str) -> None:
+def test_values_have_the_types_of_the_schema(parameter: str, text: str, value: str) -> None:
     assert arguments((parameter, text)) == f'{{"{parameter}":{value}}}'
-    # Behind another argument strings are passed on as they come: that makes no difference.
+    # After another argument, strings are passed on as they arrive: the result is the same.
     assert arguments(("first", "1"), (parameter, text)) == f'{{"first":1,"{parameter}":{value}}}'
 
 
@@ -94,12 +94,12 @@ def test_the_first_of_two_arguments_of_a_name_counts() -> None:
     assert arguments(("path", "a"), ("path", "b"), ("size", "1")) == '{"path":"a","size":1}'
 
 
-def test_json_of_any_depth() -> None:
+def test_json_values_may_have_any_depth() -> None:
     deep = "[" * 5000 + "]" * 5000
     assert arguments(("unknown", deep)) == f'{{"unknown":{deep}}}'
 
 
-def test_an_argument_is_sent_when_it_is_complete_and_a_later_string_while_it_grows() -> None:
+def test_a_complete_argument_is_sent_and_a_later_string_is_streamed() -> None:
     parser = PARSER(TOOLS)
     assert parser.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == []
     begun = [ToolCall("write"), Arguments('{"path":"a.txt"')]
@@ -129,7 +129,7 @@ def test_an_argument_is_sent_when_it_is_complete_and_a_later_string_while_it_gro
         "</function></tool_call></parameter>",
     ],
 )
-def test_what_is_no_call_stays_content(text: str) -> None:
+def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert read(text) == Said(text, "", [])
 
 
@@ -152,7 +152,7 @@ def test_a_call_ends_with_its_block_at_the_latest() -> None:
     assert read(text) == Said(" ok", "", [("write", '{"path":"a"}')])
 
 
-def test_text_between_arguments_comes_behind_the_call() -> None:
+def test_text_between_arguments_follows_the_call() -> None:
     text = call(("path", "a"), ("size", "1")).replace("</parameter>\n", "</parameter> well, ", 1)
     parser = PARSER(TOOLS)
     assert [*parser.feed(text), *parser.finish()] == [
@@ -168,6 +168,6 @@ def test_text_between_arguments_comes_behind_the_call() -> None:
 @pytest.mark.parametrize(
     "schema", ["none", {}, {"properties": None}, {"properties": {"path": {"type": [1, {}]}}}]
 )
-def test_any_schema_will_do(schema: Any) -> None:
+def test_any_schema_is_accepted(schema: Any) -> None:
     result = parse(call(("path", "1")), "qwen3coder", tools={"write": schema})
     assert json.loads(result.calls[0][1]) == {"path": 1}

@@ -1,7 +1,7 @@
-"""Templates that would run for ever or fill the memory, each rendered under a memory limit.
+"""Templates that would never end or fill the memory, each rendered under a memory limit.
 
-``python -m`` this module prints one JSON line for each: its name, what became of it, the seconds
-of the processor.
+``python -m`` this module prints one JSON line for each: its name, its outcome, the seconds of
+processor time.
 """
 
 from __future__ import annotations
@@ -154,9 +154,9 @@ HOSTILE = {
 
 
 def main() -> None:
-    """Render all of them."""
+    """Render all templates."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    # Each on a quarter of the memory that the real limits would give it.
+    # Each has a quarter of the memory that the real limits would allow.
     limits = RenderLimits(seconds=SECONDS, output_characters=4 << 20, loop_ticks=300_000)
     for name, source in HOSTILE.items():
         start = time.process_time()

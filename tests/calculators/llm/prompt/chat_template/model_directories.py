@@ -1,4 +1,4 @@
-"""Model directories for tests, and the shortest way through a template."""
+"""Model directories, and the shortest way through a template."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HELLO = [{"role": "user", "content": "Hello"}]
 
 
 def make_model(directory: Path, **files: Any) -> Path:
-    """Write files: ``name__json={...}`` is name.json, ``folder___name__json`` in a folder."""
+    """Write files: ``name__json={...}`` is name.json, ``folder___name__json`` is in a folder."""
     for name, content in files.items():
         path = directory / name.replace("___", "/").replace("__", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,6 +29,6 @@ def render(
     limits: RenderLimits | None = None,
     **template_kwargs: Any,
 ) -> str:
-    """What a template makes of a chat."""
+    """Render a chat with a template."""
     template = ChatTemplate.of_source(source, bos_token="<s>", eos_token="</s>", limits=limits)
     return template.render(messages or HELLO, tools=tools, template_kwargs=template_kwargs)

@@ -1,4 +1,4 @@
-"""Parsers and needs of a model, told from its template."""
+"""Parsers and requirements of a model, derived from its template."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ HERMES = "{# <tool_call> </tool_call> #}"
         ("<|channel|><tool_call></tool_call>", "gptoss", "gptoss"),
     ],
 )
-def test_markers(source: str, tool_parser: str | None, reasoning_parser: str | None) -> None:
+def test_markers_in_the_template_choose_the_parsers(
+    source: str, tool_parser: str | None, reasoning_parser: str | None
+) -> None:
     found = analyze_source(source)
     assert (found.tool_parser, found.reasoning_parser) == (tool_parser, reasoning_parser)
     assert found.supports_tool_calls is (tool_parser is not None)
 
 
-def test_the_field_in_which_a_template_looks_for_reasoning() -> None:
+def test_the_field_that_a_template_reads_reasoning_from_is_found() -> None:
     assert analyze_source("keep_past_thinking message.thinking").misnamed_reasoning_field == (
         "thinking"
     )
@@ -72,7 +74,9 @@ def test_the_field_in_which_a_template_looks_for_reasoning() -> None:
         ("{{ raise_exception('no calls') }}", False),
     ],
 )
-def test_whether_a_template_wants_arguments_as_objects(printed: str, wants_objects: bool) -> None:
+def test_templates_that_need_arguments_as_objects_are_found(
+    printed: str, wants_objects: bool
+) -> None:
     template = ChatTemplate.of_source(HERMES + CALLS.replace("CALL", printed))
     found = analyze(template)
     assert found.requires_object_arguments is wants_objects
@@ -85,7 +89,7 @@ def test_a_template_that_dumps_messages_supports_no_calls() -> None:
     assert not found.supports_tool_calls
 
 
-def test_a_template_that_refuses_everything() -> None:
+def test_a_template_that_refuses_everything_is_analysed() -> None:
     source = "{{ raise_exception(messages[0].tool_calls) }}"
     assert analyze(ChatTemplate.of_source(source)) == TemplateAnalysis()
 
@@ -102,13 +106,13 @@ NATIVE = "{{ c.function.arguments | tojson }}"
         "messages[0].role != 'system'",
     ],
 )
-def test_a_template_that_refuses_the_first_chat_of_the_probe(demand: str) -> None:
+def test_a_template_may_refuse_the_first_chat_of_the_probe(demand: str) -> None:
     refusal = f"{{% if {demand} %}}{{{{ raise_exception('no!') }}}}{{% endif %}}"
     template = ChatTemplate.of_source(HERMES + refusal + CALLS.replace("CALL", NATIVE))
     assert analyze(template).requires_object_arguments
 
 
-def test_a_template_that_shows_calls_only_where_there_are_tools() -> None:
+def test_a_template_may_show_calls_only_beside_tools() -> None:
     calls = "{% if tools %}" + CALLS.replace("CALL", NATIVE) + "{% endif %}x"
     assert analyze(ChatTemplate.of_source(HERMES + calls)).requires_object_arguments
 
@@ -116,12 +120,12 @@ def test_a_template_that_shows_calls_only_where_there_are_tools() -> None:
 @pytest.mark.parametrize(
     ("printed", "wants_objects"),
     [
-        # In a way of its own, which OpenVINO Model Server does not look for; text fails.
+        # In a syntax of its own, which OpenVINO Model Server does not look for; text fails.
         ("{% for k, v in c.function.arguments.items() %}<k>{{ k }}</k>{% endfor %}", True),
         ("<k>{{ c.function.arguments | string }}</k>", False),
     ],
 )
-def test_arguments_in_a_syntax_that_nobody_knows(printed: str, wants_objects: bool) -> None:
+def test_arguments_may_be_in_an_unknown_syntax(printed: str, wants_objects: bool) -> None:
     found = analyze(ChatTemplate.of_source(HERMES + CALLS.replace("CALL", printed)))
     assert found.requires_object_arguments is wants_objects
 
@@ -135,11 +139,11 @@ def test_arguments_in_a_syntax_that_nobody_knows(printed: str, wants_objects: bo
         (
             "{{ c.function.arguments if c.function.arguments is string"
             " else c.function.arguments | tojson }}",
-            False,  # text does as well, and OpenVINO Model Server leaves it
+            False,  # text works as well, and OpenVINO Model Server keeps text
         ),
     ],
 )
-def test_a_template_of_no_known_family(printed: str, wants_objects: bool) -> None:
+def test_a_template_of_no_known_family_has_no_parsers(printed: str, wants_objects: bool) -> None:
     found = analyze(ChatTemplate.of_source(CALLS.replace("CALL", printed)))
     assert found == TemplateAnalysis(requires_object_arguments=wants_objects)
 
@@ -201,12 +205,12 @@ OF_FAMILIES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_templates_in_the_manner_of_known_models(family: str) -> None:
+def test_templates_of_known_models_are_recognised(family: str) -> None:
     found = analyze(ChatTemplate.of_source(FAMILIES[family], bos_token="<s>", eos_token="</s>"))
     assert found == TemplateAnalysis(**OF_FAMILIES[family])  # type: ignore[arg-type]
 
 
-def test_a_template_of_its_own_for_tools_is_asked_where_the_main_one_knows_none(
+def test_the_template_for_tools_is_analysed_where_the_main_one_knows_none(
     tmp_path: Path,
 ) -> None:
     calls = CALLS.replace("CALL", "{{ c.function.arguments | tojson }}")

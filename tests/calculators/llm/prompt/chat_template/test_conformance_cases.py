@@ -1,4 +1,4 @@
-"""The cases of ``shared/cases/chat_template.jsonl``, where that is beside the checkout."""
+"""Conformance cases of ``shared/cases/chat_template.jsonl``, if it is beside the checkout."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ CASES: list[dict[str, Any]] = (
     else []
 )
 
-#: Processors that have nothing to do with templates.
+#: Processors that are not about templates.
 ELSEWHERE = {
     "AudioDecodingProcessor": "decoding audio is no matter of templates",
     "ImageDecodingProcessor": "decoding images is no matter of templates",
     "RawPromptExtractor": "a raw prompt passes no template",
 }
 
-#: Where OVMS's words or defects are not ours: the rules of ``shared/cases/README.md``. None yet.
+#: Deliberate differences from OVMS; see ``shared/cases/README.md``. None yet.
 AGAINST_THE_RULES: dict[str, str] = {}
 
 
@@ -72,7 +72,7 @@ def check_prompt(prompt: str, expected: dict[str, Any]) -> None:
 
 
 def at(value: Any, path: str) -> Any:
-    """``messages[0].content|len``."""
+    """Resolve a path such as ``messages[0].content|len``."""
     path, _, length = path.partition("|")
     for step in path.replace("[", ".").replace("]", "").split("."):
         value = value[int(step)] if isinstance(value, list) else value[step]
@@ -105,7 +105,7 @@ def check_path(document: dict[str, Any], check: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_case(case: dict[str, Any]) -> None:
+def test_a_case_has_the_expected_outcome(case: dict[str, Any]) -> None:
     reason = why_not(case)
     if reason is not None:
         pytest.skip(reason)
@@ -130,7 +130,7 @@ def test_case(case: dict[str, Any]) -> None:
                 )
                 check_prompt(prompt, expected)
             elif case["processor"] == "EmptyContentArrayNormalizationProcessor":
-                # The next step of the chain would join the text parts that this one leaves.
+                # The next step of the chain would join the text parts that this one keeps.
                 messages = case["messages"]
             for check in case.get("extra_checks", ()):
                 check_path({"messages": messages}, check)

@@ -1,8 +1,8 @@
-"""Templates in the manner of well-known models: their prompts are Hugging Face's, byte for byte.
+"""Templates of well-known families: their prompts are Hugging Face's, byte for byte.
 
-``families/expected.json`` holds what `transformers` makes of every template and every chat. Where
-`transformers` is installed (or GRAPHRT_TRANSFORMERS_PYTHON is a Python that has it), it is asked
-again.
+``families/expected.json`` holds the prompts of `transformers` for every template and every chat. If
+`transformers` is installed (or GRAPHRT_TRANSFORMERS_PYTHON is a Python that has it), they are
+rendered again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def template_of(family: str) -> ChatTemplate:
 
 
 def answer(family: str, chat: Conversation) -> dict[str, Any]:
-    """The prompt, or the error."""
+    """Return the prompt, or the error."""
     try:
         prompt = template_of(family).render(
             chat.messages,
@@ -85,7 +85,7 @@ def answer(family: str, chat: Conversation) -> dict[str, Any]:
 
 def agrees(found: dict[str, Any], expected: dict[str, Any]) -> bool:
     if expected.get("prompt") == "":
-        return "empty prompt" in found.get("error", "")  # a model can make nothing of nothing
+        return "empty prompt" in found.get("error", "")  # templates cannot render nothing
     if "prompt" in expected:
         return found == expected
     if "digest" in expected:
@@ -113,7 +113,7 @@ def test_every_prompt_is_that_of_hugging_face(family: str) -> None:
 
 
 @pytest.mark.skipif(not LIVE_PYTHON, reason="transformers is not installed")
-def test_hugging_face_still_says_the_same() -> None:
+def test_hugging_face_still_gives_the_same_prompts() -> None:
     run = subprocess.run(
         [
             LIVE_PYTHON,
@@ -136,7 +136,7 @@ def test_hugging_face_still_says_the_same() -> None:
 
 
 def prompt_of_request(family: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the server makes of a request's messages and `TOOLS`."""
+    """Return the template's input for a request's messages and `TOOLS`."""
     normal = normalise_messages(json.loads(json.dumps(messages)))
     history = prepare_history(normal, analyze(template_of(family)))
     return answer(family, Conversation(history, TOOLS))
@@ -145,7 +145,7 @@ def prompt_of_request(family: str, messages: list[dict[str, Any]]) -> dict[str, 
 @pytest.mark.parametrize("content", [{"content": None}, {"content": ""}, {}])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tool_turns_as_openai_s_clients_send_them(family: str, content: dict[str, Any]) -> None:
-    """Arguments are JSON text, the content is null; the template gets what it was written for."""
+    """Arguments are JSON text and the content is null; the template gets the form that it needs."""
     messages = [
         ASK,
         {"role": "assistant", **content, "tool_calls": [call(ARGUMENTS)]},
@@ -161,20 +161,20 @@ def test_tool_turns_as_openai_s_clients_send_them(family: str, content: dict[str
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_text_parts_are_joined_before_the_template_sees_them(family: str) -> None:
-    """By design: most templates know text only. Hugging Face hands the list on."""
+    """By design: most templates accept text only. Hugging Face passes the list on."""
     parts = CONVERSATIONS["parts"].messages
     joined = answer(family, Conversation([user("One\n2")], TOOLS))
     assert prompt_of_request(family, parts) == joined
 
 
 @pytest.mark.parametrize("family", ["gpt_oss", "lfm2"])
-def test_reasoning_goes_where_the_template_looks_for_it(family: str) -> None:
+def test_reasoning_is_put_where_the_template_reads_it(family: str) -> None:
     calling = assistant(None, reasoning_content=REASONED, tool_calls=[call(ARGUMENTS)])
     found = prompt_of_request(family, [ASK, calling, tool("21")])
     assert agrees(found, ANSWERS[family]["thinking and call"])
 
 
-def test_reasoning_yields_where_a_template_refuses_it_beside_a_text() -> None:
+def test_reasoning_is_dropped_where_a_template_refuses_it_beside_text() -> None:
     assert "error" in ANSWERS["gpt_oss"]["thinking, content and call"]
     calling = assistant("So", reasoning_content=REASONED, tool_calls=[call(ARGUMENTS)])
     found = prompt_of_request("gpt_oss", [ASK, calling, tool("21")])

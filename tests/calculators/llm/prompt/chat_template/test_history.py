@@ -1,4 +1,4 @@
-"""Messages on their way to the template."""
+"""Preparation of messages for the template."""
 
 from __future__ import annotations
 
@@ -70,19 +70,19 @@ def test_arguments_become_objects_where_the_template_wants_them(
     assert prepared(call(arguments)) == call(arguments)
 
 
-def test_tool_calls_of_any_shape_pass() -> None:
+def test_tool_calls_of_any_shape_are_passed_on() -> None:
     message = {"role": "assistant", "tool_calls": ["x", {}, {"function": 1}, {"function": {}}]}
     assert prepared(message, requires_object_arguments=True) == message
 
 
-def test_reasoning_is_copied_to_where_the_template_looks() -> None:
+def test_reasoning_is_copied_to_the_field_that_the_template_reads() -> None:
     message = {"role": "assistant", "content": "a", "reasoning_content": "b"}
     after = prepared(message, misnamed_reasoning_field="thinking")
     assert after == {**message, "thinking": "b"}
     assert prepared(message) == message
 
 
-def test_reasoning_stays_out_where_the_template_refuses_it_beside_a_text() -> None:
+def test_reasoning_is_left_out_where_the_template_refuses_it_beside_text() -> None:
     refuses = {"misnamed_reasoning_field": "thinking", "reasoning_excludes_content": True}
     message = {**call("{}"), "reasoning_content": "b"}
     assert prepared({**message, "content": "a"}, **refuses) == {**message, "content": "a"}

@@ -1,4 +1,4 @@
-"""No template runs for ever or fills the memory: each fails in time, in 1 GiB of addresses."""
+"""Limits of templates: each hostile one fails in time, in 1 GiB of address space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Outcomes = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
-    """Name -> what became of the template, in a process with a memory limit."""
+    """Return the outcomes by name, from a process with a memory limit."""
     done = subprocess.run(
         [sys.executable, "-m", hostile_templates.__name__],
         cwd=ROOT,
@@ -34,12 +34,12 @@ def outcomes() -> Outcomes:
 
 
 @pytest.mark.parametrize("name", hostile_templates.HOSTILE)
-def test_it_fails_in_time_and_within_memory(name: str, outcomes: Outcomes) -> None:
+def test_a_hostile_template_fails_in_time_and_within_memory(name: str, outcomes: Outcomes) -> None:
     outcome = outcomes[name]
     assert outcome["outcome"].startswith("ChatTemplateError: ")
     assert "MemoryError" not in outcome["outcome"]
     assert "too much memory" not in outcome["outcome"]
-    # One step after the last look at the clock may still take its time.
+    # One more step after the last check of the clock may take its time.
     assert outcome["seconds"] < hostile_templates.SECONDS + 4
 
 
@@ -55,7 +55,7 @@ def test_the_limits_can_be_set() -> None:
         render(loop, limits=RenderLimits(seconds=0))
 
 
-def test_a_template_that_is_too_long_is_an_error_of_the_load() -> None:
+def test_a_template_that_is_too_long_fails_the_load() -> None:
     source = "{{ messages[0].content }}\n" * 100_000
     with pytest.raises(ChatTemplateError, match="has 2600000 characters; it may have up to 262144"):
         ChatTemplate.of_source(source)
@@ -64,13 +64,13 @@ def test_a_template_that_is_too_long_is_an_error_of_the_load() -> None:
 @pytest.mark.parametrize(
     "source", ["{{ x }}\n" * 20_000, "{{ " + ("[" + "0," * 2000) * 60 + "x" + "]" * 60 + " }}"]
 )
-def test_a_template_that_takes_long_to_compile_is_an_error_of_the_load(source: str) -> None:
+def test_a_template_that_takes_too_long_to_compile_fails_the_load(source: str) -> None:
     limits = RenderLimits(compile_seconds=0.05)
     with pytest.raises(ChatTemplateError, match=r"compiling .* took longer than 0\.05 seconds"):
         ChatTemplate.of_source(source, limits=limits)
 
 
-def test_comparisons_mean_what_they_mean_in_python() -> None:
+def test_comparisons_have_the_meaning_of_python() -> None:
     lists = "{% set a = [1, [2, 'x']] %}{% set b = [1, [2, 'x']] %}{% set d = {'k': a, a[0]: 2} %}"
     for expression, expected in {
         "a == b, a != b, a < b, a <= b, a > b, a >= b": (True, False, False, True, False, True),
@@ -100,7 +100,7 @@ def test_comparisons_mean_what_they_mean_in_python() -> None:
     ) == ("[1, 2]")
 
 
-def test_a_long_chat_is_no_attack() -> None:
+def test_a_long_chat_is_not_taken_for_an_attack() -> None:
     turn = [{"role": "user", "content": "a" * 300}, {"role": "assistant", "content": "b" * 300}]
     source = (
         "{% set ns = namespace(last=-1) %}"

@@ -1,4 +1,4 @@
-"""Templates read files of their model directory, and no others."""
+"""Templates may read files of their model directory, and no others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def load(directory: Path, included: str, **files: str) -> ChatTemplate:
     return ChatTemplate.load(make_model(directory, chat_template__jinja=source, **files))
 
 
-def test_a_file_beside_the_template(tmp_path: Path) -> None:
+def test_a_file_beside_the_template_is_included(tmp_path: Path) -> None:
     template = load(tmp_path, "part.jinja", part__jinja="{{ messages[0].content }}")
     assert template.render(HELLO) == "[Hello]"
 
 
-def test_a_file_in_a_folder_of_the_model(tmp_path: Path) -> None:
+def test_a_file_in_a_folder_of_the_model_is_included(tmp_path: Path) -> None:
     template = load(tmp_path, "parts/part.jinja", parts___part__jinja="x")
     assert template.render(HELLO) == "[x]"
 
@@ -38,7 +38,7 @@ def test_macros_are_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../secret.txt", "parts/../../secret.txt", "nosuch.jinja", "parts", ".", ""]
 )
-def test_names_that_lead_out_or_nowhere(tmp_path: Path, name: str) -> None:
+def test_names_outside_the_directory_or_of_no_file_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "model" / "parts").mkdir(parents=True)
     with pytest.raises(ChatTemplateError, match="no file of the model directory") as caught:
@@ -46,13 +46,13 @@ def test_names_that_lead_out_or_nowhere(tmp_path: Path, name: str) -> None:
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_an_absolute_path_means_nothing(tmp_path: Path) -> None:
+def test_an_absolute_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     with pytest.raises(ChatTemplateError, match="no file of the model directory"):
         load(tmp_path / "model", str(tmp_path / "secret.txt")).render(HELLO)
 
 
-def test_a_link_out_of_the_directory(tmp_path: Path) -> None:
+def test_a_link_out_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     template = load(tmp_path / "model", "link.txt")
     os.symlink(tmp_path / "secret.txt", tmp_path / "model" / "link.txt")
@@ -60,7 +60,7 @@ def test_a_link_out_of_the_directory(tmp_path: Path) -> None:
         template.render(HELLO)
 
 
-def test_a_folder_linked_out_of_the_directory(tmp_path: Path) -> None:
+def test_a_folder_linked_out_of_the_directory_is_refused(tmp_path: Path) -> None:
     make_model(tmp_path / "other", part__jinja="secret")
     template = load(tmp_path / "model", "linked/part.jinja")
     os.symlink(tmp_path / "other", tmp_path / "model" / "linked")
@@ -68,7 +68,7 @@ def test_a_folder_linked_out_of_the_directory(tmp_path: Path) -> None:
         template.render(HELLO)
 
 
-def test_a_model_directory_behind_a_link_is_one(tmp_path: Path) -> None:
+def test_a_model_directory_may_be_a_link(tmp_path: Path) -> None:
     load(tmp_path / "model", "part.jinja", part__jinja="x")
     os.symlink(tmp_path / "model", tmp_path / "alias")
     assert ChatTemplate.load(tmp_path / "alias").render(HELLO) == "[x]"
@@ -82,7 +82,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
         template.render(HELLO)
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     template = load(tmp_path, "part.bin")
     (tmp_path / "part.bin").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ChatTemplateError, match="not a small text file"):
@@ -103,7 +103,7 @@ def test_a_template_from_text_alone_reads_nothing() -> None:
         render("{% include 'pyproject.toml' %}")
 
 
-def test_files_that_include_each_other_end(tmp_path: Path) -> None:
+def test_files_that_include_each_other_fail(tmp_path: Path) -> None:
     template = load(tmp_path, "part.jinja", part__jinja="{% include 'part.jinja' %}")
     with pytest.raises(ChatTemplateError, match="calls itself too deeply"):
         template.render(HELLO)

@@ -1,4 +1,4 @@
-"""Which template of a model directory counts, and what the other files give to it."""
+"""Choice of a model directory's template, and what the other files contribute."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_old_name_of_the_jinja_file_is_known(tmp_path: Path) -> None:
     assert prompt(tmp_path) == "from the old name"
 
 
-def test_an_empty_jinja_file_is_none(tmp_path: Path) -> None:
+def test_an_empty_jinja_file_is_ignored(tmp_path: Path) -> None:
     make_model(
         tmp_path,
         chat_template__jinja=" \n",
@@ -67,26 +67,26 @@ def test_a_processors_template_wins_over_the_tokenizers(tmp_path: Path) -> None:
     assert prompt(tmp_path) == "from json"
 
 
-def test_the_template_in_a_converted_tokenizer_comes_last(tmp_path: Path) -> None:
+def test_the_template_of_a_converted_tokenizer_is_the_last_choice(tmp_path: Path) -> None:
     make_model(tmp_path, openvino_tokenizer__xml=TOKENIZER_XML)
     assert prompt(tmp_path) == "xml a\nb"
     make_model(tmp_path, tokenizer_config__json={"chat_template": "from config"})
     assert prompt(tmp_path) == "from config"
 
 
-def test_a_list_of_named_templates(tmp_path: Path) -> None:
+def test_named_templates_may_be_a_list(tmp_path: Path) -> None:
     make_model(tmp_path, tokenizer_config__json={"chat_template": NAMED})
     assert prompt(tmp_path) == "config default"
     assert prompt(tmp_path, tools=True) == "config tool_use"
 
 
-def test_named_templates_as_an_object(tmp_path: Path) -> None:
+def test_named_templates_may_be_an_object(tmp_path: Path) -> None:
     named = {each["name"]: each["template"] for each in NAMED}
     make_model(tmp_path, tokenizer_config__json={"chat_template": named})
     assert prompt(tmp_path, tools=True) == "config tool_use"
 
 
-def test_the_file_for_tools_wins_over_the_named_one(tmp_path: Path) -> None:
+def test_the_file_for_tools_wins_over_the_named_template(tmp_path: Path) -> None:
     make_model(
         tmp_path,
         tokenizer_config__json={"chat_template": NAMED},
@@ -103,7 +103,7 @@ def test_the_main_template_serves_tools_where_no_other_does(tmp_path: Path) -> N
     assert prompt(tmp_path, tools=True) == "f"
 
 
-def test_without_a_template_the_prompt_is_the_one_message(tmp_path: Path) -> None:
+def test_without_a_template_the_prompt_is_the_only_message(tmp_path: Path) -> None:
     template = ChatTemplate.load(tmp_path)
     assert template.files.is_default
     assert template.render(HELLO) == "Hello"
@@ -122,7 +122,7 @@ def test_without_a_template_the_prompt_is_the_one_message(tmp_path: Path) -> Non
         ({"bos_token": "<s>"}, {"bos_token": "<a>"}, "<s>"),
     ],
 )
-def test_special_tokens(
+def test_special_tokens_are_variables(
     tmp_path: Path, config: dict[str, object], special: dict[str, object], expected: str
 ) -> None:
     make_model(
@@ -170,12 +170,12 @@ def test_broken_files_are_named(tmp_path: Path, files: dict[str, object], error:
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ChatTemplateError, match=r"^nosuch: there is no such directory"):
         ChatTemplate.load(tmp_path / "nosuch")
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"ab\xff")
     with pytest.raises(ChatTemplateError, match=r"chat_template\.jinja: is not UTF-8 at byte 2"):
         ChatTemplate.load(tmp_path)
@@ -191,7 +191,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         ({"extra_special_tokens": ["<i>"], "pad_token": 3}, {}, "|False|"),
     ],
 )
-def test_further_special_tokens_are_there_where_the_model_has_them(
+def test_further_special_tokens_are_variables_if_the_model_has_them(
     tmp_path: Path, config: dict[str, object], special: dict[str, object], expected: str
 ) -> None:
     make_model(
@@ -206,7 +206,7 @@ def test_further_special_tokens_are_there_where_the_model_has_them(
 
 
 def test_a_request_can_name_another_special_token(tmp_path: Path) -> None:
-    """As with Hugging Face: only those of the beginning and the end are the server's."""
+    """The server sets only the beginning and end tokens, like Hugging Face."""
     make_model(
         tmp_path,
         chat_template__jinja="{{ pad_token }}",

@@ -1,4 +1,4 @@
-"""What templates can rely on: Hugging Face's environment, and the variables of a chat."""
+"""Guarantees of templates: Hugging Face's environment, and the variables of a chat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.calculators.llm.prompt.chat_template.model_directories import HELLO, 
 TOOL = {"type": "function", "function": {"name": "f", "description": "<ü> & 'q'"}}
 
 
-def test_the_variables_of_a_chat() -> None:
+def test_templates_see_the_variables_of_a_chat() -> None:
     source = (
         "{{ bos_token }}{{ messages[0]['role'] }}{{ eos_token }}"
         "{{ add_generation_prompt }}{{ tools is defined }}"
@@ -41,12 +41,12 @@ def test_the_variables_of_a_chat() -> None:
     ],
 )
 def test_no_tools_are_undefined_and_none(name: str, source: str, expected: str) -> None:
-    """OpenVINO Model Server leaves the variable out, Hugging Face's renderer sets it to None."""
+    """OpenVINO Model Server leaves the variable out; Hugging Face's renderer sets it to None."""
     rendered = render(source.replace("X", name))
     assert rendered.replace(" ", "") == expected.replace(" ", "")
 
 
-def test_documents_among_the_kwargs() -> None:
+def test_documents_are_a_variable() -> None:
     source = "{% for each in documents %}{{ each.text }}{% endfor %}{{ documents is none }}"
     assert render(source, documents=[{"text": "a"}]) == "aFalse"
 
@@ -58,11 +58,11 @@ def test_blocks_leave_no_lines_behind() -> None:
     assert render(source + "{% endfor %}\n") == "Hello\n"
 
 
-def test_the_end_of_the_file_is_no_line() -> None:
+def test_the_last_line_end_of_the_file_is_dropped() -> None:
     assert render("{{ 'a' }}\n") == "a"
 
 
-def test_break_and_continue() -> None:
+def test_loops_have_break_and_continue() -> None:
     source = "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}"
     assert render(source + "{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}") == "023"
 
@@ -76,19 +76,19 @@ def test_generation_blocks_are_transparent() -> None:
     assert render(source) == "1"
 
 
-def test_raise_exception_speaks_for_itself() -> None:
+def test_the_text_of_raise_exception_is_the_error() -> None:
     with pytest.raises(ChatTemplateError) as caught:
         render("{{ raise_exception('Only <user> roles!') }}")
     assert str(caught.value) == "Only <user> roles!"
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-def test_raise_exception_without_words_is_an_error_too() -> None:
+def test_raise_exception_without_text_is_an_error() -> None:
     with pytest.raises(ChatTemplateError, match="refuses this request"):
         render("{{ raise_exception('') }}")
 
 
-def test_strftime_now() -> None:
+def test_strftime_now_formats_the_time() -> None:
     before = datetime.now().strftime("%Y-%m-%d")
     rendered = render("{{ strftime_now('%Y-%m-%d') }}")
     assert before <= rendered <= datetime.now().strftime("%Y-%m-%d")
@@ -130,7 +130,7 @@ def test_strftime_now() -> None:
         ("'<b>' | e", "&lt;b&gt;"),
     ],
 )
-def test_expressions(expression: str, expected: str) -> None:
+def test_expressions_have_jinjas_values(expression: str, expected: str) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": {"n": 0}}]
     assert render("{{ " + expression + " }}", messages) == expected
 
@@ -140,7 +140,7 @@ def test_templates_in_the_text_of_a_user_are_text() -> None:
     assert render("{{ messages[0].content }}", [{"role": "user", "content": text}]) == text
 
 
-def test_macros_calls_and_filter_blocks() -> None:
+def test_macros_calls_and_filter_blocks_work() -> None:
     source = (
         "{% macro wrap(x) %}<{{ x }}{{ caller() }}>{% endmacro %}"
         "{% call wrap('a') %}b{% endcall %}"
@@ -149,7 +149,7 @@ def test_macros_calls_and_filter_blocks() -> None:
     assert render(source) == "<ab>Cd"
 
 
-def test_recursive_loops() -> None:
+def test_recursive_loops_work() -> None:
     source = "{% for x in [[1, 2], 3] recursive %}{% if x is iterable %}({{ loop(x) }}){% else %}"
     assert render(source + "{{ x }}{% endif %}{% endfor %}") == "(12)3"
 
@@ -160,7 +160,7 @@ def test_template_kwargs_are_variables(kwargs: dict[str, Any]) -> None:
     assert render(source, **kwargs) == ("off" if "enable_thinking" in kwargs else "on")
 
 
-def test_add_generation_prompt_among_the_kwargs_wins() -> None:
+def test_add_generation_prompt_in_the_kwargs_wins() -> None:
     template = ChatTemplate.of_source("x{% if add_generation_prompt %}!{% endif %}")
     assert template.render(HELLO) == "x!"
     assert template.render(HELLO, add_generation_prompt=False) == "x"
@@ -208,13 +208,13 @@ def test_errors_are_one_clean_short_line() -> None:
     assert "0x" not in str(caught.value)
 
 
-def test_errors_travel_between_processes() -> None:
+def test_errors_can_be_sent_between_processes() -> None:
     error = ChatTemplateError("no", param="a.b", code=Code.FAILED_PRECONDITION)
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.param, copy.code) == ("no", "a.b", Code.FAILED_PRECONDITION)
 
 
-def test_a_rendering_leaves_no_trace_in_the_next() -> None:
+def test_renderings_do_not_share_state() -> None:
     template = ChatTemplate.of_source(
         "{% set ns = namespace(x=1) %}{% set y = y | default(0) + 1 %}{% set ns.x = ns.x + y %}"
         "{{ ns.x }}{{ messages[0].content }}"
@@ -224,7 +224,7 @@ def test_a_rendering_leaves_no_trace_in_the_next() -> None:
     assert messages == [{"role": "user", "content": "a"}]
 
 
-def test_threads_share_a_template() -> None:
+def test_threads_can_share_a_template() -> None:
     template = ChatTemplate.of_source("{% for m in messages %}{{ m.content }}{% endfor %}")
     chats = [[{"content": f"{n}."}] * 50 for n in range(40)]
     with ThreadPoolExecutor(8) as pool:

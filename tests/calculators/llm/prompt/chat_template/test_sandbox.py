@@ -1,4 +1,4 @@
-"""Templates see messages, not Python."""
+"""Sandbox: templates see messages, not Python."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_environment_is_out_of_reach() -> None:
 
 @pytest.mark.parametrize("room", [calculators, graph_runtime, servers])
 def test_there_is_one_jinja_environment_in_the_project(room: object) -> None:
-    """A second one would be without the guards of the first."""
+    """A second environment would lack the guards of the first."""
     folder = Path(str(room.__file__)).parent  # type: ignore[attr-defined]
     users = {
         path.parent.name

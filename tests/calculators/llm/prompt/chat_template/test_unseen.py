@@ -1,4 +1,4 @@
-"""What a template would leave out of the prompt is refused, or told in a role that it knows."""
+"""Messages that a template would drop are refused, or sent in a role that it knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, UnseenParts
 
-#: Knows the system's message at the beginning only, as many templates do.
+#: Accepts a system message only at the beginning, as many templates do.
 PLAIN = """
 {%- for message in messages -%}
 {%- if message.role in ('user', 'assistant') or (message.role == 'system' and loop.first) -%}
@@ -41,7 +41,7 @@ def refusal(source: str, *said: tuple[str, str]) -> ChatTemplateError:
 
 @pytest.mark.parametrize("role", ["usr", "User", "ipython", "documents", "system ", ""])
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_message_of_a_role_that_does_not_come_out_is_refused(role: str, before: int) -> None:
+def test_a_message_of_a_role_that_is_not_rendered_is_refused(role: str, before: int) -> None:
     said = [("user", "Hello")] * before + [(role, "Hello"), ("user", "Hello")]
     error = refusal(PLAIN, *said)
     assert error.param == f"messages[{before}].role"
@@ -50,33 +50,33 @@ def test_a_message_of_a_role_that_does_not_come_out_is_refused(role: str, before
 
 
 @pytest.mark.parametrize("role", ["critic", "ipython", "usr", "developer"])
-def test_a_role_that_the_template_shows_is_its_own_business(role: str) -> None:
+def test_any_role_that_the_template_renders_is_accepted(role: str) -> None:
     assert prompt(EVERY_ROLE, (role, "Hi"), (role, "Ho")) == f"<{role}>Hi<{role}>Ho"
 
 
-def test_the_developer_is_the_system_where_only_that_is_known() -> None:
+def test_developer_messages_become_system_messages_where_only_those_are_rendered() -> None:
     assert prompt(PLAIN, ("developer", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
     assert prompt(REFUSING, ("developer", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
 
 
-def test_a_message_of_the_system_at_a_place_where_none_is_shown_is_refused() -> None:
+def test_a_system_message_at_a_place_where_none_is_rendered_is_refused() -> None:
     assert prompt(PLAIN, ("system", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
     assert refusal(PLAIN, ("user", "Hi"), ("system", "Be kind")).param == "messages[1].role"
 
 
-def test_what_the_template_refuses_it_refuses_in_its_own_words() -> None:
+def test_refusals_of_the_template_keep_its_words() -> None:
     assert "no such role" in str(refusal(REFUSING, ("usr", "Hi")))
 
 
-def test_a_message_that_says_nothing_is_not_missed() -> None:
+def test_an_empty_message_may_be_dropped() -> None:
     assert prompt(PLAIN, ("usr", ""), ("user", "Hi")) == "<user>Hi"
 
 
-def test_a_long_role_is_shown_in_part() -> None:
+def test_a_long_role_is_shortened_in_the_error() -> None:
     assert len(str(refusal(PLAIN, ("x" * 10_000, "Hi"), ("user", "Hi")))) < 300
 
 
-def test_what_is_known_of_a_role_is_remembered_within_bounds() -> None:
+def test_verdicts_on_roles_are_remembered_within_bounds() -> None:
     rendered = 0
     template = ChatTemplate.of_source(EVERY_ROLE)
     unseen = UnseenParts(template)
@@ -105,7 +105,7 @@ def test_what_is_known_of_a_role_is_remembered_within_bounds() -> None:
         ("{# documents #}{{ messages[0].content }}", False),
     ],
 )
-def test_documents_are_refused_where_the_template_has_no_place_for_them(
+def test_documents_are_refused_where_the_template_does_not_render_them(
     source: str, is_known: bool
 ) -> None:
     unseen = UnseenParts(ChatTemplate.of_source(source))

@@ -1,4 +1,4 @@
-"""Makes a tiny tokenizer of the SentencePiece kind; see README.md. Not needed to run the tests."""
+"""Makes a tiny SentencePiece tokenizer; see README.md. Not needed to run the tests."""
 
 # mypy: ignore-errors
 
@@ -38,7 +38,7 @@ def main(folder: str, *, cleans: bool) -> None:
             decoders.Strip(" ", 1, 0),
         ]
     )
-    # The trainer makes all of them special; bytes are ordinary tokens.
+    # The trainer makes all of them special, but bytes are ordinary tokens.
     data = json.loads(made.to_str())
     data["added_tokens"] = [each for each in data["added_tokens"] if each["content"] in SPECIAL]
     PreTrainedTokenizerFast(

@@ -1,4 +1,4 @@
-"""The chats that every family's template is given, and the tools in them."""
+"""Chats and tools with which every family's template is rendered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a template sees; ``variables`` are ``chat_template_kwargs``."""
+    """The variables of a template; ``variables`` are ``chat_template_kwargs``."""
 
     messages: list[Message]
     tools: list[dict[str, Any]] | None = None

@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected.json"
 FAMILIES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.jinja"))}
 BOS, EOS = "<bos>", "<eos>"
-#: Longer prompts are kept as a digest.
+#: Longer prompts are stored as a digest.
 LONGEST = 600
 
 _SHARED_CASES = SHARED_CASES / "chat_template.jsonl"
@@ -36,7 +36,7 @@ _NO_TOOLS = "'NoneType' object is not iterable"
 
 
 class FixedTime(datetime):
-    """``strftime_now`` always says the same."""
+    """Clock with which ``strftime_now`` always gives the same time."""
 
     @classmethod
     def now(cls, tz: Any = None) -> FixedTime:
@@ -44,7 +44,7 @@ class FixedTime(datetime):
 
 
 def shared_templates() -> dict[str, str]:
-    """Those of the shared cases by name; none where the cases are not beside the checkout."""
+    """Return the templates of the shared cases by name; none if the cases are missing."""
     if not _SHARED_CASES.exists():
         return {}
     cases = map(json.loads, _SHARED_CASES.read_text("utf-8").splitlines())
@@ -53,7 +53,7 @@ def shared_templates() -> dict[str, str]:
 
 
 def digest(answer: dict[str, Any], longest: int = LONGEST) -> dict[str, Any]:
-    """The answer, a long prompt replaced by its length and the beginning of its SHA-256."""
+    """Replace a long prompt by its length and the beginning of its SHA-256."""
     prompt = answer.get("prompt", "")
     if len(prompt) <= longest:
         return answer
@@ -61,10 +61,10 @@ def digest(answer: dict[str, Any], longest: int = LONGEST) -> dict[str, Any]:
 
 
 def render(source: str, chat: Conversation) -> dict[str, Any]:
-    """``{"prompt"}`` as Hugging Face has it, or ``{"error"}`` and ``by_template``: raised by it.
+    """Return ``{"prompt"}`` as Hugging Face renders it, or ``{"error"}`` and ``by_template``.
 
-    Where there are no tools Hugging Face says None, which a template that loops over them all the
-    same cannot bear. OpenVINO Model Server says nothing, and it can. So an empty list is tried.
+        Without tools Hugging Face passes None, which fails in a template that loops over them.
+    OpenVINO Model Server leaves the variable out, which works. So an empty list is tried.
     """
     answer = _render(source, chat, chat.tools)
     if answer.get("error") == _NO_TOOLS and chat.tools is None:
@@ -92,7 +92,7 @@ def _render(source: str, chat: Conversation, tools: Any) -> dict[str, Any]:
 
 
 def _main() -> None:
-    """Templates from standard input, by name, to standard output; else the fixture."""
+    """Render templates from standard input, by name, to standard output; else write the fixture."""
     is_live = "--stdin" in sys.argv
     shared = {} if is_live else shared_templates()
     templates = json.load(sys.stdin) if is_live else {**FAMILIES, **shared}

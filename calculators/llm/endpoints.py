@@ -1,0 +1,455 @@
+"""The endpoints of language models, each declared in one place.
+
+A declaration has the path, the reader of requests, the writer of answers and the operation of the
+OpenAPI document. This module is imported for every server, also for ``graphrt serve --help``, so
+the functions of a declaration import what they need when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+from calculators.tasks.operation import (
+    EVENTS,
+    JSON,
+    TIMEOUT,
+    Operation,
+    TaskDescription,
+    answer,
+    events,
+    media,
+    prefixed,
+)
+
+if TYPE_CHECKING:
+    from calculators.llm.answers.answer_writer import AnswerWriter
+    from calculators.llm.answers.response import Verbose
+    from calculators.llm.requests.generation_request import GenerationRequest
+    from calculators.llm.requests.model_defaults import ModelDefaults
+    from calculators.llm.requests.request_limits import RequestLimits
+    from calculators.llm.servable import LlmServable
+    from calculators.requests.http_payload import RequestError
+    from calculators.requests.members import Members
+    from calculators.requests.schema import Schema
+
+_R = TypeVar("_R")
+_G = TypeVar("_G", bound="GenerationRequest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handling(Generic[_R]):
+    """The code of one endpoint.
+
+    Attributes:
+        members: all members that bodies may have.
+        parse: returns the checked request of a parsed body; raises `RequestError`.
+    """
+
+    members: Members
+    parse: Callable[[object, RequestLimits, ModelDefaults], _R]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting(Handling[_R]):
+    """An endpoint that answers from the prompt process alone.
+
+    Attributes:
+        answer: returns the body of the answer; raises `RequestError`.
+    """
+
+    answer: Callable[[LlmServable, _R], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generating(Handling[_G]):
+    """An endpoint that generates text.
+
+    Attributes:
+        writer: makes the writer of an answer from the request, the fingerprint of model and engine,
+            and the prompt and raw text to show beside the answer (None: not shown).
+        prompt_field: the member with the prompt, for errors.
+    """
+
+    writer: Callable[[_G, str | None, Verbose | None], AnswerWriter]
+    prompt_field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LlmEndpoint(TaskEndpoint):
+    """The declaration of one endpoint.
+
+    Attributes:
+        handling: imports and returns the code; cached.
+        schemas: imports and returns the schemas that are the endpoint's own, by name.
+        id: of the operation in the OpenAPI document.
+        summary: of the operation.
+        request: the name of the schema of bodies, which `Handling.members` make.
+        response: the name of the schema of answers.
+        event: the name of the schema of events, if ``streams``.
+        examples: bodies of requests by name, without the model.
+        about: describes the answer.
+    """
+
+    handling: Callable[[], Counting[Any] | Generating[Any]]
+    schemas: Callable[[], Mapping[str, Schema]]
+    id: str
+    summary: str
+    request: str
+    response: str
+    event: str = ""
+    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    about: str = "The answer: whole, or with `stream` in events."
+
+    def parse(self, body: object, limits: RequestLimits, defaults: ModelDefaults) -> Any:
+        """Return the checked request of a parsed body.
+
+        Raises:
+            RequestError: with the member that is wrong as ``param``. The text about an unknown
+                member names the endpoint that has it.
+        """
+        from calculators.requests.http_payload import RequestError
+
+        try:
+            return self.handling().parse(body, limits, defaults)
+        except RequestError as error:
+            raise _with_hint(error, self) from None
+
+
+@cache
+def _chat_completions() -> Generating[Any]:
+    from calculators.llm.api.openai.chat_writer import chat_writer
+    from calculators.llm.requests.chat_request import CHAT_MEMBERS, parse_chat_request
+
+    return Generating(
+        members=CHAT_MEMBERS,
+        parse=parse_chat_request,
+        writer=chat_writer,
+        prompt_field="messages",
+    )
+
+
+def _chat_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.chat_schemas import CHAT_ANSWER_SCHEMAS, MESSAGE_SCHEMAS
+
+    return {**MESSAGE_SCHEMAS, **CHAT_ANSWER_SCHEMAS}
+
+
+_HELLO: Final = [{"role": "user", "content": "Hello"}]
+
+CHAT_COMPLETIONS: Final = LlmEndpoint(
+    path="/chat/completions",
+    streams=True,
+    operation="chat",
+    handling=_chat_completions,
+    schemas=_chat_schemas,
+    id="createChatCompletion",
+    summary="Answer a conversation",
+    request="CreateChatCompletionRequest",
+    response="ChatCompletion",
+    event="ChatCompletionChunk",
+    examples={
+        "a_question": {"messages": _HELLO},
+        "in_events": {"messages": _HELLO, "stream": True},
+    },
+)
+
+
+@cache
+def _completions() -> Generating[Any]:
+    from calculators.llm.api.openai.completion_writer import completion_writer
+    from calculators.llm.requests.completion_request import (
+        COMPLETION_MEMBERS,
+        parse_completion_request,
+    )
+
+    return Generating(
+        members=COMPLETION_MEMBERS,
+        parse=parse_completion_request,
+        writer=completion_writer,
+        prompt_field="prompt",
+    )
+
+
+def _completion_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.completion_schemas import COMPLETION_ANSWER_SCHEMAS
+
+    return COMPLETION_ANSWER_SCHEMAS
+
+
+COMPLETIONS: Final = LlmEndpoint(
+    path="/completions",
+    streams=True,
+    operation="text_completion",
+    handling=_completions,
+    schemas=_completion_schemas,
+    id="createCompletion",
+    summary="Go on with a text",
+    request="CreateCompletionRequest",
+    response="Completion",
+    event="Completion",
+    examples={"a_text": {"prompt": "Hello", "max_tokens": 20}},
+)
+
+
+@cache
+def _responses() -> Generating[Any]:
+    from calculators.llm.api.openai.responses_request import (
+        RESPONSES_MEMBERS,
+        parse_responses_request,
+    )
+    from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter
+
+    return Generating(
+        members=RESPONSES_MEMBERS,
+        parse=parse_responses_request,
+        writer=lambda request, fingerprint, verbose: ResponsesAnswerWriter(request, verbose),
+        prompt_field="input",
+    )
+
+
+def _responses_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.responses_schemas import (
+        RESPONSES_ANSWER_SCHEMAS,
+        RESPONSES_EVENT_SCHEMAS,
+        RESPONSES_INPUT_SCHEMAS,
+    )
+
+    return {**RESPONSES_INPUT_SCHEMAS, **RESPONSES_ANSWER_SCHEMAS, **RESPONSES_EVENT_SCHEMAS}
+
+
+RESPONSES: Final = LlmEndpoint(
+    path="/responses",
+    streams=True,
+    operation="chat",
+    handling=_responses,
+    schemas=_responses_schemas,
+    id="createResponse",
+    summary="Answer a conversation, in OpenAI's newer form",
+    request="CreateResponseRequest",
+    response="ResponseObject",
+    event="ResponseEvent",
+    examples={"a_question": {"input": "Hello"}},
+)
+
+
+@cache
+def _messages() -> Generating[Any]:
+    from calculators.llm.api.anthropic.messages_request import (
+        MESSAGES_MEMBERS,
+        parse_messages_request,
+    )
+    from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter
+
+    return Generating(
+        members=MESSAGES_MEMBERS,
+        parse=parse_messages_request,
+        writer=lambda request, fingerprint, verbose: MessagesAnswerWriter(request, verbose),
+        prompt_field="messages",
+    )
+
+
+def _messages_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.messages_schemas import (
+        MESSAGE_BLOCK_SCHEMAS,
+        MESSAGES_ANSWER_SCHEMAS,
+    )
+
+    return {**MESSAGE_BLOCK_SCHEMAS, **MESSAGES_ANSWER_SCHEMAS}
+
+
+MESSAGES: Final = LlmEndpoint(
+    path="/messages",
+    streams=True,
+    error_form=ErrorForm.ANTHROPIC,
+    operation="chat",
+    handling=_messages,
+    schemas=_messages_schemas,
+    id="createMessage",
+    summary="Answer a conversation",
+    request="CreateMessageRequest",
+    response="Message",
+    event="MessageEvent",
+    examples={"a_question": {"messages": _HELLO, "max_tokens": 50}},
+)
+
+
+@cache
+def _count_tokens() -> Counting[Any]:
+    from calculators.llm.api.anthropic.messages_request import (
+        COUNT_TOKENS_MEMBERS,
+        CountTokensRequest,
+        count_tokens_response,
+        parse_count_tokens_request,
+    )
+
+    async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
+        prompt = await servable.chat_prompt(
+            request.messages, request.images, request.tools, request.template.all_values
+        )
+        return count_tokens_response(prompt.token_count)
+
+    return Counting(
+        members=COUNT_TOKENS_MEMBERS,
+        parse=lambda body, limits, defaults: parse_count_tokens_request(body, limits),
+        answer=answer,
+    )
+
+
+def _count_tokens_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.messages_schemas import COUNT_TOKENS_ANSWER_SCHEMAS
+
+    return COUNT_TOKENS_ANSWER_SCHEMAS
+
+
+COUNT_TOKENS: Final = LlmEndpoint(
+    path="/messages/count_tokens",
+    error_form=ErrorForm.ANTHROPIC,
+    handling=_count_tokens,
+    schemas=_count_tokens_schemas,
+    id="countTokens",
+    summary="How many tokens would the prompt have?",
+    request="CountTokensRequest",
+    response="TokenCount",
+    examples={"a_question": {"messages": _HELLO}},
+    about="The count.",
+)
+
+
+@cache
+def _tokenize() -> Counting[Any]:
+    from calculators.llm.api.openai.tokenize_request import (
+        TOKENIZE_MEMBERS,
+        TokenizeRequest,
+        parse_tokenize_request,
+        tokenize_response,
+    )
+
+    async def answer(servable: LlmServable, request: TokenizeRequest) -> str:
+        tokens = await servable.prompts.tokenize(
+            request.texts,
+            add_special_tokens=request.add_special_tokens,
+            max_length=request.max_length,
+            pads=request.pad_to_max_length,
+            padding_side=request.padding_side,
+        )
+        return tokenize_response(tokens)
+
+    return Counting(
+        members=TOKENIZE_MEMBERS,
+        parse=lambda body, limits, defaults: parse_tokenize_request(body, limits),
+        answer=answer,
+    )
+
+
+def _tokenize_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.api.openai.tokenize_request import TOKENIZE_SCHEMAS
+
+    return TOKENIZE_SCHEMAS
+
+
+TOKENIZE: Final = LlmEndpoint(
+    path="/tokenize",
+    handling=_tokenize,
+    schemas=_tokenize_schemas,
+    id="tokenize",
+    summary="The token ids of a text",
+    request="TokenizeRequest",
+    response="TokenizeResponse",
+    examples={"a_text": {"text": "Hello"}},
+    about="The ids.",
+)
+
+#: In the order in which errors and the OpenAPI document list them.
+ENDPOINTS: Final = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE)
+
+_BY_PATH: Final = {
+    prefix + endpoint.path: endpoint for prefix in PREFIXES for endpoint in ENDPOINTS
+}
+
+
+def endpoint_of(uri: str) -> LlmEndpoint:
+    """Return the endpoint of a path, with or without a query. The match is exact.
+
+    Raises:
+        RequestError: NOT_FOUND, with the paths that language models answer.
+    """
+    path = uri.partition("?")[0]
+    endpoint = _BY_PATH.get(path)
+    if endpoint is None:
+        from calculators.requests.http_payload import RequestError
+        from graph_runtime import Code
+
+        # A path may be as long as a request line; its end says enough.
+        shown = path if len(path) <= 100 else "..." + path[-100:]
+        raise RequestError(
+            f'A language model does not answer "{shown}"; it answers '
+            f"{', '.join(PREFIXES[0] + each.path for each in ENDPOINTS)}, and as much under /v1",
+            code=Code.NOT_FOUND,
+        )
+    return endpoint
+
+
+def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
+    """Return an error that names the endpoint with an unknown member; other errors unchanged."""
+    from calculators.llm.requests.generation_request import ELSEWHERE
+    from calculators.requests.members import UNKNOWN, Standing, unknown
+
+    if error.reason != UNKNOWN or error.param is None or error.param in ELSEWHERE:
+        return error
+    for other in ENDPOINTS:
+        member = other.handling().members.get(error.param)
+        if member is not None and member.standing is not Standing.REFUSED:
+            hint = f"{other.path} has it, {endpoint.path} does not"
+            return unknown(error.param, endpoint.handling().members, hint)
+    return error
+
+
+def describe(model: str) -> TaskDescription:
+    """Return the part of the OpenAPI document that is about language models.
+
+    ``model``: a name for the examples.
+    """
+    from calculators.llm.openapi.generation_schemas import SHARED_SCHEMAS
+    from calculators.requests.members import body_schema
+    from calculators.requests.schema import nullable
+
+    schemas = dict(SHARED_SCHEMAS)
+    for endpoint in ENDPOINTS:
+        body = body_schema(endpoint.handling().members)
+        # A member that the front reads.
+        body["properties"]["timeout"] = nullable(TIMEOUT)
+        schemas[endpoint.request] = body
+        schemas.update(endpoint.schemas())
+    return TaskDescription(tuple(_operation(each, model) for each in ENDPOINTS), schemas)
+
+
+def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
+    from calculators.requests.schema import one_of, ref
+
+    content = {JSON: media(ref(endpoint.response))}
+    if endpoint.streams:
+        if endpoint.error_form is ErrorForm.ANTHROPIC:
+            event = one_of(ref(endpoint.event), ref("AnthropicError"))
+            said = "An event; the last one is `message_stop`, or an error."
+            content[EVENTS] = events(said, event)
+        else:
+            event = one_of(ref(endpoint.event), ref("OpenAIError"))
+            said = "An event; an error ends the stream. The last one is `[DONE]`."
+            content[EVENTS] = events(said, event, last="[DONE]")
+    examples = {name: {"model": model, **body} for name, body in endpoint.examples.items()}
+    return Operation(
+        method="post",
+        paths=prefixed(endpoint.path),
+        id=endpoint.id,
+        tag="Anthropic" if endpoint.error_form is ErrorForm.ANTHROPIC else "OpenAI",
+        summary=endpoint.summary,
+        form=endpoint.error_form,
+        runs_graph=True,
+        parameters=("Timeout",),
+        body={JSON: media(ref(endpoint.request), **examples)},
+        answers={200: answer(endpoint.about, content)},
+    )

@@ -1,0 +1,29 @@
+"""`graphrt --add_to_config`: list a model in a config.json."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from servers.cli.config_file import change_config, config_path
+from servers.cli.messages import CommandFailed
+from servers.cli.model_repository import default_repository
+from servers.config.edit import add_entry
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    if args.model_path is not None and args.model_repository_path is not None:
+        raise CommandFailed(
+            "use either --model_path or --model_repository_path, not both", status=2
+        )
+    if args.model_path is not None:
+        directory = Path(args.model_path)
+    else:
+        directory = Path(args.model_repository_path or default_repository()) / args.model_name
+    if not directory.exists():
+        raise CommandFailed(f"{directory}: no such directory")
+    entry = {"name": args.model_name, "base_path": os.path.abspath(directory)}
+    change_config(config_path(args), lambda path: add_entry(path, entry))
+    return 0

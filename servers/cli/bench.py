@@ -1,0 +1,205 @@
+"""`graphrt bench`: load on a server of the OpenAI API, and its figures."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from servers.cli.messages import CommandFailed, print_warning
+from servers.load.client import CHAT, COMPLETIONS, StreamClient
+from servers.load.figures import OBJECTIVES, Figures, figures_of, table, to_json
+from servers.load.outcome import Outcome
+from servers.load.page import page
+from servers.load.prompts import DatasetError, Prompt, random_prompts, read_prompts
+from servers.load.run import run_load
+
+_REQUESTS: Final = 64
+_ENDPOINTS: Final = {"chat": CHAT, "completions": COMPLETIONS}
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code, 1 when a request failed."""
+    prompts = _prompts(args)
+    objectives = _objectives(args.goodput)
+    extra = _extra(args)
+    figures, settings = asyncio.run(_measure(args, prompts, objectives, extra))
+    print(table(figures))
+    if args.json is not None:
+        _write(args.json, json.dumps(to_json(figures, settings, keeps_texts=args.texts)) + "\n")
+    if args.html is not None:
+        _write(args.html, page(figures, settings))
+    return 1 if figures.failed else 0
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror or error}") from error
+
+
+def _prompts(args: argparse.Namespace) -> list[Prompt]:
+    count = args.requests
+    if args.dataset is None:
+        return random_prompts(
+            count or _REQUESTS,
+            input_tokens=args.input_tokens,
+            output_tokens=args.output_tokens,
+            varies=not args.fixed_lengths,
+            seed=args.seed,
+        )
+    try:
+        return read_prompts(Path(args.dataset), count)
+    except DatasetError as error:
+        raise CommandFailed(
+            f"{args.dataset}: {error}",
+            hint='a line is {"messages": [...]} or {"prompt": "..."}, with "max_tokens" if wanted',
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"{args.dataset}: {error}") from error
+
+
+def _objectives(words: Sequence[str]) -> dict[str, float]:
+    """``ttft:200`` is a first token after at most 200 ms."""
+    objectives: dict[str, float] = {}
+    for word in words:
+        name, _, value = word.partition(":")
+        try:
+            objectives[name] = float(value)
+        except ValueError:
+            name = ""
+        if name not in OBJECTIVES:
+            raise CommandFailed(
+                f"--goodput {word}: no objective",
+                hint=f"it is NAME:MILLISECONDS with one of {', '.join(OBJECTIVES)}: ttft:200",
+                status=2,
+            )
+    return objectives
+
+
+def _extra(args: argparse.Namespace) -> dict[str, Any]:
+    extra: dict[str, Any] = {"temperature": args.temperature}
+    if args.ignore_eos:
+        extra["ignore_eos"] = True
+    if args.extra_body is not None:
+        try:
+            further = json.loads(args.extra_body)
+        except ValueError as error:
+            raise CommandFailed(f"--extra_body is not JSON: {error}", status=2) from None
+        if not isinstance(further, dict):
+            raise CommandFailed("--extra_body must be a JSON object", status=2)
+        extra |= further
+    return extra
+
+
+async def _measure(
+    args: argparse.Namespace,
+    prompts: Sequence[Prompt],
+    objectives: dict[str, float],
+    extra: dict[str, Any],
+) -> tuple[Figures, dict[str, Any]]:
+    key = args.api_key or os.environ.get("OPENAI_API_KEY") or os.environ.get("API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with aiohttp.ClientSession(
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+    ) as session:
+        base = _base(args.url)
+        model = args.model or await _only_model(session, base)
+        url = base if base.endswith((CHAT, COMPLETIONS)) else base + _ENDPOINTS[args.endpoint]
+        client = StreamClient(session, url, model, extra)
+        await _warm_up(client, prompts, args.warm_up)
+        progress = _Progress(len(prompts))
+        outcomes, duration = await run_load(
+            client,
+            prompts,
+            concurrency=args.concurrency,
+            rate=args.rate,
+            burstiness=args.burstiness,
+            seed=args.seed,
+            on_outcome=progress.count,
+        )
+        progress.end()
+    settings = {
+        "date": datetime.now().strftime("%Y%m%d-%H%M%S"),
+        "backend": "openai-chat" if url.endswith(CHAT) else "openai",
+        "url": url,
+        "model_id": model,
+        "tokenizer_id": model,
+        "num_prompts": len(prompts),
+        "request_rate": args.rate if args.rate is not None else "inf",
+        "burstiness": args.burstiness,
+        "max_concurrency": args.concurrency,
+    }
+    return figures_of(outcomes, duration, objectives), settings
+
+
+def _base(url: str) -> str:
+    """A URL with the path where clients of OpenAI start, unless it has one."""
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CommandFailed(
+            f"--url {url}: no URL of a server", hint="as in http://localhost:8000", status=2
+        )
+    path = parts.path.rstrip("/") or "/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+async def _only_model(session: aiohttp.ClientSession, base: str) -> str:
+    """The name of the one model that the server has."""
+    root = base.removesuffix(CHAT).removesuffix(COMPLETIONS)
+    try:
+        async with session.get(f"{root}/models") as response:
+            response.raise_for_status()
+            names = [each["id"] for each in (await response.json(content_type=None))["data"]]
+    except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
+        raise CommandFailed(
+            f"{root}/models does not answer with models: {error}",
+            hint="is the server running there? --url names another one, --model the model",
+        ) from None
+    if len(names) != 1:
+        raise CommandFailed(
+            f"the server has {len(names)} models: {', '.join(names)}", hint="choose by --model"
+        )
+    return str(names[0])
+
+
+async def _warm_up(client: StreamClient, prompts: Sequence[Prompt], count: int) -> None:
+    for number in range(count):
+        outcome = await client.ask(client.body(prompts[number % len(prompts)]))
+        if not outcome.is_good:
+            raise CommandFailed(f"the first request failed: {outcome.error or 'no token came'}")
+
+
+class _Progress:
+    """Counts requests that are through, on a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._failed = 0
+
+    def count(self, outcome: Outcome) -> None:
+        self._done += 1
+        self._failed += not outcome.is_good
+        if sys.stderr.isatty():
+            failed = f", {self._failed} failed" if self._failed else ""
+            text = f"\r{self._done} of {self._total} requests{failed}\x1b[K"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        if self._failed:
+            print_warning(f"{self._failed} of {self._total} requests failed")

@@ -1,0 +1,5 @@
+"""`graphrt chat`: a conversation with a model in the terminal."""
+
+from servers.cli.chat.command import execute
+
+__all__ = ["execute"]

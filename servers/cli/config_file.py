@@ -1,0 +1,41 @@
+"""The config.json that commands change."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from servers.cli.messages import CommandFailed
+from servers.cli.model_repository import VARIABLE
+from servers.config.edit import EditError
+
+
+def config_path(args: argparse.Namespace) -> Path:
+    """``--config_path``, else the config.json in ``$OVMS_MODEL_REPOSITORY_PATH``.
+
+    Raises:
+        CommandFailed: neither is given.
+    """
+    if args.config_path is not None:
+        return Path(args.config_path)
+    repository = os.environ.get(VARIABLE)
+    if not repository:
+        raise CommandFailed("which config.json? Use --config_path", status=2)
+    return Path(repository) / "config.json"
+
+
+def change_config(path: Path, change: Callable[[Path], None]) -> None:
+    """Change a config.json and say so.
+
+    Raises:
+        CommandFailed: the change cannot be made.
+    """
+    try:
+        change(path)
+    except EditError as error:
+        raise CommandFailed(f"{path}: {error}") from error
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror or error}") from error
+    print(f"Config updated: {path}")

@@ -1,0 +1,60 @@
+"""`graphrt list`: the models of a directory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from calculators.openvino.model_folder import versions_in
+from servers.cli.messages import CommandFailed
+from servers.cli.model_repository import default_repository
+from servers.config.entry import GRAPH_FILE
+from servers.hub.model_store import read_origin
+from servers.hub.progress import size_text
+
+_HEADINGS = ("NAME", "SIZE", "ORIGIN")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    directory = Path(args.model_repository_path or default_repository())
+    if not directory.is_dir():
+        if args.model_repository_path is None:
+            return 0
+        raise CommandFailed(f"{directory}: no such directory")
+    names = sorted(name.as_posix() for name in served_directories(directory))
+    if args.names:
+        print("".join(f"{name}\n" for name in names), end="")
+        return 0
+    rows = [_HEADINGS, *(_row(directory, name) for name in names)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    for row in rows if names else ():
+        print(
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        )
+    return 0
+
+
+def served_directories(root: Path) -> Iterator[Path]:
+    """The directories below one that a server can serve, as relative paths.
+
+    They are those with a graph.pbtxt, a model of a hub, or folders of versions with models.
+    """
+    for folder, below, files in os.walk(root):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        path = Path(folder)
+        if path == root:
+            continue
+        if GRAPH_FILE in files or read_origin(path) is not None or versions_in(path):
+            below.clear()
+            yield path.relative_to(root)
+
+
+def _row(root: Path, name: str) -> tuple[str, str, str]:
+    directory = root / name
+    size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+    origin = read_origin(directory)
+    shown = "" if origin is None else f"{origin.repository}@{origin.commit[:12]}"
+    return name, size_text(size), shown

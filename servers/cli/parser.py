@@ -1,0 +1,95 @@
+"""`Parser`: argparse with hints for words that it does not know. Imports nothing slow."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn
+
+from servers import NAME, version
+
+#: The most lines of a usage that is shown with an error; the usage of `serve` would hide the error.
+_LONGEST_USAGE = 8
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with a did-you-mean for commands and options."""
+
+    #: The parsers of the commands by name; empty for a command.
+    commands: Mapping[str, Parser] = MappingProxyType({})
+
+    #: Adds the arguments that need slow imports; called once, if the command is used.
+    add_later: Callable[[Parser], None] | None = None
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse; a command reports words that it does not know itself, with its own usage."""
+        self._complete()
+        if self.commands and args and args[0].startswith("-") and args[0] != "--":
+            name = args[0].partition("=")[0]
+            if name not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {args[0]}")
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        hint = self._hint(message)
+        usage = self.format_usage()
+        if usage.count("\n") > _LONGEST_USAGE:
+            usage = f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
+        sys.stderr.write(usage)
+        lines = [f"error: {message}"]
+        if hint:
+            lines.append(f"hint: {hint}")
+        lines.append(f"hint: see `{self.prog} --help`" if not hint else "")
+        self.exit(2, "\n".join(line for line in lines if line) + "\n")
+
+    #: The positional argument in a short usage.
+    subject = ""
+
+    def _hint(self, message: str) -> str:
+        """Return a hint for an unknown word: another command, or a near word that is valid here."""
+        import difflib
+
+        unknown = re.search(
+            r"argument COMMAND: invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message
+        )
+        if unknown is None:
+            return ""
+        word = (unknown[1] or unknown[2]).partition("=")[0]
+        owners = [name for name, each in self.commands.items() if word in each._options()]
+        if owners:
+            taken = " and ".join(f"`graphrt {name}`" for name in owners)
+            return f"`{word}` is an option of {taken}: write it after the command"
+        near = difflib.get_close_matches(word, [*self._options(), *self.commands], n=1)
+        return f"did you mean `{near[0]}`?" if near else ""
+
+    def _complete(self) -> None:
+        add, self.add_later = self.add_later, None
+        if add is not None:
+            add(self)
+
+    def flags(self) -> list[str]:
+        """All flags that the command takes."""
+        self._complete()
+        return [
+            flag
+            for flag, action in self._option_string_actions.items()
+            if action.help is not argparse.SUPPRESS
+        ]
+
+    def _options(self) -> list[str]:
+        self._complete()
+        return list(self._option_string_actions)
+
+
+class VersionAction(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        print(NAME, version())
+        parser.exit()

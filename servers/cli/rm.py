@@ -1,0 +1,33 @@
+"""`graphrt rm`: remove models from a directory of models."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from servers.cli.list import served_directories
+from servers.cli.messages import CommandFailed
+from servers.cli.model_repository import default_repository
+from servers.hub.progress import size_text
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    root = Path(args.model_repository_path or default_repository())
+    known = {path.as_posix() for path in served_directories(root)} if root.is_dir() else set()
+    for name in args.names:
+        if name not in known:
+            raise CommandFailed(
+                f"{root} has no model {name}",
+                hint=f"it has {', '.join(sorted(known))}" if known else "it has no model at all",
+            )
+    for name in args.names:
+        directory = root / name
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+        shutil.rmtree(directory)
+        parent = directory.parent
+        if parent != root and not any(parent.iterdir()):
+            parent.rmdir()
+        print(f"removed {name}: {size_text(size)}")
+    return 0

@@ -1,0 +1,281 @@
+"""Graphs and models for `graphrt serve`, from the words of its command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from calculators.tasks import find_task
+from servers.cli.examples import example_model
+from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.model_graph import graph_of_model, task_of_model
+from servers.cli.model_repository import default_repository, pull_model, reference_of
+from servers.cli.plain_model import is_plain_model, plain_model
+from servers.cli.serve_options import ServeOptions
+from servers.config import (
+    ConfigError,
+    GraphEntry,
+    MetricsConfig,
+    ModelEntry,
+    ServerConfig,
+    config_of,
+    find_graph,
+    read_config,
+)
+from servers.config.entry import GRAPH_FILE
+from servers.hub import ModelReference
+from servers.hub.model_reference import GGUF
+
+_log = logging.getLogger(__name__)
+
+_GRAPH_ENDINGS: Final = (".pbtxt", ".binarypb")
+_EXPORT: Final = "pip install 'graphrt[export]'"
+
+
+class Served(NamedTuple):
+    """The graphs and models that the arguments name, and a function to read them again.
+
+    Attributes:
+        python_path: files and directories of calculators that all graphs have; absolute.
+    """
+
+    graphs: tuple[GraphEntry, ...]
+    reread: Callable[[], ServerConfig]
+    models: tuple[ModelEntry, ...] = ()
+    python_path: tuple[Path, ...] = ()
+    metrics: MetricsConfig | None = None
+
+
+def check_choice(options: ServeOptions) -> None:
+    """Check that the arguments name one thing to serve, or several that go together.
+
+    Raises:
+        CommandFailed: they do not.
+    """
+    server = options.server
+    of_model = server.model_name is not None or server.model_path is not None
+    if options.sources and server.config_path is not None:
+        raise CommandFailed("use either CONFIG or --config_path, not both", status=2)
+    if of_model and server.config_path is not None:
+        raise CommandFailed(
+            "--model_name and --model_path are exclusive with a config file",
+            hint="use either --config_path, or --model_path with --model_name",
+            status=2,
+        )
+    if server.model_path is not None and options.sources:
+        raise CommandFailed("use either CONFIG or --model_path, not both", status=2)
+    if not options.sources and server.config_path is None and server.model_path is None:
+        raise CommandFailed(
+            "what is to be served?",
+            hint="use a model, a graph or a config.json: graphrt serve MODEL",
+            status=2,
+        )
+    if server.model_path is not None and not server.model_name:
+        raise CommandFailed(
+            "--model_path needs --model_name: under which name is the graph served?", status=2
+        )
+    if len(options.sources) > 1 and server.model_name is not None:
+        raise CommandFailed(
+            f"--model_name is the name of one model, and {len(options.sources)} are given",
+            hint="start without it: each is served under its own name",
+            status=2,
+        )
+
+
+def served(options: ServeOptions) -> Served:
+    """Find what the arguments name; models of a hub are downloaded.
+
+    Raises:
+        CommandFailed: something is not there, or cannot be served.
+    """
+    server = options.server
+    words = options.sources or ((server.config_path or server.model_path or ""),)
+    if len(words) == 1:
+        return _Search(options).find(words[0])
+    graphs: list[GraphEntry] = []
+    models: list[ModelEntry] = []
+    for word in words:
+        if word.endswith(".json"):
+            raise CommandFailed(
+                f"{word}: a config.json stands alone",
+                hint="list the models in it, or leave it out",
+                status=2,
+            )
+        found = _Search(options).find(word)
+        graphs += found.graphs
+        models += found.models
+    names = [*(graph.name for graph in graphs), *(model.name for model in models)]
+    for name in names:
+        if names.count(name) > 1:
+            raise CommandFailed(
+                f'two of {", ".join(words)} have the name "{name}"',
+                hint="name them in a config.json",
+                status=2,
+            )
+    config = ServerConfig(Path(words[0]), tuple(graphs), tuple(models))
+    return Served(config.graphs, lambda: config, config.models)
+
+
+class _Search:
+    """Search for the graph or model that one word of the command line names."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._name = options.server.model_name
+
+    def find(self, word: str) -> Served:
+        path = Path(word)
+        if not path.exists():
+            path = example_model(word) or path
+        reference = None if path.exists() else reference_of(word)
+        if reference is not None:
+            path = _pulled(reference)
+            self._name = self._name or reference.repository
+        if path.suffix == GGUF and path.is_file():
+            return self._of_model(path)
+        if is_plain_model(path) and not self._is_graph(path):
+            models = (plain_model(path, self._options),)
+            return Served((), lambda: ServerConfig(path, (), models), models)
+        if path.is_dir():
+            return self._of_directory(path)
+        if self._options.server.model_path is not None:
+            raise CommandFailed(f"--model_path {word}: no such directory, and no model's file")
+        self._refuse_task(path)
+        if path.name.endswith(_GRAPH_ENDINGS):
+            return _with_models(_graph_of_file(path, self._name))
+        if self._name is not None:
+            raise CommandFailed(
+                "--model_name is exclusive with a config file, which has the names", status=2
+            )
+        return _of_config(path)
+
+    def _is_graph(self, path: Path) -> bool:
+        """Return whether a directory, even with folders of versions, is to be served as a graph."""
+        return path.is_dir() and (
+            self._options.task is not None
+            or task_of_model(path) is not None
+            or find_graph(path).graph_path.is_file()
+        )
+
+    def _of_directory(self, path: Path) -> Served:
+        """Return the directory's graph.pbtxt, or a graph for the model in it."""
+        entry = find_graph(path, self._name)
+        if entry.graph_path.is_file():
+            for name in (*self._options.of_task, *self._options.of_model):
+                print_warning(
+                    f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
+                )
+            return _with_models(entry)
+        if task_of_model(path) is None:
+            files = sorted(each for each in path.glob(f"*{GGUF}") if each.is_file())
+            if len(files) > 1:
+                names = ", ".join(each.name for each in files)
+                raise CommandFailed(
+                    f"{path} holds {len(files)} GGUF files: {names}",
+                    hint=f"name one of them: graphrt serve {files[0]}",
+                )
+            if files:
+                self._name = entry.name
+                return self._of_model(files[0])
+        return self._of_model(path)
+
+    def _of_model(self, path: Path) -> Served:
+        """Make a graph for a model, by its task."""
+        task = task_of_model(path) if self._options.task is None else find_task(self._options.task)
+        if task is None:
+            raise _no_model(path)
+        for name in self._options.of_model:
+            print_warning(f"--{name} has no effect: it is for plain models")
+        name = self._name or (None if path.is_dir() else path.stem)
+        path = Path(os.path.abspath(path))
+        directory = path if path.is_dir() else path.parent
+        entry = find_graph(directory, name)
+        text = graph_of_model(task, path, directory, self._options.of_task)
+        kind = "GGUF file" if path.is_file() else "OpenVINO model"
+        _log.info("%s: %s, served as %s by %s", entry.name, kind, task.name, _options_in(text))
+        return _with_models(replace(entry, graph_text=text))
+
+    def _refuse_task(self, path: Path) -> None:
+        """Refuse a task and its options for a graph or a config.json, which has its own."""
+        flags = ["task"] if self._options.task is not None else list(self._options.of_task)
+        flags += self._options.of_model
+        if flags:
+            raise CommandFailed(
+                f"--{flags[0]} is for one model, and {path} is no directory of a model",
+                hint="use it with --model_path and --model_name; options of a graph's nodes are "
+                "in its graph.pbtxt",
+                status=2,
+            )
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def _pulled(reference: ModelReference) -> Path:
+    """Return the directory or GGUF file of a hub's model; download it if necessary."""
+    model = pull_model(reference, default_repository())
+    has_graph = (model.directory / GRAPH_FILE).is_file()
+    return model.directory if has_graph else model.path
+
+
+def _options_in(graph: str) -> str:
+    """Return the options of a graph's node in one line."""
+    _, _, rest = graph.partition("node_options {")
+    _, _, rest = rest.partition("{")
+    lines = rest.partition("\n    }")[0].split("\n")
+    return ", ".join(line.strip() for line in lines if line.strip())
+
+
+def _no_model(path: Path) -> CommandFailed:
+    """Make the error for a directory without a model, with a remedy."""
+    if any(path.glob("*.safetensors")):
+        return CommandFailed(
+            f"{path} holds a model of safetensors, which must be exported to OpenVINO first",
+            hint=f"{_EXPORT} && optimum-cli export openvino --model {path} "
+            f"--weight-format int8 {path}-openvino",
+        )
+    config = path / "config.json"
+    return CommandFailed(
+        f"{path}: there is no {GRAPH_FILE} in this directory, and no model: neither one of a "
+        f"task nor a folder of a version, such as 1",
+        hint=f"for a config write `graphrt serve {config}`" if config.is_file() else None,
+    )
+
+
+def _with_models(entry: GraphEntry) -> Served:
+    """Return a graph with the models that its subconfig lists."""
+    config = config_of(entry)
+    for finding in config.findings:
+        print(finding.to_text(), file=sys.stderr)
+    return Served((entry,), partial(config_of, entry), config.models)
+
+
+def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
+    """Return the entry of a graph's file, named after its directory, or itself if unusual."""
+    if not path.is_file():
+        raise CommandFailed(f"{path}: no such file")
+    path = path.absolute()
+    own_name = path.parent.name if path.name == GRAPH_FILE else path.stem
+    entry = find_graph(path.parent, name or own_name)
+    return GraphEntry(entry.name, path.parent, path, entry.subconfig_path)
+
+
+def _of_config(path: Path) -> Served:
+    try:
+        config = read_config(path)
+    except ConfigError as error:
+        for finding in error.findings:
+            print(finding.to_text(), file=sys.stderr)
+        raise CommandFailed(f"{path} cannot be used; nothing is served") from error
+    for finding in config.findings:
+        print(finding.to_text(), file=sys.stderr)
+    if not config.graphs and not config.models:
+        print_warning(f"{path}: no graph and no model is listed: nothing is served")
+    reread = partial(read_config, path.absolute())
+    return Served(config.graphs, reread, config.models, config.python_path, config.metrics)

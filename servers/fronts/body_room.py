@@ -1,0 +1,215 @@
+"""`BodyRoom`: one bound on the memory of all request bodies together, over HTTP and gRPC.
+
+The limit of a single body bounds what one client makes the server hold; this bounds what all of
+them do. Small bodies do not count, so chats go on whatever other clients send. A body gets room for
+its whole size or none: otherwise many half-read bodies would wait for each other. A body that
+arrives slowly gives way to others. gRPC delivers whole messages only: one that waits is in memory
+already, so the messages that wait have a bound as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import deque
+from typing import Final
+
+from calculators.child_process.free_memory import return_free_memory
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code
+
+#: Bytes of all bodies in hand.
+CAPACITY: Final = 128 * 1024 * 1024
+#: Bodies of up to so many bytes do not count.
+SMALL: Final = 64 * 1024
+#: Seconds that a body waits for room, and after which a slow one gives way to those that wait.
+WAIT_SECONDS: Final = 20.0
+SLOW_SECONDS: Final = 5.0
+#: Free memory goes back to the system so many seconds after so many bytes of bodies were freed.
+_TRIM_BYTES: Final = 16 * 1024 * 1024
+_TRIM_SECONDS: Final = 1.0
+_TRY_LATER: Final = "fill the memory for them; try again later"
+
+
+class BodyRoom:
+    """Room for ``capacity`` bytes of bodies. A larger body gets in when no other is there."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._used = 0
+        self._read_and_waiting = 0
+        self._gone = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: The bodies that wait, in order, each with the bytes that it waits for.
+        self._waiting: deque[tuple[BodyHold, int, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if a body waits for room."""
+        return bool(self._waiting)
+
+    @property
+    def used(self) -> int:
+        """Bytes that count."""
+        return self._used
+
+    def hold(self, size: int | None) -> BodyHold:
+        """Return the share of a new body of ``size`` bytes; None: its size is not known yet."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return BodyHold(self, size or 0)
+
+    async def admit(self, size: int) -> BodyHold:
+        """Wait for room for a message that was read whole, and return its share.
+
+        Raises:
+            RequestError: RESOURCE_EXHAUSTED, messages of ``capacity`` bytes wait already;
+                UNAVAILABLE, there is no room within `WAIT_SECONDS`.
+        """
+        hold = self.hold(size)
+        missing = hold.add(size)
+        if not missing:
+            return hold
+        if self._read_and_waiting and self._read_and_waiting + size > self._capacity:
+            raise _no_room("other large messages that wait", Code.RESOURCE_EXHAUSTED)
+        self._read_and_waiting += size
+        try:
+            await hold.wait(missing)
+        except BaseException:
+            hold.release()
+            raise
+        finally:
+            self._read_and_waiting -= size
+        return hold
+
+    def try_take(self, hold: BodyHold, size: int) -> bool:
+        """Count ``size`` bytes if there is room."""
+        if self._waiting or not self._fits(size):
+            return False
+        self.grow(hold, size)
+        return True
+
+    async def take(self, hold: BodyHold, size: int) -> None:
+        """Count ``size`` bytes, as soon as there is room.
+
+        Raises:
+            RequestError: UNAVAILABLE, there is none within `WAIT_SECONDS`.
+        """
+        if not self._waiting and not self._fits(size):
+            # Bodies of failed requests may be in reference cycles with frames of their errors.
+            gc.collect()
+        turn = asyncio.get_running_loop().create_future()
+        waiting = (hold, size, turn)
+        self._waiting.append(waiting)
+        self._let_in()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await turn
+        except TimeoutError:
+            raise _no_room("other large requests", Code.UNAVAILABLE) from None
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+                self._let_in()
+
+    def grow(self, hold: BodyHold, size: int) -> None:
+        """Count more bytes of a body that has been let in."""
+        self._used += size
+        hold.counted += size
+
+    def give_back(self, size: int) -> None:
+        """Stop counting ``size`` bytes. May be called from any thread: finalizers do so."""
+        assert self._loop is not None
+        if _running_loop() is self._loop:
+            self._give_back(size)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._give_back, size)
+
+    def _give_back(self, size: int) -> None:
+        self._used -= size
+        before, self._gone = self._gone, self._gone + size
+        if before < _TRIM_BYTES <= self._gone:
+            assert self._loop is not None
+            self._loop.call_later(_TRIM_SECONDS, self._trim)
+        self._let_in()
+
+    def _trim(self) -> None:
+        assert self._loop is not None
+        self._gone = 0
+        _ = self._loop.run_in_executor(None, return_free_memory)
+
+    def _fits(self, size: int) -> bool:
+        return self._used + size <= self._capacity or not self._used
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            hold, size, turn = self._waiting[0]
+            if not turn.done():
+                if not self._fits(size):
+                    return
+                self.grow(hold, size)
+                turn.set_result(None)
+            self._waiting.popleft()
+
+
+class BodyHold:
+    """The share of one body in a `BodyRoom`.
+
+    Attributes:
+        began: the loop's time from which the body is expected; later by the time that it waited.
+        counted: bytes of it that the room counts.
+    """
+
+    __slots__ = ("_expected", "_is_released", "_room", "_size", "began", "counted")
+
+    def __init__(self, room: BodyRoom, expected: int) -> None:
+        self._room = room
+        self._expected = expected
+        self._size = 0
+        self.began = 0.0
+        self._is_released = False
+        self.counted = 0
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """True if it occupies room that other bodies wait for."""
+        return self.counted > 0 and self._room.is_wanted
+
+    def add(self, size: int) -> int:
+        """Note that ``size`` more bytes arrived. Return the bytes to `wait` for; 0: none."""
+        self._size += size
+        if self._size <= SMALL:
+            return 0
+        if self.counted:
+            if self._size > self.counted:
+                self._room.grow(self, self._size - self.counted)
+            return 0
+        whole = max(self._size, self._expected)
+        return 0 if self._room.try_take(self, whole) else whole
+
+    async def wait(self, size: int) -> None:
+        """Wait for room for the bytes that `add` returned.
+
+        Raises:
+            RequestError: UNAVAILABLE, as `BodyRoom.take`.
+        """
+        await self._room.take(self, size)
+
+    def release(self) -> None:
+        """Give the room back: the body is not needed any more. Again, it does nothing."""
+        if not self._is_released:
+            self._is_released = True
+            if self.counted:
+                self._room.give_back(self.counted)
+
+
+def _no_room(occupants: str, code: Code) -> RequestError:
+    text = f"{occupants} {_TRY_LATER}"
+    return RequestError(text, code=code, retry_after=1, detail=text)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,156 @@
+"""The files of a repository that a model needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Final
+
+from servers.hub.errors import HubError
+from servers.hub.model_reference import GGUF, ModelReference, check_file_name
+
+
+class Form(Enum):
+    """The form of a model's weights."""
+
+    GGUF = "GGUF"
+    OPENVINO = "OpenVINO"
+    SAFETENSORS = "safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository.
+
+    Attributes:
+        name: its path in the repository.
+        size: in bytes.
+        sha256: of its content, where the hub stores it apart from git (LFS).
+        git_sha1: git's name of its content, of all other files.
+    """
+
+    name: str
+    size: int
+    sha256: str | None = None
+    git_sha1: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFiles:
+    """The files to download, and the form of the model in them."""
+
+    form: Form
+    files: tuple[HubFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def main_file(self) -> str:
+        """The first of the GGUF files, which is the model's name for the engine."""
+        return self.files[0].name
+
+
+#: Small files beside the weights: configurations, tokenizers, templates, licences.
+_BESIDE: Final = re.compile(
+    r".*\.(json|txt|jinja|model|tiktoken|vocab|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z",
+    re.IGNORECASE,
+)
+#: One of several files of one GGUF model.
+_SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
+#: Other forms of the same weights, and what trainings leave.
+_APART: Final = ("onnx/", "original/", "openvino/", "coreml/", "metal/", "runs/", "checkpoint-")
+
+
+def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedFiles:
+    """Choose the files of a repository that its model needs.
+
+    Raises:
+        HubError: there is no model that graphrt can read, there are several, or a file's name
+            leads out of the repository.
+    """
+    for file in files:
+        check_file_name(file.name)
+    if reference.file is not None:
+        return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
+    names = [file.name for file in files]
+    if any(
+        name.endswith("openvino_model.xml")
+        or name == "openvino_language_model.xml"
+        or name == "model_index.json"
+        for name in names
+    ):
+        # Weights stand beside their graph; other .bin files are PyTorch's.
+        weights = tuple(f"{name.removesuffix('.xml')}.bin" for name in names if name[-4:] == ".xml")
+        return WantedFiles(Form.OPENVINO, _with_endings(files, (".xml", *weights)))
+    models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
+    if models:
+        if len(models) > 1:
+            raise HubError(
+                f"{reference} holds {len(models)} GGUF models: {_listed(models)}",
+                hint=f"name one of them: {reference}:{_preferred(models)}",
+            )
+        return WantedFiles(Form.GGUF, _gguf(reference, models[0], files))
+    if any(name.endswith(".safetensors") for name in names):
+        return WantedFiles(Form.SAFETENSORS, _with_endings(files, (".safetensors",)))
+    raise HubError(
+        f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
+        f"no GGUF file, no safetensors",
+        hint=f"it holds {_listed(names)}" if names else "it is empty",
+    )
+
+
+def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tuple[HubFile, ...]:
+    """Return a GGUF file and, if it is one shard of a model, all shards in order."""
+    by_name = {file.name: file for file in files}
+    if name not in by_name:
+        others = [each for each in by_name if each.endswith(GGUF)]
+        raise HubError(
+            f"{reference.repository} has no file {name}",
+            hint=f"its GGUF files are {_listed(others)}" if others else "it has no GGUF file",
+        )
+    shard = _SHARD.match(name)
+    if shard is None:
+        return (by_name[name],)
+    count = int(shard["count"])
+    shards = [f"{shard['stem']}-{number:05}-of-{count:05}{GGUF}" for number in range(1, count + 1)]
+    missing = [each for each in shards if each not in by_name]
+    if missing:
+        raise HubError(f"{reference.repository} lacks {_listed(missing)}, a part of {name}")
+    return tuple(by_name[each] for each in shards)
+
+
+def _is_first(name: str) -> bool:
+    """Return whether a file is a model's only one or its first shard; projectors are not."""
+    shard = _SHARD.match(name)
+    first = shard is None or int(shard["number"]) == 1
+    return first and not PurePosixPath(name).name.startswith("mmproj")
+
+
+def _with_endings(files: Sequence[HubFile], endings: tuple[str, ...]) -> tuple[HubFile, ...]:
+    return tuple(
+        file
+        for file in files
+        if (file.name.endswith(endings) or _BESIDE.match(file.name))
+        and not file.name.startswith(_APART)
+        and not PurePosixPath(file.name).name.startswith(".")
+    )
+
+
+def _preferred(models: Sequence[str]) -> str:
+    """Return the file to suggest: four bits, in the quantization that keeps most quality."""
+    for kind in ("q4_k_m", "q4_0", "q4_1", "q8_0", "f16"):
+        for model in models:
+            if kind in model.lower():
+                return model
+    return models[0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown

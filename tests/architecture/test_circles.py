@@ -1,0 +1,109 @@
+"""No modules import one another in a circle, not even for types only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.checkout import ROOT
+
+PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers", "bench")
+
+#: The imports that may close a circle, each with the reason or the decision that has it.
+ALLOWED: Final = {
+    ("graph_runtime.authoring.context", "graph_runtime.engine.node"): "decision 0002",
+    ("graph_runtime.engine.ready_queue", "graph_runtime.engine.node"): "decision 0002",
+    ("graph_runtime.authoring.context", "graph_runtime.streams.output_stream"): "decision 0002",
+    ("graph_runtime.streams.input_stream", "graph_runtime.engine.node"): "decision 0002",
+    ("graph_runtime.streams.output_stream", "graph_runtime.streams.input_stream"): "decision 0002",
+}
+
+Imports = Mapping[str, frozenset[str]]
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Return the files of all packages under `root` by their dotted names."""
+    found = {}
+    for package in PACKAGES:
+        for path in (root / package).rglob("*.py"):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the known modules that a file imports: in functions and under TYPE_CHECKING too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            # Relative imports do not pass ruff.
+            assert node.module is not None
+            assert node.level == 0
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield from ({name, node.module} if name not in known else {name}) & known.keys()
+
+
+def all_imports(root: Path) -> Imports:
+    """Return, for each module, the modules that it imports."""
+    known = modules(root)
+    return {
+        name: frozenset(imports_of(ast.parse(path.read_bytes()), known)) - {name}
+        for name, path in known.items()
+    }
+
+
+def circle(imports: Imports, without: Iterable[tuple[str, str]] = ()) -> list[str]:
+    """Return the modules of one circle, each importing the next; [] where there is none."""
+    left_out = set(without)
+    graph = {
+        name: [other for other in others if (name, other) not in left_out]
+        for name, others in imports.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        # The sorter lists each module before those that import it.
+        return list(reversed(error.args[1]))
+    return []
+
+
+@pytest.fixture(scope="module")
+def imports() -> Imports:
+    return all_imports(ROOT)
+
+
+def test_no_modules_import_one_another_in_a_circle(imports: Imports) -> None:
+    found = circle(imports, ALLOWED)
+    assert not found, " -> ".join(found)
+
+
+@pytest.mark.parametrize("arrow", ALLOWED, ids=" -> ".join)
+def test_each_exception_is_needed(imports: Imports, arrow: tuple[str, str]) -> None:
+    others = [each for each in ALLOWED if each != arrow]
+    assert circle(imports, others), "it closes no circle any more: delete it from ALLOWED"
+
+
+def test_a_circle_of_types_would_be_found(tmp_path: Path) -> None:
+    room = tmp_path / "calculators"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "one.py").write_text("from calculators.two import B\n")
+    (room / "two.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from calculators import three\n"
+    )
+    (room / "three.py").write_text("def late():\n    import calculators.one\n")
+    found = circle(all_imports(tmp_path))
+    arrows = set(pairwise(found))
+    assert arrows == {
+        ("calculators.one", "calculators.two"),
+        ("calculators.two", "calculators.three"),
+        ("calculators.three", "calculators.one"),
+    }

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from servers.hub.errors import HubError
+from servers.hub.model_reference import ModelReference
+from servers.hub.wanted_files import Form, HubFile, WantedFiles, wanted_files
+
+
+def choose(*names: str, file: str | None = None) -> WantedFiles:
+    files = [HubFile(name, 10) for name in names]
+    return wanted_files(ModelReference("org/name", None, file), files)
+
+
+def names(wanted: WantedFiles) -> list[str]:
+    return [file.name for file in wanted.files]
+
+
+def test_a_model_of_openvino_comes_with_all_that_it_needs_and_nothing_else() -> None:
+    needed = [
+        *("openvino_model.xml", "openvino_model.bin", "openvino_tokenizer.xml", "config.json"),
+        *("tokenizer.json", "chat_template.jinja", "1_Pooling/config.json", "LICENSE", "README.md"),
+    ]
+    others = [
+        "model.safetensors",
+        "pytorch_model.bin",
+        "picture.png",
+        ".gitattributes",
+        "onnx/config.json",
+    ]
+    wanted = choose(*needed, *others)
+    assert wanted.form is Form.OPENVINO
+    assert names(wanted) == needed
+
+
+def test_one_gguf_file_is_the_model() -> None:
+    wanted = choose("a.gguf", "README.md", "mmproj-a.gguf")
+    assert (wanted.form, names(wanted), wanted.main_file) == (Form.GGUF, ["a.gguf"], "a.gguf")
+
+
+def test_of_several_gguf_files_one_must_be_named() -> None:
+    with pytest.raises(HubError, match=r"holds 2 GGUF models: a-Q8_0.gguf, a-Q4_K_M.gguf") as info:
+        choose("a-Q8_0.gguf", "a-Q4_K_M.gguf")
+    assert info.value.hint == "name one of them: org/name:a-Q4_K_M.gguf"
+    assert names(choose("a-Q8_0.gguf", "a-Q4_K_M.gguf", file="a-Q8_0.gguf")) == ["a-Q8_0.gguf"]
+
+
+def test_a_model_in_several_files_comes_whole() -> None:
+    parts = [f"a-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+    assert names(choose(*reversed(parts))) == parts
+    with pytest.raises(HubError, match=r"lacks a-00003-of-00003.gguf, a part of"):
+        choose(*parts[:2])
+
+
+def test_a_file_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with pytest.raises(HubError, match=r"has no file b.gguf") as info:
+        choose("a.gguf", file="b.gguf")
+    assert info.value.hint == "its GGUF files are a.gguf"
+
+
+def test_safetensors_are_taken_without_other_forms_of_the_weights() -> None:
+    wanted = choose("model.safetensors", "config.json", "pytorch_model.bin", "onnx/model.onnx")
+    assert wanted.form is Form.SAFETENSORS
+    assert names(wanted) == ["model.safetensors", "config.json"]
+
+
+@pytest.mark.parametrize("present", [[], ["weights.h5", "config.json"]])
+def test_a_repository_without_a_model_is_refused(present: list[str]) -> None:
+    with pytest.raises(HubError, match="holds no model that graphrt reads"):
+        choose(*present)
+
+
+@pytest.mark.parametrize("name", ["../x.json", "/etc/x.json", "a/../../x.json", "a\x00.json"])
+def test_a_listing_whose_names_lead_outside_is_refused(name: str) -> None:
+    with pytest.raises(HubError, match="would leave the directory"):
+        choose("a.gguf", name)

@@ -1,0 +1,1 @@
+"""Load on servers, and its figures."""
