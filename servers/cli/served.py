@@ -192,10 +192,10 @@ class _Search:
             raise _no_model(path)
         for name in self._options.of_model:
             print_warning(f"--{name} has no effect: it is for plain models")
-        name = self._name or (None if path.is_dir() else path.stem)
+        own_name = None if path.is_dir() else path.stem
         path = Path(os.path.abspath(path))
         directory = path if path.is_dir() else path.parent
-        entry = find_graph(directory, name)
+        entry = find_graph(directory, self._name or own_name)
         text = graph_of_model(task, path, directory, self._options.of_task)
         kind = "GGUF file" if path.is_file() else "OpenVINO model"
         _log.info("%s: %s, served as %s by %s", entry.name, kind, task.name, _options_in(text))
