@@ -4,8 +4,9 @@
 
 Calls of Python functions and resumptions of coroutines are counted, not calls of C functions: a
 figure that does not depend on the machine, unlike a time. A streamed chat is asked once with one
-token and once with many, which gives the calls of a short chat and of each further event; the
-tensor graph passes 16 elements on.
+token and once with many, which gives the calls of a short chat, those of it from its headers to its
+first event, and those of each further event and token; an event has the tokens that the engine made
+since the one before. The tensor graph passes 16 elements on.
 """
 
 from __future__ import annotations
@@ -40,10 +41,23 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 """
 
 
+#: The first function that the front calls when it has a request's headers, and the one that sends.
+_HEADERS: Final = "request_id_of"
+_EVENT: Final = "EventStream.emit"
+#: The key of the report for calls between them.
+_TO_FIRST_EVENT: Final = "(to the first event)"
+
+
 class Calls(NamedTuple):
-    """Calls per request; ``pieces`` is the number of times that data arrived for it."""
+    """Calls per request.
+
+    Attributes:
+        to_first_event: those from the headers of a request to its first event.
+        pieces: the number of times that data arrived for a request.
+    """
 
     calls: float
+    to_first_event: float
     pieces: float
     by_function: Counter[str]
 
@@ -79,18 +93,28 @@ def serve(report: Path, arguments: list[str]) -> int:
 
     counts: Counter[CodeType] = Counter()
     counting = False
+    to_first_event = 0
+    has_no_event = False
 
     def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal to_first_event, has_no_event
         if event == "call":
             counts[frame.f_code] += 1
+            if frame.f_code.co_qualname == _HEADERS:
+                has_no_event = True
+            elif frame.f_code.co_qualname == _EVENT:
+                has_no_event = False
+            to_first_event += has_no_event
 
     def toggle(*_: object) -> None:
-        nonlocal counting
+        nonlocal counting, to_first_event
         sys.setprofile(None)
         named: Counter[str] = Counter()
         for code, number in counts.items():
             named[f"{Path(code.co_filename).stem}.{code.co_qualname}"] += number
+        named[_TO_FIRST_EVENT] = to_first_event
         counts.clear()
+        to_first_event = 0
         new = report.with_suffix(".new")
         new.write_text(json.dumps(named), encoding="utf-8")
         new.replace(report)
@@ -117,7 +141,7 @@ async def _chats(counted: CountedServer, tokens: int, requests: int) -> Calls:
         pieces += len(outcome.arrivals)
     counts = counted.toggle()
     connection.close()
-    return Calls(counts.total() / requests, pieces / requests, counts)
+    return _calls_of(counts, requests, pieces)
 
 
 async def _infers(counted: CountedServer, requests: int) -> Calls:
@@ -130,7 +154,12 @@ async def _infers(counted: CountedServer, requests: int) -> Calls:
         for _ in range(requests):
             await call(request)
         counts = counted.toggle()
-    return Calls(counts.total() / requests, 1, counts)
+    return _calls_of(counts, requests, requests)
+
+
+def _calls_of(counts: Counter[str], requests: int, pieces: int) -> Calls:
+    to_first_event = counts.pop(_TO_FIRST_EVENT)
+    return Calls(counts.total() / requests, to_first_event / requests, pieces / requests, counts)
 
 
 def measure(requests: int) -> dict[str, Calls]:
@@ -153,11 +182,14 @@ def measure(requests: int) -> dict[str, Calls]:
 
 def print_calls(found: dict[str, Calls], functions: int, requests: int) -> None:
     one, many = found["chat of one token"], found["chat of many tokens"]
-    further = (many.calls - one.calls) / (many.pieces - one.pieces)
+    further = many.calls - one.calls
+    per_event = further / (many.pieces - one.pieces)
     print(f"{describe_machine()}\n")
     print("| | Python calls |\n|---|---|")
     print(f"| a streamed chat of one token | {one.calls:.0f} |")
-    print(f"| each further event of a stream | {further:.0f} |")
+    print(f"| of it from the headers to the first event | {one.to_first_event:.0f} |")
+    print(f"| each further event of a stream | {per_event:.0f} |")
+    print(f"| each further token | {further / (MANY_TOKENS - 1):.1f} |")
     print(f"| an inference over gRPC | {found['gRPC infer'].calls:.0f} |")
     for name, calls in found.items():
         print(f"\n{name}, per request:")
