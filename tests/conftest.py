@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import entry_points
 
 import pytest
@@ -36,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
             "would be found: run `python -m pip install --no-deps -e .` again"
         )
     config.pluginmanager.register(HangingTests(config), "hanging tests")
+
+
+def pytest_sessionfinish() -> None:
+    process = sys.modules.get("tests.servers.cli.process")
+    if process is not None:
+        process.commands.close()
 
 
 def pytest_unconfigure() -> None:

@@ -17,7 +17,7 @@ from calculators.media.image import Image
 
 #: The CPU plugin compiles kernels for each number of tokens in a step, and keeps 5,000 of each
 #: kind: 350 MiB for the example model. Compiling all kernels of a step again takes 5 ms.
-_MOST_KERNELS = 100
+_MOST_KERNELS = 64
 
 #: Settings that `generation_config` converts; all others have the library's own names.
 _SET_APART = frozenset(

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.checkout import ROOT
+from tests.servers.cli.fork_server import ForkedCommands
+
+commands = ForkedCommands()
 
 COMMAND = [sys.executable, "-m", "servers.cli"]
 
@@ -23,14 +26,8 @@ def graphrt(
     *words: str | Path, cwd: Path = ROOT, feed: str | bytes = b""
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; ``feed`` is its standard input."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, words)],
-        input=feed.encode() if isinstance(feed, str) else feed,
-        capture_output=True,
-        cwd=cwd,
-        env=environment(),
-        check=False,
-    )
+    data = feed.encode() if isinstance(feed, str) else feed
+    done = commands.run([*map(str, words)], data, cwd, environment())
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
