@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 #: The tool that lists what an installation consists of.
-SBOM_TOOL: Final = "cyclonedx-bom==7.3.0"
+SBOM_TOOL: Final = "cyclonedx-bom==7.5.0"
 BRANCH: Final = "main"
 
 _PROJECT: Final = Path("pyproject.toml")

@@ -57,7 +57,7 @@ def test_the_image_is_made_of_all_that_the_wheel_is() -> None:
 
 def test_the_image_serves_as_another_user_than_root() -> None:
     _, _, final = DOCKERFILE.rpartition("\nFROM ")
-    assert re.findall(r"^USER (.*)$", final, re.M) == ["graphrt"]
+    assert re.findall(r"^USER (.*)$", final, re.M) == ["10001:10001"]
     assert final.index("\nUSER ") < final.index("\nENTRYPOINT ")
     assert words_of("ENTRYPOINT")[:2] == ["graphrt", "serve"]
 
