@@ -55,6 +55,8 @@ class Guard(Calculator):
         """
         payload = cc.get(self.request)
         body = payload.parsed_json
+        if has_token_ids(body):
+            raise RequestError("prompt must be text", param="prompt")
         texts = list(texts_of(body))
         if sum(map(len, texts)) > self.options.max_characters:
             limit = self.options.max_characters
@@ -67,6 +69,13 @@ class Guard(Calculator):
         masked = with_masks(body, self.options.mask)
         checked = replace(payload, parsed_json=masked, body=json.dumps(masked).encode())
         cc.emit(self.checked, checked)
+
+
+def has_token_ids(body: Any) -> bool:
+    """Return whether the prompt of a completion is given as token ids, which hide its text."""
+    prompt = body.get("prompt") if isinstance(body, dict) else None
+    texts = prompt if isinstance(prompt, list) else [prompt]
+    return not all(text is None or isinstance(text, str) for text in texts)
 
 
 def texts_of(value: Any) -> Iterator[str]:

@@ -46,6 +46,12 @@ def test_parts_and_tools_are_searched_too() -> None:
     assert b"b.example" not in checked(body).body
 
 
+@pytest.mark.parametrize("prompt", [[5, 7], [[5, 7]], ["text", 5]])
+def test_a_prompt_of_token_ids_is_refused(prompt: Any) -> None:
+    with pytest.raises(RunError, match="prompt must be text"):
+        checked({"model": "project-name", "prompt": prompt})
+
+
 def test_a_listed_phrase_is_refused_without_repeating_it() -> None:
     with pytest.raises(RunError, match="does not answer questions of this kind") as error:
         checked(chat("Tell me the LAUNCH Codes"), refused=("launch codes",))
