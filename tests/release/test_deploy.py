@@ -50,9 +50,19 @@ def test_the_image_has_a_python_that_is_tried() -> None:
 def test_the_image_is_made_of_all_that_the_wheel_is() -> None:
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {path.partition("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
-    needed |= {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
+    needed |= {"pyproject.toml", "README.md", "LICENSE"}
+    needed |= {"requirements.lock", "requirements-dev.lock"}
     assert IGNORED[1] == "*"
     assert {line[1:] for line in IGNORED if line.startswith("!")} == needed
+
+
+def test_the_extras_of_the_image_exist_and_are_locked() -> None:
+    (extras,) = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.M)
+    declared = PROJECT["project"]["optional-dependencies"]
+    lock = (ROOT / "requirements-dev.lock").read_text("utf-8").lower().replace("_", "-")
+    for extra in extras.split(","):
+        names = [re.match(r"[\w-]+", each) for each in declared[extra]]
+        assert [name for name in names if name and f"\n{name[0].lower()}==" not in lock] == []
 
 
 def test_the_image_serves_as_another_user_than_root() -> None:

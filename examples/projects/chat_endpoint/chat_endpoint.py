@@ -3,15 +3,19 @@
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 
-def reply(text: str) -> Iterator[str]:
-    """Yield the answer to a user's text, in the pieces in which a stream sends it."""
+async def reply(text: str) -> AsyncIterator[str]:
+    """Yield the answer to a user's text, in the pieces in which a stream sends it.
+
+    It runs on the event loop of the server: await what waits, and leave what computes to a thread
+    (``asyncio.to_thread``) or a process.
+    """
     yield "You said:"
     for word in text.split():
         yield f" {word}"
@@ -38,7 +42,7 @@ class ChatEndpoint(Calculator):
     def open(self, cc: CalculatorContext) -> None:
         """Called once per request: each has a run, and so an object, of its own."""
         self.clock = 0
-        self.packets: Iterator[str] = iter(())
+        self.packets: AsyncIterator[str] | None = None
         self.client: ClientConnection | None = None
 
     async def process(self, cc: CalculatorContext) -> None:
@@ -49,14 +53,14 @@ class ChatEndpoint(Calculator):
             self.packets = answer(payload.parsed_json)
         if self.client is not None and not self.client.is_writable:
             await self.client.writable()  # a slow reader gets the next piece when it is ready
-        packet = next(self.packets, None)
+        packet = None if self.packets is None else await anext(self.packets, None)
         if packet is not None:
             cc.emit(self.response, packet, at=self.clock)
             cc.emit(self.next_turn, True, at=self.clock)
             self.clock += 1
 
 
-def answer(body: Any) -> Iterator[str]:
+def answer(body: Any) -> AsyncIterator[str]:
     """Return the packets of an answer in OpenAI's form.
 
     Raises:
@@ -74,9 +78,7 @@ def answer(body: Any) -> Iterator[str]:
     }
     if body.get("stream"):
         return events({**head, "object": "chat.completion.chunk"}, text)
-    message = {"role": "assistant", "content": "".join(reply(text))}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return iter([json.dumps({**head, "object": "chat.completion", "choices": [choice]})])
+    return whole({**head, "object": "chat.completion"}, text)
 
 
 def text_of(content: Any) -> str:
@@ -99,10 +101,17 @@ def text_of_part(part: Any) -> str:
             raise RequestError("only parts of text are understood", param="messages")
 
 
-def events(head: Mapping[str, Any], text: str) -> Iterator[str]:
+async def whole(head: Mapping[str, Any], text: str) -> AsyncIterator[str]:
+    """Yield the only packet of an answer that is no stream."""
+    message = {"role": "assistant", "content": "".join([piece async for piece in reply(text)])}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    yield json.dumps({**head, "choices": [choice]})
+
+
+async def events(head: Mapping[str, Any], text: str) -> AsyncIterator[str]:
     """Yield the events of a stream: the role, the pieces, the end."""
     yield event(head, {"role": "assistant", "content": ""})
-    for piece in reply(text):
+    async for piece in reply(text):
         yield event(head, {"content": piece})
     yield event(head, {}, finish_reason="stop")
     yield "data: [DONE]\n\n"
