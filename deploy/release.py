@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from servers.hub.progress import size_text
-
 #: The tool that lists what an installation consists of.
 SBOM_TOOL: Final = "cyclonedx-bom==7.5.0"
 BRANCH: Final = "main"
@@ -117,7 +115,7 @@ def release(version: str, *, with_sbom: bool = True) -> None:
         _git("tag", "--annotate", _tag(version), "--message", f"graphrt {version}")
     print(f"released {version}; in {_DIST}/:")
     for artefact in artefacts:
-        print(f"  {artefact.name}  {size_text(artefact.stat().st_size)}")
+        print(f"  {artefact.name}  {artefact.stat().st_size / 1e3:,.0f} kB")
     print(
         f"to publish it:\n  git push origin {BRANCH} {_tag(version)}\n"
         f"  twine upload {_DIST}/*.whl {_DIST}/*.tar.gz"
