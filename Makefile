@@ -25,7 +25,7 @@ COVERAGE := $(if $(FULL),--cov --cov-report=term)
 DURATIONS := $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	soak fuzz hostile peers lock clean
+	soak fuzz hostile peers wheel release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,14 @@ check: lint types imports full ## lint, types, imports and full: what CI runs
 
 hooks: $(READY) ## let git run lint and imports before each commit
 	$(BIN)/pre-commit install
+
+wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
+	$(BIN)/python -m tests.release.fresh_environment $(WORDS)
+
+release: $(READY) ## version, changelog, wheel, sdist, SBOM, commit and tag: VERSION=1.2.3
+	$(BIN)/python -m deploy.release $(VERSION) --check
+	$(MAKE) check
+	$(BIN)/python -m deploy.release $(VERSION)
 
 # The server's lock is a part of the developers' one: the same versions.
 lock: ## make the lock files anew from pyproject.toml

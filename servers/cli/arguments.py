@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from servers.cli.parser import Parser, VersionAction
+from servers.cli.project_kinds import KINDS, kinds_text
 
 _STREAM = re.compile(r"(?:[A-Z_][A-Z0-9_]*:(?:\d+:)?)?[a-z_][a-z0-9_]*\Z")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
@@ -50,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_render_prompt(commands)
     _add_parse_output(commands)
+    _add_init(commands)
     _add_serve(commands)
     _add_pull(commands)
     _add_list(commands)
@@ -211,6 +213,21 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         "--trace", metavar="FILE", help="write a trace that https://ui.perfetto.dev opens"
     )
     _add_sources(command)
+
+
+def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "init",
+        "make a project: graph, calculator, test, config, README",
+        "DIR is made, or is empty; nothing is ever overwritten. The project can be tested and\n"
+        f"served as it is. Kinds:\n{kinds_text()}",
+    )
+    command.add_argument("directory", metavar="DIR")
+    command.add_argument("--kind", choices=KINDS, default="calculator", help="default %(default)s")
+    command.add_argument(
+        "--name", metavar="NAME", help="of the project and of what it serves; default that of DIR"
+    )
 
 
 def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -1,4 +1,4 @@
-"""The example models and graphs that come with graphrt: in the wheel, or beside the sources."""
+"""The example models, graphs and projects of graphrt: in the wheel, or in a checkout."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Final
 
 #: The package in which wheels carry the directory `examples` of the sources.
 _PACKAGE: Final = "graphrt_examples"
-_SOURCES: Final = Path(__file__).parents[2] / "examples"
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def examples_directory() -> Path | None:
-    """Return the directory with ``models`` and ``graphs``; None if it is not installed."""
+    """Return the directory with ``models``, ``graphs`` and ``projects``; None without one.
+
+    A checkout has its own, whatever is installed beside it.
+    """
+    if (_ROOT / "pyproject.toml").is_file():
+        return _ROOT / "examples"
     spec = find_spec(_PACKAGE)
     places = [] if spec is None else [Path(each) for each in spec.submodule_search_locations or ()]
-    return next((each for each in (*places, _SOURCES) if (each / "models").is_dir()), None)
+    return next((each for each in places if (each / "models").is_dir()), None)
 
 
 def example_model(name: str) -> Path | None:

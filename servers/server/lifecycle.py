@@ -29,6 +29,7 @@ from servers.operations.loop_watchdog import LoopWatchdog
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
+from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
 from servers.server.fronts import Fronts
 from servers.serving.graph_definition import GraphDefinition
@@ -254,9 +255,12 @@ async def _serve(
         await server.start()
         _log.info("listening on %s", ", ".join(server.addresses))
         await until(stop, server.load())
-        if not stop.is_set() and on_loaded is not None:
-            on_loaded(server)
+        if not stop.is_set():
+            notify(READY)
+            if on_loaded is not None:
+                on_loaded(server)
         await stop.wait()
+        notify(STOPPING)
         try:
             await asyncio.wait_for(server.stop(hurry), seconds)
         except TimeoutError:

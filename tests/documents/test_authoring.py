@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from servers.cli.project_kinds import KINDS
 from tests.documents.snippets import asked, run_python, run_shell, served
 from tests.installed_package import install
-from tests.markdown import block, commands
+from tests.markdown import block, commands, text_of
 
 CALCULATORS = "docs/calculators.md"
 CALCULATOR = "docs/tutorials/add_a_calculator.md"
@@ -34,6 +36,13 @@ def check_output(page: str, containing: str, folder: Path) -> None:
     (command,) = commands(page, containing)
     expected = block(page, "console", containing).split("\n", 1)[1]
     assert run_shell(command, folder) == expected
+
+
+def test_a_project_is_made(tmp_path: Path) -> None:
+    (command,) = commands(CALCULATORS, "graphrt init")
+    assert run_shell(command, tmp_path).startswith("my-project: ")
+    table = re.findall(r"^\| `(\w+)` \| ", text_of(CALCULATORS), re.M)
+    assert [row for row in table if row in KINDS] == list(KINDS)
 
 
 def test_the_class_of_the_reference_runs(tmp_path: Path) -> None:

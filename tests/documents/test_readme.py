@@ -52,6 +52,15 @@ def test_its_two_make_commands_exist(command: str, expected: str) -> None:
     assert expected in done.stdout
 
 
+def test_the_demo_is_served_from_anywhere(tmp_path: Path) -> None:
+    # tests/release/test_wheel.py installs the wheel first.
+    install, serve = commands(README, "graphrt serve demo")
+    assert install == "pip install graphrt"
+    with served(serve, tmp_path) as server:
+        status, models = server.get("/v3/models")
+    assert (status, [model["id"] for model in models["data"]]) == (200, ["demo"])
+
+
 @needs_curl
 def test_the_curl_command_is_answered(server: Serving) -> None:
     (command,) = commands(README, "curl")

@@ -404,9 +404,11 @@ class Driver(ABC):
         """Await a call, report it, and make the calls that follow. Entered without the lock."""
         following: CalculatorContext | None = context
         waits_for: Any = awaitable
+        result: Any = None
+        error: BaseException | None = None
         chained = 0
         while following is not None:
-            error: BaseException | None = None
+            error = None
             started = perf_counter_ns()
             try:
                 result = waits_for if waits_for is not None else following.call(following)
@@ -432,11 +434,14 @@ class Driver(ABC):
                 if following is None:
                     self.scheduler.running -= 1
                     self._settle()
-                    return
+                    break
                 if self.scheduler.throttling.has_released_input:
                     # The chain may be long; a waiter with a packet to add can go on now.
                     self.scheduler.throttling.has_released_input = False
                     self.schedule_pump()
+        # Since Python 3.13 the frames of an error keep this one, their caller, with its variables:
+        # they would keep the run that keeps the error.
+        del self, context, awaitable, following, waits_for, error, result
 
 
 def _from_below(error: BaseException) -> BaseException:

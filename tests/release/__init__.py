@@ -1,0 +1,1 @@
+"""Wheel, sdist, release, and the files in `deploy/`."""

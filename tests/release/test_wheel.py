@@ -1,0 +1,101 @@
+"""The wheel and the sdist: built, installed away from the checkout, and used in empty directories.
+
+The packages that graphrt needs are borrowed from the environment of the tests, so that no network
+is needed. `python -m tests.release.fresh_environment` does the same with packages of PyPI.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from servers.cli.project_kinds import KINDS
+from tests.checkout import ROOT
+from tests.release.installation import Installation, build, run, unpacked
+
+pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
+
+PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
+#: Folders of examples/ that the wheel has, and models.
+EXAMPLES: Final = ("graphs", "projects")
+MODELS: Final = tuple(f"models/{name}" for name in ("demo", "demo_draft", "shapes", "shapes_vlm"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    made = Installation(tmp_path_factory.mktemp("installed") / "venv")
+    made.install("--no-index", "--no-deps", str(wheel))
+    made.borrow_packages()
+    return made
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    """Return the digest of each file in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+
+
+def tracked(*folders: str) -> set[str]:
+    """Return the files below folders of the checkout, without what git ignores."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode:
+        pytest.skip("this is no git checkout")
+    return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
+
+
+def test_the_wheel_has_the_packages_and_examples_and_nothing_else(wheel: Path) -> None:
+    examples = tracked(*(f"examples/{name}" for name in (*EXAMPLES, *MODELS)))
+    expected = tracked(*PACKAGES) | {f"graphrt_{name}" for name in examples}
+    found = {name for name in contents(wheel) if ".dist-info/" not in name}
+    assert found == expected
+
+
+def test_the_sdist_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    sdist = build("sdist", tmp_path)
+    source = unpacked(sdist, tmp_path / "source")
+    assert contents(build("wheel", tmp_path / "again", source)) == contents(wheel)
+
+
+def test_the_commands_are_those_of_the_wheel(installation: Installation, tmp_path: Path) -> None:
+    version = installation.graphrt("--version", folder=tmp_path)
+    assert version.startswith("graphrt 0.")
+    program = "import servers; print(servers.__file__)"
+    place = run([installation.python, "-c", program], tmp_path)
+    assert place.startswith(str(installation.directory))
+
+
+def test_the_demo_is_served_from_an_empty_directory(
+    installation: Installation, tmp_path: Path
+) -> None:
+    with installation.serving("demo", folder=tmp_path) as server:
+        assert server.chat("demo", "What is graphrt?").strip()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_projects_are_made_and_valid(kind: str, installation: Installation, tmp_path: Path) -> None:
+    installation.graphrt("init", "mine", "--kind", kind, folder=tmp_path)
+    found = installation.graphrt("validate", "config.json", folder=tmp_path / "mine")
+    assert found.startswith("config.json: ok (1 graph")
+
+
+def test_a_project_is_served(installation: Installation, tmp_path: Path) -> None:
+    installation.graphrt("init", "mine", "--kind", "chat_endpoint", folder=tmp_path)
+    with installation.serving("config.json", folder=tmp_path / "mine") as server:
+        assert server.chat("mine", "good day") == "You said: good day"
