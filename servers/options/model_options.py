@@ -60,3 +60,8 @@ class ModelOptions:
     nireq: int | None = _key(
         "N", "inferences at a time; default 0: as OpenVINO recommends", count_or_zero
     )
+
+
+def entry_options() -> tuple[Option, ...]:
+    """Return the options of a plain model that are keys of its entry in config.json."""
+    return tuple(each for each in options_of(ModelOptions, DeviceOptions) if each.config_key)

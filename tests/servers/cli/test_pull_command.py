@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -123,6 +124,28 @@ def test_a_killed_pull_leaves_no_model_and_the_next_one_goes_on(
     done = run("pull", NAME)
     assert done.returncode == 0, done.stderr
     assert ("openvino_model.bin", "bytes=3000000-") in hub.reads
+
+
+def test_a_disk_that_fills_up_is_named_and_the_next_pull_goes_on(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    limit = 2_000_000
+    failed = subprocess.run(
+        [*COMMAND, "pull", NAME],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        # A limit of files stands in for a disk: the system refuses to write the next byte.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        check=False,
+    )
+    assert failed.returncode == 1
+    assert f"error: {tmp_path / 'models'}: File too large" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (tmp_path / "models" / "acme").exists()
+    hub.reads.clear()
+    assert run("pull", NAME).returncode == 0
+    assert ("openvino_model.bin", f"bytes={limit}-") in hub.reads
 
 
 @pytest.mark.parametrize(
