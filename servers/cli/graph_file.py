@@ -34,18 +34,18 @@ def write_graph(
         CommandFailed: the task is not known, an option cannot be used, or the graph that is there
             was written by hand.
     """
-    task = task or task_of_model(model)
-    if task is None:
-        names = ", ".join(each.name for each in installed_tasks())
-        raise CommandFailed(
-            f"{directory}: it does not show what task the model is for; it has no {GRAPH_FILE} yet",
-            hint=f"start again with --task, one of {names}",
-        )
     graph = directory / GRAPH_FILE
     is_there = graph.exists()
     if is_there and not options:
         print(f"Graph: {GRAPH_FILE} is there already: {graph}")
         return
+    task = task or task_of_model(model)
+    if task is None:
+        names = ", ".join(each.name for each in installed_tasks())
+        raise CommandFailed(
+            f"{directory}: it does not show what task the model is for; no {GRAPH_FILE} is written",
+            hint=f"start again with --task, one of {names}",
+        )
     text = graph_of_model(task, model, directory, options)
     if is_there:
         if not graph.read_text(encoding="utf-8", errors="replace").startswith(_MADE):

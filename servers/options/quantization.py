@@ -62,6 +62,8 @@ _SWITCHES: Final = (
     "--gptq",
     "--lora-correction",
 )
+#: Every parameter, for documents.
+PARAMETERS: Final = (*_WITH_VALUE, *_SWITCHES)
 #: Parameters that also apply to weights of eight bits.
 OF_INT8: Final = frozenset({"--sym"})
 
@@ -85,9 +87,8 @@ def quantization_parameters(text: str) -> tuple[str, ...]:
             found.append(name)
             continue
         if name not in _WITH_VALUE:
-            known = ", ".join((*_WITH_VALUE, *_SWITCHES))
             raise argparse.ArgumentTypeError(
-                f"{word!r} is no parameter of quantization; known: {known}"
+                f"{word!r} is no parameter of quantization; known: {', '.join(PARAMETERS)}"
             )
         check, form = _WITH_VALUE[name]
         if not equals:

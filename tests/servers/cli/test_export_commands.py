@@ -186,7 +186,7 @@ def _is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--weight-format", "int5"], "'int5' is not known. Did you mean `int4`? Known here: fp32"),
+        (["--weight-format", "int5"], "Known here: fp32, fp16, int8, int4"),
         (["--weight-format", "nf4"], "nf4 is not served by this version; served: fp32, fp16"),
         (["--extra_quantization_params", "--model other"], "'--model' is no parameter of quant"),
         (["--extra_quantization_params", "--ratio 2"], "--ratio needs a number from 0 to 1, not"),

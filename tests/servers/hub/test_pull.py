@@ -242,6 +242,22 @@ def test_two_pulls_at_once_do_not_meet(hub: LoopbackHub, store: ModelStore) -> N
     assert refused
 
 
+def test_the_client_of_older_libraries_reads_files_too(
+    hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = pytest.importorskip("requests", reason="the client of huggingface-hub before 1.0")
+    utils = pytest.importorskip("huggingface_hub.utils")
+    library = Hub(hub.address)
+    listing = library.list_files(REFERENCE)
+    with requests.Session() as session:
+        monkeypatch.setattr(utils, "get_session", lambda: session)
+        monkeypatch.setattr(utils, "hf_raise_for_status", lambda answer: answer.raise_for_status())
+        for start in (0, 100_000):
+            with library.open(REFERENCE, listing.commit, "model.gguf", start) as (begins, pieces):
+                assert begins == start
+                assert b"".join(pieces) == WEIGHTS[start:]
+
+
 def test_a_key_is_sent_to_the_hub(
     hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
