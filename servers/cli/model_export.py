@@ -12,6 +12,7 @@ from typing import Any, Final
 from calculators.tasks import Task, installed_tasks
 from calculators.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed
+from servers.cli.model_graph import graph_of_model
 from servers.export.export import (
     ExportRequest,
     WeightForm,
@@ -65,11 +66,13 @@ class ExportOfPull:
 
     Attributes:
         task: the task that the user named, or None.
+        of_task: the options of tasks that are given, by flag.
     """
 
     reference: ModelReference
     task: Task | None
     form: WeightForm
+    of_task: Mapping[str, Any]
 
     @property
     def weights(self) -> str:
@@ -89,35 +92,49 @@ class ExportOfPull:
         if exporter is None:
             raise missing_exporter(str(self.reference))
         known_as = self.reference.repository
-        _, request = _request(str(self.reference), known_as, files, self.task, self.form)
+        name = str(self.reference)
+        _, request = _request(name, known_as, files, self.task, self.form, self.of_task)
         return export(request, exporter, place), exporter.versions
 
 
 def export_of_directory(
-    directory: Path, task: Task | None, form: WeightForm, store: ModelStore, *, overwrites: bool
+    directory: Path,
+    task: Task | None,
+    form: WeightForm,
+    of_task: Mapping[str, Any],
+    store: ModelStore,
+    *,
+    overwrites: bool,
 ) -> tuple[Path, Task]:
     """Return the export of a local directory, and the task of its model; make it if necessary.
 
     Args:
         task: the task that the user named, or None.
+        of_task: the options of tasks that are given, by flag.
 
     Raises:
-        CommandFailed: it does not show what it is for.
+        CommandFailed: it does not show what it is for, or an option cannot be used.
         ExportError, HubError, OSError: as `servers.export.local_exports.exported` raises them.
     """
     directory = directory.resolve()
     known_as = "/".join(directory.parts[-2:])
-    chosen, request = _request(str(directory), known_as, directory, task, form)
+    chosen, request = _request(str(directory), known_as, directory, task, form, of_task)
     return exported(request, store, overwrites=overwrites), chosen
 
 
 def _request(
-    name: str, known_as: str, files: Path, task: Task | None, form: WeightForm
+    name: str,
+    known_as: str,
+    files: Path,
+    task: Task | None,
+    form: WeightForm,
+    of_task: Mapping[str, Any],
 ) -> tuple[Task, ExportRequest]:
     """Return the export to make and its task, and log which form its weights get, and why.
 
     Raises:
-        CommandFailed: the model does not show what it is for, or its task is not exported.
+        CommandFailed: the model does not show what it is for, its task is not exported, or an
+            option cannot be used.
     """
     found = task or task_of_safetensors(files)
     if found is None:
@@ -131,6 +148,8 @@ def _request(
             f"{name}: models for {found.name} are not exported here",
             hint="use a model in OpenVINO's form",
         )
+    # Only to find wrong options now, and not after minutes.
+    graph_of_model(found, files, files, of_task)
     why = "as asked" if form.is_asked else "the default: --weight_format chooses another"
     _tell(
         f"{name}: safetensors of {size_text(weights_in(files))}, exported for {found.name} with "

@@ -36,7 +36,7 @@ def execute(args: argparse.Namespace) -> int:
     model = pull_model(
         reference,
         repository_of(args.model_repository_path),
-        ExportOfPull(reference, task, form_of(read(ExportOptions, vars(args)), options)),
+        ExportOfPull(reference, task, form_of(read(ExportOptions, vars(args)), options), options),
         overwrites=bool(args.overwrite_models),
     )
     word = "downloaded to" if model.is_new else "is here already, in"

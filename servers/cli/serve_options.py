@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from calculators.settings.declaration import SettingError, given, read
+from calculators.settings.declaration import SettingError, given, read, values_of
 from calculators.settings.families import settings_of_families
 from calculators.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
@@ -42,6 +42,11 @@ class ServeOptions:
     graphs: GraphOptions
     lifecycle: LifecycleOptions
     families: FamilySettings
+
+    @property
+    def of_export(self) -> tuple[str, ...]:
+        """The flags about exports that are given."""
+        return tuple(field for field, value in values_of(self.export).items() if value)
 
     @property
     def of_plain_model(self) -> dict[str, Any]:

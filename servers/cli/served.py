@@ -155,6 +155,7 @@ class _Search:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._name = options.server.model_name
+        self._is_pulled = False
 
     def find(self, word: str) -> Served:
         path = Path(word)
@@ -172,12 +173,20 @@ class _Search:
         model = pull_model(
             reference,
             self._repository,
-            ExportOfPull(reference, task, form_of(options.export, options.of_task)),
+            ExportOfPull(
+                reference, task, form_of(options.export, options.of_task), options.of_task
+            ),
             overwrites=options.source.overwrite_models,
         )
+        self._is_pulled = True
         has_graph = (model.directory / GRAPH_FILE).is_file()
         self._name = self._name or reference.repository
         return self._in(model.directory if has_graph else model.path)
+
+    @property
+    def _of_export(self) -> tuple[str, ...]:
+        """The flags about an export that does not happen; pulls report theirs."""
+        return () if self._is_pulled else self._options.of_export
 
     @property
     def _repository(self) -> Path:
@@ -214,7 +223,7 @@ class _Search:
         """Return the directory's graph.pbtxt, or a graph for the model in it."""
         entry = find_graph(path, self._name)
         if entry.graph_path.is_file():
-            for name in (*self._options.of_task, *self._options.of_model):
+            for name in (*self._options.of_task, *self._options.of_model, *self._of_export):
                 print_warning(
                     f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
                 )
@@ -246,12 +255,16 @@ class _Search:
                     path,
                     task,
                     form_of(self._options.export, self._options.of_task),
+                    self._options.of_task,
                     store,
                     overwrites=self._options.source.overwrite_models,
                 )
             directory = path
             entry = find_graph(directory, entry.name)
             kind = f"OpenVINO model, exported to {path}"
+        else:
+            for name in self._of_export:
+                print_warning(f"--{name} has no effect: {given} is no model of safetensors")
         task = task or task_of_model(path)
         if task is None:
             raise _no_model(given)
@@ -264,7 +277,7 @@ class _Search:
     def _refuse_task(self, path: Path) -> None:
         """Refuse a task and its options for a graph or a config.json, which has its own."""
         flags = ["task"] if self._options.task is not None else list(self._options.of_task)
-        flags += self._options.of_model
+        flags += [*self._options.of_model, *self._options.of_export]
         if flags:
             raise CommandFailed(
                 f"--{flags[0]} is for one model, and {path} is no directory of a model",

@@ -100,7 +100,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
     source = _under_its_name(request, place)
     command = [
         *(str(exporter.program), "export", "openvino", "--model", str(source)),
-        *("--weight-format", request.form.weight_format, *request.form.parameters),
+        *("--weight-format", request.form.weight_format, *_parameters(request.form)),
         *(*request.arguments, str(target)),
     ]
     output = ExportOutput(f"exporting {request.name} to {request.form}", place / _LOG)
@@ -147,6 +147,18 @@ def space_for(weights: int, form: WeightForm) -> int:
 def weights_in(directory: Path) -> int:
     """Return the bytes of the safetensors in a directory; 0: it holds none."""
     return sum(file.stat().st_size for file in directory.glob(f"*{SAFETENSORS}"))
+
+
+def _parameters(form: WeightForm) -> tuple[str, ...]:
+    """Return the parameters of quantization, with the exporter's for sizes that do not fit.
+
+    It refuses layers whose size is no multiple of the group size, as of SmolLM2-135M (576 and 128),
+    unless the group size may be adjusted. Its settings for known models stay as they are.
+    """
+    names = form.parameters
+    if form.weight_format != "int4" or "--group-size-fallback" in names or "-1" in names:
+        return names
+    return (*names, "--group-size-fallback", "adjust")
 
 
 def _under_its_name(request: ExportRequest, place: Path) -> Path:

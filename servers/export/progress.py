@@ -36,13 +36,15 @@ class ExportOutput:
         self._last = ""
         self._kept: deque[str] = deque(maxlen=_LAST_LINES)
         self._is_in_traceback = False
+        self._error: str | None = None
         self._began = time.monotonic()
         self._drawn = 0.0
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """The last lines, without the stacks of tracebacks and without bars of progress."""
-        return tuple(self._kept)
+        """The error's first line and the last lines, without stacks and bars of progress."""
+        is_shown = self._error is None or self._error in self._kept
+        return tuple(self._kept) if is_shown else (str(self._error), *self._kept)
 
     def receive(self, data: bytes) -> None:
         """Take output as it arrives, in any pieces."""
@@ -86,7 +88,9 @@ class ExportOutput:
         if text.startswith(_TRACEBACK):
             self._is_in_traceback = True
         elif not (self._is_in_traceback and text[0].isspace()):
-            # The first line without an indent is the error itself.
-            self._is_in_traceback = False
+            if self._is_in_traceback:
+                # The first line without an indent is the error itself.
+                self._is_in_traceback = False
+                self._error = text[:_MAX_LINE]
             if "%|" not in text:
                 self._kept.append(text[:_MAX_LINE])

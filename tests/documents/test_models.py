@@ -85,11 +85,12 @@ def test_a_model_of_safetensors_is_exported_on_the_way(
         assert graphrt(*shlex.split(command)[1:]).returncode == 0
     called = [call["words"][4:-1] for call in stub.calls]
     task = ["--task", "text-generation-with-past"]
+    adjusted = ["--group-size-fallback", "adjust"]
     assert called == [
         ["--weight-format", "int8", *task],
-        ["--weight-format", "int4", *task],
+        ["--weight-format", "int4", *adjusted, *task],
         ["--weight-format", "fp16", *task],
-        ["--weight-format", "int4", "--sym", "--group-size", "64", *task],
+        ["--weight-format", "int4", "--sym", "--group-size", "64", *adjusted, *task],
     ]
     log = block(PAGE, "", "my-finetune: safetensors").strip()
     assert log.partition(": ")[2].partition(" of ")[0] == "safetensors"

@@ -186,6 +186,23 @@ def _is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--pooling", "CLS"], "--pooling is no option of the task text_generation"),
+        (["--tool_parser", "hermes"], 'Did you mean "hermes3"?'),
+        (["--plugin_config", "[]"], "--plugin_config: must be a JSON object"),
+    ],
+)
+def test_wrong_options_of_the_task_are_found_before_the_export(
+    stub: ExporterStub, tmp_path: Path, words: list[str], message: str
+) -> None:
+    done = run("serve", make_source(tmp_path / "mine"), *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert stub.calls == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (["--weight-format", "int5"], "Known here: fp32, fp16, int8, int4"),
         (["--weight-format", "nf4"], "nf4 is not served by this version; served: fp32, fp16"),
         (["--extra_quantization_params", "--model other"], "'--model' is no parameter of quant"),

@@ -34,6 +34,9 @@ match (place / "behaviour").read_text():
         print('  File "secret.py", line 1, in main', file=sys.stderr)
         print("    raise KeyError(model_type)", file=sys.stderr)
         sys.exit("KeyError: no such \\x1b[31marchitecture")
+    case "explains at length":
+        print("Traceback (most recent call last):\\n  File\\nValueError: wrong size of", flush=True)
+        sys.exit("\\n".join(f"layer {{number}}" for number in range(20)))
     case "needs code":
         sys.exit("ValueError: please set the option `trust_remote_code=True` for this model")
     case "is killed":

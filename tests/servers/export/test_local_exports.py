@@ -74,6 +74,7 @@ def test_the_exporter_is_called_with_the_model_and_the_form_alone(
     assert words == [
         *("export", "openvino", "--model", call["source"]),
         *("--weight-format", "int4", "--sym", "--group-size", "64"),
+        *("--group-size-fallback", "adjust"),
     ]
     # By the last parts of its path the exporter knows a model.
     assert call["source"].endswith("/models/tiny")
@@ -165,6 +166,16 @@ def test_an_error_has_the_last_lines_without_traceback_bars_and_colours(
         exported(request(source), store)
     text = str(info.value)
     assert text.endswith(":\n  loading weights\n  KeyError: no such architecture")
+
+
+def test_a_long_error_is_shown_with_its_beginning(
+    stub: ExporterStub, source: Path, store: ModelStore
+) -> None:
+    stub.behave("explains at length")
+    with pytest.raises(ExportError) as info:
+        exported(request(source), store)
+    lines = str(info.value).splitlines()[1:]
+    assert lines == ["  ValueError: wrong size of", *(f"  layer {n}" for n in range(12, 20))]
 
 
 def test_files_that_change_meanwhile_are_noticed(
