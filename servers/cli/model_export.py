@@ -91,9 +91,7 @@ class ExportOfPull:
         exporter = find_exporter()
         if exporter is None:
             raise missing_exporter(str(self.reference))
-        known_as = self.reference.repository
-        name = str(self.reference)
-        _, request = _request(name, known_as, files, self.task, self.form, self.of_task)
+        _, request = _request(str(self.reference), files, self.task, self.form, self.of_task)
         return export(request, exporter, place), exporter.versions
 
 
@@ -117,14 +115,12 @@ def export_of_directory(
         ExportError, HubError, OSError: as `servers.export.local_exports.exported` raises them.
     """
     directory = directory.resolve()
-    known_as = "/".join(directory.parts[-2:])
-    chosen, request = _request(str(directory), known_as, directory, task, form, of_task)
+    chosen, request = _request(str(directory), directory, task, form, of_task)
     return exported(request, store, overwrites=overwrites), chosen
 
 
 def _request(
     name: str,
-    known_as: str,
     files: Path,
     task: Task | None,
     form: WeightForm,
@@ -155,7 +151,7 @@ def _request(
         f"{name}: safetensors of {size_text(weights_in(files))}, exported for {found.name} with "
         f"weights in {form} ({why})"
     )
-    return found, ExportRequest(name, known_as, files, found.export_arguments(files), form)
+    return found, ExportRequest(name, files, found.export_arguments(files), form)
 
 
 def _tell(text: str) -> None:

@@ -18,6 +18,8 @@ from servers.export.progress import ExportOutput
 from servers.options.quantization import needs_network
 
 DEFAULT_FORMAT: Final = "int8"
+#: For weights of four bits, when no parameter is given; the exporter's own for unknown models.
+_INT4_PARAMETERS: Final = ("--ratio", "1.0", "--group-size", "128")
 #: For an NPU, which computes with symmetric weights of four bits, scaled by channel.
 _NPU_PARAMETERS: Final = ("--sym", "--ratio", "1.0", "--group-size", "-1")
 
@@ -70,14 +72,12 @@ class ExportRequest:
 
     Attributes:
         name: the model, for messages.
-        known_as: ``org/name`` of the model, by which the exporter may know good settings for it.
         source: the directory of safetensors; it is only read.
         arguments: the exporter's arguments for the model's task.
         form: the form of the exported weights.
     """
 
     name: str
-    known_as: str
     source: Path
     arguments: tuple[str, ...]
     form: WeightForm
@@ -97,9 +97,8 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
     for directory in (target, temporary):
         shutil.rmtree(directory, ignore_errors=True)
     temporary.mkdir(parents=True)
-    source = _under_its_name(request, place)
     command = [
-        *(str(exporter.program), "export", "openvino", "--model", str(source)),
+        *(str(exporter.program), "export", "openvino", "--model", str(request.source)),
         *("--weight-format", request.form.weight_format, *_parameters(request.form)),
         *(*request.arguments, str(target)),
     ]
@@ -150,25 +149,18 @@ def weights_in(directory: Path) -> int:
 
 
 def _parameters(form: WeightForm) -> tuple[str, ...]:
-    """Return the parameters of quantization, with the exporter's for sizes that do not fit.
+    """Return the parameters of quantization for the exporter.
 
-    It refuses layers whose size is no multiple of the group size, as of SmolLM2-135M (576 and 128),
-    unless the group size may be adjusted. Its settings for known models stay as they are.
+    Without any, it would use settings of its own for models that it knows by name, many of which
+    need samples that it downloads. And it refuses layers whose size is no multiple of the group
+    size, as of SmolLM2-135M (576 and 128), unless the group size may be adjusted.
     """
-    names = form.parameters
-    if form.weight_format != "int4" or "--group-size-fallback" in names or "-1" in names:
-        return names
-    return (*names, "--group-size-fallback", "adjust")
-
-
-def _under_its_name(request: ExportRequest, place: Path) -> Path:
-    """Return a link to the source whose path ends in ``known_as``."""
-    links = place / "source"
-    shutil.rmtree(links, ignore_errors=True)
-    link = links / request.known_as
-    link.parent.mkdir(parents=True)
-    link.symlink_to(request.source.resolve(), target_is_directory=True)
-    return link
+    if form.weight_format != "int4":
+        return form.parameters
+    parameters = form.parameters or _INT4_PARAMETERS
+    if "--group-size-fallback" in parameters or "-1" in parameters:
+        return parameters
+    return (*parameters, "--group-size-fallback", "adjust")
 
 
 def _environment(temporary: Path, form: WeightForm) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ def test_a_model_of_safetensors_is_exported_on_the_way(
     adjusted = ["--group-size-fallback", "adjust"]
     assert called == [
         ["--weight-format", "int8", *task],
-        ["--weight-format", "int4", *adjusted, *task],
+        ["--weight-format", "int4", "--ratio", "1.0", "--group-size", "128", *adjusted, *task],
         ["--weight-format", "fp16", *task],
         ["--weight-format", "int4", "--sym", "--group-size", "64", *adjusted, *task],
     ]

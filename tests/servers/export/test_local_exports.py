@@ -23,6 +23,7 @@ INT8 = WeightForm("int8")
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExporterStub:
     made = ExporterStub(tmp_path / "exporter")
     monkeypatch.setenv("PATH", made.path)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return made
 
 
@@ -37,7 +38,7 @@ def store(tmp_path: Path) -> ModelStore:
 
 
 def request(source: Path, form: WeightForm = INT8) -> ExportRequest:
-    return ExportRequest(str(source), "models/tiny", source, (), form)
+    return ExportRequest(str(source), source, (), form)
 
 
 def leftovers(store: ModelStore) -> list[str]:
@@ -76,9 +77,37 @@ def test_the_exporter_is_called_with_the_model_and_the_form_alone(
         *("--weight-format", "int4", "--sym", "--group-size", "64"),
         *("--group-size-fallback", "adjust"),
     ]
-    # By the last parts of its path the exporter knows a model.
-    assert call["source"].endswith("/models/tiny")
+    assert call["source"] == str(source)
     assert call["offline"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (WeightForm("fp16"), "fp16"),
+        (WeightForm("int8", ("--sym",)), "int8 --sym"),
+        (WeightForm("int4"), "int4 --ratio 1.0 --group-size 128 --group-size-fallback adjust"),
+        (WeightForm("int4", ("--sym",)), "int4 --sym --group-size-fallback adjust"),
+        (WeightForm("int4", ("--group-size", "-1")), "int4 --group-size -1"),
+        (
+            WeightForm("int4", ("--group-size-fallback", "error")),
+            "int4 --group-size-fallback error",
+        ),
+    ],
+)
+def test_the_form_of_weights_is_spelled_out(
+    stub: ExporterStub, source: Path, store: ModelStore, form: WeightForm, words: str
+) -> None:
+    exported(request(source, form), store)
+    (call,) = stub.calls
+    assert " ".join(call["words"][5:-1]) == words
+
+
+def test_samples_are_downloaded_only_where_they_are_asked_for(
+    stub: ExporterStub, source: Path, store: ModelStore
+) -> None:
+    exported(request(source, WeightForm("int4", ("--dataset", "wikitext2"))), store)
+    assert stub.calls[0]["offline"] is None
 
 
 def test_a_second_start_does_not_export_again(
