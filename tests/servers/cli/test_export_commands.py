@@ -137,6 +137,14 @@ def test_a_failed_export_downloads_nothing_again(
     assert hub.reads == []
 
 
+def test_a_chat_shows_the_whole_error_of_its_server(stub: ExporterStub, tmp_path: Path) -> None:
+    stub.behave("fails")
+    done = run("chat", make_source(tmp_path / "mine"))
+    assert done.returncode == 1
+    assert "error: optimum-cli failed while exporting" in done.stderr
+    assert "\n  KeyError: no such architecture\nhint: its whole output is in " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("number", "status"),
     [
