@@ -80,6 +80,7 @@ TASK: Final = Task(
     recognizes=_recognizes,
     recognizes_source=_recognizes_source,
     export_arguments=_export_arguments,
+    model_flags=("draft_source_model",),
     is_default=True,
     generates_text=True,
     further_names=_adapters,

@@ -7,10 +7,11 @@ from typing import Any
 
 from calculators.settings.declaration import read
 from calculators.tasks import find_task
+from servers.cli.further_models import with_further_models
 from servers.cli.graph_file import write_graph
 from servers.cli.messages import CommandFailed
 from servers.cli.model_export import ExportOfPull, form_of
-from servers.cli.model_graph import task_options_of
+from servers.cli.model_graph import task_of_model, task_options_of
 from servers.cli.model_repository import pull_model, read_source, repository_of
 from servers.options.model_options import task_options
 from servers.options.repository_options import ExportOptions
@@ -33,14 +34,19 @@ def execute(args: argparse.Namespace) -> int:
     if task is not None:
         # Wrong options are refused before anything is downloaded.
         task_options_of(task, options)
+    export = read(ExportOptions, vars(args))
+    repository = repository_of(args.model_repository_path)
     model = pull_model(
         reference,
-        repository_of(args.model_repository_path),
-        ExportOfPull(reference, task, form_of(read(ExportOptions, vars(args)), options), options),
+        repository,
+        ExportOfPull(reference, task, form_of(export, options), options),
         overwrites=bool(args.overwrite_models),
     )
     word = "downloaded to" if model.is_new else "is here already, in"
     print(f"Model: {reference} {word}: {model.directory}")
+    task = task or task_of_model(model.path)
+    if task is not None:
+        options = with_further_models(options, task, export, repository, model.directory)
     write_graph(model.path, model.directory, task, options, command="pull")
     return 0
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from calculators.tasks import find_task
 from servers.cli.examples import example_model
+from servers.cli.further_models import with_further_models
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_export import (
     ExportOfPull,
@@ -270,7 +271,10 @@ class _Search:
             raise _no_model(given)
         for name in self._options.of_model:
             print_warning(f"--{name} has no effect: it is for plain models")
-        text = graph_of_model(task, path, directory, self._options.of_task)
+        of_task = with_further_models(
+            self._options.of_task, task, self._options.export, self._repository, directory
+        )
+        text = graph_of_model(task, path, directory, of_task)
         _log.info("%s: %s, served as %s by %s", entry.name, kind, task.name, _options_in(text))
         return _with_models(replace(entry, graph_text=text))
 

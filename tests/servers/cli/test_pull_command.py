@@ -178,6 +178,30 @@ def test_a_model_of_a_hub_is_served_by_its_name(hub: LoopbackHub) -> None:
     assert answer["choices"][0]["message"]["content"]
 
 
+def test_a_draft_model_is_pulled_with_the_model_and_answers_with_it(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    draft = DEMO.with_name("demo_draft")
+    hub.repositories["acme/draft"] = {
+        path.name: path.read_bytes() for path in draft.iterdir() if path.is_file()
+    }
+    done = run("pull", NAME, "--draft_source_model", "acme/draft")
+    assert done.returncode == 0, done.stderr
+    graph = tmp_path / "models" / NAME / "graph.pbtxt"
+    assert 'draft_models_path: "../draft"' in graph.read_text()
+    (tmp_path / "models").rename(tmp_path / "moved")
+    body = {"model": NAME, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    words = ("--source_model", NAME, "--model_repository_path", "moved")
+    for more in ((), ("--draft_source_model", str(draft))):
+        with (
+            Serving(tmp_path, *words, *more, calculators=()).wait_until_serving() as serving,
+            serving.request("POST", "/v3/chat/completions", body) as response,
+        ):
+            answer = json.loads(response.read())
+        assert answer["choices"][0]["message"]["content"]
+        (tmp_path / "moved" / NAME / "graph.pbtxt").unlink(missing_ok=True)
+
+
 def test_several_models_are_served_at_once(tmp_path: Path) -> None:
     link = tmp_path / "second"
     link.symlink_to(DEMO)
