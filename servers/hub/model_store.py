@@ -91,10 +91,15 @@ class ModelStore:
             busy: the error if another process works on it.
 
         Raises:
-            HubError: another process works on it.
+            HubError: another process works on it, or the package of locks is not installed.
         """
-        from filelock import FileLock, Timeout
-
+        try:
+            from filelock import FileLock, Timeout
+        except ImportError:
+            raise HubError(
+                "the directory of models needs the package filelock",
+                hint="pip install 'graphrt[hub]'",
+            ) from None
         downloads = self.directory / _DOWNLOADS
         downloads.mkdir(parents=True, exist_ok=True)
         lock = FileLock(downloads / f"{name}.lock")
