@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.embeddings.task_options import EmbeddingsOptions
 from calculators.tasks.endpoint import TaskEndpoint
+from calculators.tasks.model_config import has_safetensors, is_embedding_model
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
@@ -38,6 +40,18 @@ def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
     return embeddings_graph(EmbeddingsOptions(**options), model.models_path)
 
 
+def _recognizes(path: Path) -> bool:
+    return (path / "openvino_model.xml").is_file() and is_embedding_model(path)
+
+
+def _recognizes_source(path: Path) -> bool:
+    return has_safetensors(path) and is_embedding_model(path)
+
+
+def _export_arguments(path: Path) -> tuple[str, ...]:
+    return ("--task", "feature-extraction", "--library", "transformers")
+
+
 def _example(model: str) -> tuple[str, dict[str, Any]]:
     return "/v3/embeddings", {"model": model, "input": "Hello"}
 
@@ -52,4 +66,7 @@ TASK: Final = Task(
     example=_example,
     docs="calculators/embeddings/README.md",
     options=EmbeddingsOptions,
+    recognizes=_recognizes,
+    recognizes_source=_recognizes_source,
+    export_arguments=_export_arguments,
 )

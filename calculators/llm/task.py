@@ -10,6 +10,7 @@ from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import TextGenerationOptions
 from calculators.tasks.endpoint import PREFIXES
+from calculators.tasks.model_config import has_safetensors, is_language_model, read_model_config
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ def _recognizes(path: Path) -> bool:
     return holds_model(path)
 
 
+def _recognizes_source(path: Path) -> bool:
+    return has_safetensors(path) and is_language_model(path)
+
+
+def _export_arguments(path: Path) -> tuple[str, ...]:
+    reads_images = "vision_config" in read_model_config(path)
+    return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
+
+
 def _example(model: str) -> tuple[str, dict[str, Any]]:
     body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     return PREFIXES[0] + CHAT_COMPLETIONS.path, body
@@ -68,6 +78,9 @@ TASK: Final = Task(
     docs="docs/llm_options.md",
     options=TextGenerationOptions,
     recognizes=_recognizes,
+    recognizes_source=_recognizes_source,
+    export_arguments=_export_arguments,
+    model_flags=("draft_source_model",),
     is_default=True,
     generates_text=True,
     further_names=_adapters,

@@ -101,9 +101,10 @@ class TextGenerationOptions(DeviceOptions):
     )
     draft_source_model: str = option(
         "",
-        "accepted; the model answers without a draft model yet",
+        "a small model that proposes tokens: a directory, or a name of a hub's model; needs the "
+        "same tokenizer",
         group=TASK,
-        metavar="DIR",
+        metavar="MODEL",
     )
     model_distribution_policy: str = option(
         "",

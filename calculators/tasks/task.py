@@ -67,6 +67,12 @@ class Task:
             inheritance.
         recognizes: returns whether a directory or file is a model of the task, so that ``--task``
             may be left out.
+        recognizes_source: returns whether a directory of safetensors is a model of the task, which
+            an export makes servable.
+        export_arguments: returns arguments of ``optimum-cli export openvino`` for a directory of
+            safetensors; None: models of the task are not exported.
+        model_flags: flags of ``options`` whose values are further models: directories, or names of
+            a hub's models, which servers download.
         is_default: the task is assumed where none is named.
         generates_text: requests have generations to count.
         further_names: returns the names of a graph (a ``CalculatorGraphConfig``) besides its own,
@@ -83,6 +89,9 @@ class Task:
     docs: str
     options: type[Any] = NoOptions
     recognizes: Callable[[Path], bool] = _no_model
+    recognizes_source: Callable[[Path], bool] = _no_model
+    export_arguments: Callable[[Path], tuple[str, ...]] | None = None
+    model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
     further_names: Callable[[Any], Iterable[str]] = _no_names

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 from servers.cli.config_file import change_config, config_path
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import default_repository
+from servers.cli.model_repository import repository_of
+from servers.cli.plain_model import value_of_key
 from servers.config.edit import add_entry
+from servers.options.model_options import entry_options
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -21,9 +24,13 @@ def execute(args: argparse.Namespace) -> int:
     if args.model_path is not None:
         directory = Path(args.model_path)
     else:
-        directory = Path(args.model_repository_path or default_repository()) / args.model_name
+        directory = repository_of(args.model_repository_path) / args.model_name
     if not directory.exists():
         raise CommandFailed(f"{directory}: no such directory")
-    entry = {"name": args.model_name, "base_path": os.path.abspath(directory)}
+    entry: dict[str, Any] = {"name": args.model_name, "base_path": os.path.abspath(directory)}
+    for each in entry_options():
+        value = getattr(args, each.flag)
+        if value is not None:
+            entry[each.config_key] = value_of_key(each.config_key, value)
     change_config(config_path(args), lambda path: add_entry(path, entry))
     return 0

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 
+from servers.cli.messages import CommandFailed
 from servers.cli.parser import Parser, VersionAction
 from servers.cli.project_kinds import KINDS, kinds_text
 
@@ -54,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_serve(commands)
     _add_pull(commands)
+    _add_configure(commands)
     _add_list(commands)
     _add_rm(commands)
     _add_config_changes(commands)
@@ -256,37 +258,54 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
         "pull",
         "download a model of a hub, with the graph that serves it",
         "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
-        "HF_TOKEN is the key. An interrupted download goes on where it was.",
+        "HF_TOKEN is the key. An interrupted download goes on where it was. A model of\n"
+        "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
+        "--weight_format says otherwise.",
     )
     command.subject = "SOURCE"
     command.add_later = _add_pull_later
 
 
 def _add_pull_later(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_options
+    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
     from servers.options.model_options import task_choice, task_options
+    from servers.options.repository_options import source_options
 
     command.add_argument("source", metavar="SOURCE", nargs="?", help="the model's name")
-    command.add_argument("--source_model", metavar="SOURCE", help="the same")
-    command.add_argument(
-        "--gguf_filename", metavar="FILE", help="the GGUF file of the repository; as :FILE"
+    add_options(command, (*source_options(), task_choice(), *task_options()))
+    add_refused(command)
+    add_flags_of_serve(command)
+
+
+def _add_configure(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "configure",
+        "write the graph.pbtxt that serves a model of this machine",
+        "The graph is written into the model's directory, with the options that are given.\n"
+        "Also as `graphrt --configure --model_path DIR --task TASK`.",
     )
-    _add_repository(command)
-    command.add_argument(
-        "--overwrite_models",
-        action="store_true",
-        help="take the newest commit, and replace what has the name here",
-    )
+    command.subject = "DIR"
+    command.add_later = _add_configure_later
+
+
+def _add_configure_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
+    from servers.options.model_options import task_choice, task_options
+
+    command.add_argument("source", metavar="DIR", nargs="?", help="the model's directory or file")
+    command.add_argument("--model_path", metavar="DIR", help="the same")
     add_options(command, (task_choice(), *task_options()))
+    add_refused(command)
+    add_flags_of_serve(command)
 
 
 def _add_repository(command: Parser) -> None:
-    command.add_argument(
-        "--model_repository_path",
-        metavar="DIR",
-        help="the directory of models; default $OVMS_MODEL_REPOSITORY_PATH, else "
-        "~/.cache/graphrt/models",
-    )
+    from servers.cli.serve_arguments import add_flags_of_serve, add_options
+    from servers.options.repository_options import repository_options
+
+    add_options(command, repository_options())
+    add_flags_of_serve(command)
 
 
 def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -296,8 +315,8 @@ def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
         "list the models that were pulled, or are in a directory",
         "Names, sizes, and where models of a hub came from.",
     )
-    _add_repository(command)
     command.add_argument("--names", action="store_true", help="names only, one per line")
+    command.add_later = _add_repository
 
 
 def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -305,7 +324,7 @@ def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "rm", "remove models that were pulled", "Names are those of `graphrt list`."
     )
     command.add_argument("names", metavar="NAME", nargs="+")
-    _add_repository(command)
+    command.add_later = _add_repository
 
 
 def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -325,7 +344,23 @@ def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
         command.add_argument("--config_path", metavar="FILE", help="the config.json")
         if name == "add-to-config":
             command.add_argument("--model_path", metavar="DIR", help="the model's directory")
-            _add_repository(command)
+            command.add_later = _add_settings_of_entry
+        else:
+            command.add_later = _add_flags_of_serve
+
+
+def _add_settings_of_entry(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_options
+    from servers.options.model_options import entry_options
+
+    add_options(command, entry_options())
+    _add_repository(command)
+
+
+def _add_flags_of_serve(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_flags_of_serve
+
+    add_flags_of_serve(command)
 
 
 def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -482,6 +517,7 @@ def _with_plain_switches(argv: Sequence[str]) -> list[str]:
 _WITH_UNDERSCORES = (
     "serve",
     "pull",
+    "configure",
     "list",
     "rm",
     "add-to-config",
@@ -492,10 +528,21 @@ _WITH_UNDERSCORES = (
 #: OpenVINO Model Server's flags that choose what it does, and the words that stand for them here.
 _MODES = {
     "--pull": ["pull"],
+    "--configure": ["configure"],
     "--list_models": ["list", "--names"],
     "--add_to_config": ["add-to-config"],
     "--remove_from_config": ["remove-from-config"],
 }
+
+
+def _mode_of(word: str) -> list[str] | None:
+    """Return the command for a flag that chooses what OpenVINO Model Server does, or None."""
+    name, equals, value = word.replace("-", "_").replace("__", "--", 1).partition("=")
+    if name not in _MODES or (equals and value.lower() == "false"):
+        return None
+    return _MODES[name]
+
+
 _OF_EVERY_COMMAND = ("-h", "--help", "--version", "--")
 
 
@@ -506,10 +553,25 @@ def _with_command(argv: Sequence[str]) -> Sequence[str]:
     """
     if not argv or not argv[0].startswith("--") or argv[0] in _OF_EVERY_COMMAND:
         return argv
-    for place, word in enumerate(argv):
-        mode = _MODES.get(word.replace("-", "_").replace("__", "--", 1))
-        if mode is not None:
-            return [*mode, *argv[:place], *argv[place + 1 :]]
+    modes = [(place, word, mode) for place, word in enumerate(argv) if (mode := _mode_of(word))]
+    if len(modes) > 1:
+        raise CommandFailed(
+            f"{modes[0][1]} and {modes[1][1]} exclude each other",
+            hint="each is a command of its own: write two lines",
+            status=2,
+        )
+    for place, word, mode in modes:
+        rest = list(argv[place + 1 :])
+        if "=" in word:
+            rest.insert(0, word.partition("=")[2])
+        if rest and not rest[0].startswith("-"):
+            # The releases of 2025 have the path here; switches may have `true`.
+            value = rest.pop(0)
+            if mode[0].endswith("-config"):
+                rest = ["--config_path", value, *rest]
+            elif value.lower() != "true":
+                rest = [value, *rest]
+        return [*mode, *argv[:place], *rest]
     from servers.cli.serve_arguments import is_serve_flag
 
     # A command behind the flags is a slip that is reported.

@@ -13,13 +13,16 @@ from servers.config.edit import EditError
 
 
 def config_path(args: argparse.Namespace) -> Path:
-    """``--config_path``, else the config.json in ``$OVMS_MODEL_REPOSITORY_PATH``.
+    """Return ``--config_path``, or the config.json in it if it is a directory.
+
+    The default is the config.json in ``$OVMS_MODEL_REPOSITORY_PATH``.
 
     Raises:
         CommandFailed: neither is given.
     """
     if args.config_path is not None:
-        return Path(args.config_path)
+        path = Path(args.config_path)
+        return path / "config.json" if path.is_dir() else path
     repository = os.environ.get(VARIABLE)
     if not repository:
         raise CommandFailed("which config.json? Use --config_path", status=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calculators.openvino.model_folder import versions_in
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import default_repository
+from servers.cli.model_repository import repository_of
 from servers.config.entry import GRAPH_FILE
 from servers.hub.model_store import read_origin
 from servers.hub.progress import size_text
@@ -19,7 +19,7 @@ _HEADINGS = ("NAME", "SIZE", "ORIGIN")
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    directory = Path(args.model_repository_path or default_repository())
+    directory = repository_of(args.model_repository_path)
     if not directory.is_dir():
         if args.model_repository_path is None:
             return 0

@@ -13,6 +13,9 @@ from servers import NAME, version
 
 #: The most lines of a usage that is shown with an error; the usage of `serve` would hide the error.
 _LONGEST_USAGE = 8
+#: A misspelling's least similarity, by `difflib`, and the most letters that it has more or fewer.
+_SIMILAR = 0.8
+_LETTERS = 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,36 +42,39 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def error(self, message: str) -> NoReturn:
-        hint = self._hint(message)
+        self.refuse(message, self._hint(message))
+
+    def refuse(self, message: str, hint: str) -> NoReturn:
+        """Print usage, error and hint, and exit as wrong usage does; "" hints at the help."""
         usage = self.format_usage()
         if usage.count("\n") > _LONGEST_USAGE:
             usage = f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
         sys.stderr.write(usage)
-        lines = [f"error: {message}"]
-        if hint:
-            lines.append(f"hint: {hint}")
-        lines.append(f"hint: see `{self.prog} --help`" if not hint else "")
-        self.exit(2, "\n".join(line for line in lines if line) + "\n")
+        hint = hint or f"see `{self.prog} --help`"
+        self.exit(2, f"error: {message}\nhint: {hint}\n")
 
     #: The positional argument in a short usage.
     subject = ""
 
+    #: Flags of other programs, by what says the same here.
+    elsewhere: Mapping[str, str] = MappingProxyType({})
+
     def _hint(self, message: str) -> str:
         """Return a hint for an unknown word: another command, or a near word that is valid here."""
-        import difflib
-
         unknown = re.search(
             r"argument COMMAND: invalid choice: '([^']+)'|unrecognized arguments: (\S+)", message
         )
         if unknown is None:
             return ""
         word = (unknown[1] or unknown[2]).partition("=")[0]
-        owners = [name for name, each in self.commands.items() if word in each._options()]
+        if word in self.elsewhere:
+            return f"here it is {self.elsewhere[word]}"
+        owners = [name for name, each in self.commands.items() if word in each.flags()]
         if owners:
             taken = " and ".join(f"`graphrt {name}`" for name in owners)
             return f"`{word}` is an option of {taken}: write it after the command"
-        near = difflib.get_close_matches(word, [*self._options(), *self.commands], n=1)
-        return f"did you mean `{near[0]}`?" if near else ""
+        near = _near(word, [*self.flags(), *self.commands])
+        return f"did you mean `{near}`?" if near else ""
 
     def _complete(self) -> None:
         add, self.add_later = self.add_later, None
@@ -84,9 +90,26 @@ class Parser(argparse.ArgumentParser):
             if action.help is not argparse.SUPPRESS
         ]
 
-    def _options(self) -> list[str]:
+    def option_words(self) -> list[str]:
+        """Every spelling of every option, hidden ones too."""
         self._complete()
         return list(self._option_string_actions)
+
+
+def _near(word: str, known: Sequence[str]) -> str | None:
+    """Return the known word of which a word is a misspelling, or None.
+
+    A misspelling has about the same length, and its first letter is right. Other words that share
+    letters, such as a flag and a longer one, mean something else.
+    """
+    import difflib
+
+    likely = [
+        each
+        for each in known
+        if abs(len(each) - len(word)) <= _LETTERS and each.strip("-")[:1] == word.strip("-")[:1]
+    ]
+    return next(iter(difflib.get_close_matches(word, likely, n=1, cutoff=_SIMILAR)), None)
 
 
 class VersionAction(argparse.Action):

@@ -31,14 +31,19 @@ def plain_model(path: Path, options: ServeOptions) -> ModelEntry:
     own_name = path.name if path.is_dir() else path.stem
     config: dict[str, Any] = {"name": options.server.model_name or own_name, "base_path": str(path)}
     for name, value in options.of_plain_model.items():
-        config[name] = _read(name, value)
+        config[name] = value_of_key(name, value)
     try:
         return model_of(path.parent, config)
     except ConfigError as error:
         raise CommandFailed(f"--{error.findings[0].message}", status=2) from error
 
 
-def _read(name: str, value: Any) -> Any:
+def value_of_key(name: str, value: Any) -> Any:
+    """Return the value of a key in config.json for the value of the flag with this name.
+
+    Raises:
+        CommandFailed: it is not JSON.
+    """
     is_json = isinstance(value, str) and (name in _ALWAYS_JSON or value.lstrip().startswith("{"))
     if not is_json:
         return value

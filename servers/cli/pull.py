@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 from typing import Any
 
-from calculators.tasks import Task, find_task, installed_tasks
-from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_graph import graph_of_model, task_of_model, task_options_of
-from servers.cli.model_repository import default_repository, pull_model, reference_of
-from servers.config.entry import GRAPH_FILE
-from servers.hub import ModelReference
-from servers.hub.pull import PulledModel
+from calculators.settings.declaration import read
+from calculators.tasks import find_task
+from servers.cli.further_models import with_further_models
+from servers.cli.graph_file import write_graph
+from servers.cli.messages import CommandFailed
+from servers.cli.model_export import ExportOfPull, form_of
+from servers.cli.model_graph import task_of_model, task_options_of
+from servers.cli.model_repository import pull_model, read_source, repository_of
 from servers.options.model_options import task_options
+from servers.options.repository_options import ExportOptions
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    reference = _reference(args)
-    options = {
-        each.flag: value
-        for each in task_options()
-        if (value := getattr(args, each.flag)) is not None
-    }
-    task = None if args.task is None else find_task(args.task)
-    if task is not None:
-        # Wrong options are refused before anything is downloaded.
-        task_options_of(task, options)
-    directory = Path(args.model_repository_path or default_repository())
-    model = pull_model(reference, directory, overwrites=args.overwrite_models)
-    word = "downloaded to" if model.is_new else "is here already, in"
-    print(f"Model: {reference} {word}: {model.directory}")
-    _write_graph(model, task, options)
-    return 0
-
-
-def _reference(args: argparse.Namespace) -> ModelReference:
     source = args.source or args.source_model
     if source is None:
         raise CommandFailed(
@@ -47,37 +28,33 @@ def _reference(args: argparse.Namespace) -> ModelReference:
         )
     if args.source is not None and args.source_model is not None:
         raise CommandFailed("use either SOURCE or --source_model, not both", status=2)
-    if args.gguf_filename is not None:
-        source = f"{source}:{args.gguf_filename}"
-    reference = reference_of(source)
-    if reference is None:
-        raise CommandFailed(
-            f"{source} is no name of a hub's model",
-            hint="the form is org/name[@revision][:file.gguf]; "
-            f"a model of this machine needs no pull: `graphrt serve {source}`",
-            status=2,
-        )
-    return reference
-
-
-def _write_graph(model: PulledModel, task: Task | None, options: dict[str, Any]) -> None:
-    """Write the graph.pbtxt of the model's task beside the model."""
+    reference = read_source(source, args.gguf_filename)
+    options = given_task_options(args)
+    task = None if args.task is None else find_task(args.task)
+    if task is not None:
+        # Wrong options are refused before anything is downloaded.
+        task_options_of(task, options)
+    export = read(ExportOptions, vars(args))
+    repository = repository_of(args.model_repository_path)
+    model = pull_model(
+        reference,
+        repository,
+        ExportOfPull(reference, task, form_of(export, options), options),
+        overwrites=bool(args.overwrite_models),
+    )
+    word = "downloaded to" if model.is_new else "is here already, in"
+    print(f"Model: {reference} {word}: {model.directory}")
     task = task or task_of_model(model.path)
-    if task is None:
-        names = ", ".join(each.name for each in installed_tasks())
-        raise CommandFailed(
-            f"{model.directory}: it does not show what task the model is for; it has no "
-            f"{GRAPH_FILE} yet",
-            hint=f"pull it again with --task, one of {names}",
-        )
-    graph = model.directory / GRAPH_FILE
-    if graph.exists() and not model.is_new and not options:
-        print(f"Graph: {GRAPH_FILE} is there already: {graph}")
-        return
-    text = graph_of_model(task, model.path, model.directory, options)
-    if graph.exists() and not model.is_new:
-        print_warning(f"{graph} is written again, with the options that were given")
-    temporary = graph.with_suffix(".part")
-    temporary.write_text(f"# Written by graphrt pull, for {task.name}\n{text}", encoding="utf-8")
-    os.replace(temporary, graph)
-    print(f"Graph: {GRAPH_FILE} created in: {graph}")
+    if task is not None:
+        options = with_further_models(options, task, export, repository, model.directory)
+    write_graph(model.path, model.directory, task, options, command="pull")
+    return 0
+
+
+def given_task_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of tasks that are given, by flag."""
+    return {
+        each.flag: value
+        for each in task_options()
+        if (value := getattr(args, each.flag)) is not None
+    }

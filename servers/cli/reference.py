@@ -9,7 +9,8 @@ import sys
 
 from calculators.settings.declaration import Option, by_group
 from servers.config.schema import CONFIG_KEYS, GRAPH_KEYS, MODEL_KEYS
-from servers.options.server_options import WITHOUT_EFFECT, declared_options
+from servers.options.other_flags import WITHOUT_EFFECT
+from servers.options.server_options import declared_options
 
 _HEAD = """\
 # Options of `graphrt serve`

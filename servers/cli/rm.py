@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from pathlib import Path
 
 from servers.cli.list import served_directories
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import default_repository
+from servers.cli.model_repository import repository_of
 from servers.hub.progress import size_text
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    root = Path(args.model_repository_path or default_repository())
+    root = repository_of(args.model_repository_path)
     known = {path.as_posix() for path in served_directories(root)} if root.is_dir() else set()
     for name in args.names:
         if name not in known:

@@ -28,7 +28,7 @@ from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
-from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
+from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
 from servers.serving.graph_definition import GraphDefinition

@@ -1,19 +1,27 @@
 """The arguments of `graphrt serve`, made from the declarations of its options.
 
-The names are OpenVINO Model Server's, so that its start scripts work.
+The names are OpenVINO Model Server's, so that its start scripts work. Other commands that stand for
+modes of OpenVINO Model Server take their arguments from here too.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from calculators.settings.declaration import Option, by_group
 from calculators.settings.value_types import is_meant_as_truth_value
-from servers.options.server_options import WITHOUT_EFFECT, declared_options
+from servers.cli.messages import print_warning
+from servers.cli.parser import Parser
+from servers.options.other_flags import ELSEWHERE, REFUSED, WITHOUT_EFFECT
+from servers.options.server_options import declared_options
+
+#: The flag whose value is made of flags.
+_WITH_DASHES: Final = "--extra_quantization_params"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: Parser) -> None:
     """Add the arguments. `servers.cli.serve` checks their combinations."""
     command.add_argument(
         "sources",
@@ -30,6 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     for name, (is_number, _) in WITHOUT_EFFECT.items():
         ignored.add_argument(f"--{name}", type=int if is_number else str, help=argparse.SUPPRESS)
+    add_refused(command)
 
 
 def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> None:
@@ -46,9 +55,47 @@ def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> 
             )
 
 
+def add_refused(command: Parser) -> None:
+    """Add the flags that are refused with a reason, and the names that they have elsewhere."""
+    command.elsewhere = {f"--{name}": here for name, here in ELSEWHERE.items()}
+    for name in REFUSED:
+        command.add_argument(f"--{name}", nargs="?", action=_Refuse, help=argparse.SUPPRESS)
+
+
+def add_flags_of_serve(command: Parser) -> None:
+    """Accept the remaining flags of `graphrt serve` without effect, as OpenVINO Model Server does.
+
+    Call this after the command's own arguments.
+    """
+    taken = set(command.option_words())
+    names = [flag for each in declared_options() for flag in each.flags]
+    for flag in (*names, *(f"--{name}" for name in WITHOUT_EFFECT)):
+        if flag not in taken:
+            command.add_argument(flag, action=_Ignore, dest="ignored", help=argparse.SUPPRESS)
+
+
+class _Refuse(argparse.Action):
+    """A flag that is refused, unless it asks for nothing (``--stateful false``)."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if str(values).lower() in ("false", "0"):
+            return
+        reason, remedy = REFUSED[self.dest]
+        parser.refuse(f"--{self.dest} is refused: {reason}", remedy)
+
+
+class _Ignore(argparse.Action):
+    """A flag of `graphrt serve` in another command."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        print_warning(
+            f"{option_string} has no effect on `{parser.prog}`: it is an option of `graphrt serve`"
+        )
+
+
 def normalize_flags(words: Sequence[str]) -> list[str]:
     """Turn ``--rest-port`` into ``--rest_port``, and ``--switch`` or ``--switch true`` into
-    ``--switch=true``."""
+    ``--switch=true``. Values that begin with dashes are joined to their flag."""
     switches = {flag for each in declared_options() if each.is_switch for flag in each.flags}
     spelled: list[str] = []
     rest = iter(enumerate(words))
@@ -56,7 +103,7 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
         if word == "--":
             return [*spelled, *words[place:]]
         name, equals, value = word.partition("=")
-        if name.startswith("--"):
+        if name.startswith("--") and " " not in name:
             name = "--" + name[2:].replace("-", "_")
             if name in switches and not equals:
                 equals, value = "=", "true"
@@ -64,12 +111,14 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
                 if is_meant_as_truth_value(following):
                     value = following
                     next(rest)
+            elif name == _WITH_DASHES and not equals and place + 1 < len(words):
+                equals, (_, value) = "=", next(rest)
         spelled.append(name + equals + value)
     return spelled
 
 
 def is_serve_flag(word: str) -> bool:
     """Is this a flag of `graphrt serve`, in any spelling?"""
-    name = "--" + word.partition("=")[0].removeprefix("--").replace("-", "_")
+    name = word.partition("=")[0].removeprefix("--").replace("-", "_")
     known = {flag for each in declared_options() for flag in each.flags}
-    return name in known or name.removeprefix("--") in WITHOUT_EFFECT
+    return f"--{name}" in known or name in WITHOUT_EFFECT or name in REFUSED

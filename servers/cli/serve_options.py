@@ -6,13 +6,14 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from calculators.settings.declaration import SettingError, given, read
+from calculators.settings.declaration import SettingError, given, read, values_of
 from calculators.settings.families import settings_of_families
 from calculators.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.messages import CommandFailed
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.model_options import ModelOptions, task_options
+from servers.options.repository_options import ExportOptions, RepositoryOptions, SourceOptions
 from servers.options.server_options import GraphOptions, LifecycleOptions, ServerOptions
 
 
@@ -22,6 +23,7 @@ class ServeOptions:
 
     Attributes:
         sources: the positional arguments: models, graphs or one config.json.
+        source, repository, export: options of models of a hub, and of their export.
         task: the value of ``--task``, or None.
         of_task, of_model: the options of tasks and of `ModelOptions` that are given, by flag.
         families: the settings of every family of calculators.
@@ -31,12 +33,20 @@ class ServeOptions:
     server: ServerOptions
     http: HttpOptions
     grpc: GrpcOptions
+    source: SourceOptions
+    repository: RepositoryOptions
+    export: ExportOptions
     task: str | None
     of_task: dict[str, Any]
     of_model: dict[str, Any]
     graphs: GraphOptions
     lifecycle: LifecycleOptions
     families: FamilySettings
+
+    @property
+    def of_export(self) -> tuple[str, ...]:
+        """The flags about exports that are given."""
+        return tuple(field for field, value in values_of(self.export).items() if value)
 
     @property
     def of_plain_model(self) -> dict[str, Any]:
@@ -59,6 +69,9 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
             server=read(ServerOptions, values),
             http=read(HttpOptions, values),
             grpc=read(GrpcOptions, values),
+            source=read(SourceOptions, values),
+            repository=read(RepositoryOptions, values),
+            export=read(ExportOptions, values),
             task=args.task,
             of_task=of_task,
             of_model=given(ModelOptions, values),

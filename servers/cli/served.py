@@ -13,9 +13,22 @@ from typing import Final, NamedTuple
 
 from calculators.tasks import find_task
 from servers.cli.examples import example_model
+from servers.cli.further_models import with_further_models
 from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.model_export import (
+    ExportOfPull,
+    export_of_directory,
+    form_of,
+    is_safetensors,
+)
 from servers.cli.model_graph import graph_of_model, task_of_model
-from servers.cli.model_repository import default_repository, pull_model, reference_of
+from servers.cli.model_repository import (
+    models_in,
+    pull_model,
+    read_source,
+    reference_of,
+    repository_of,
+)
 from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_options import ServeOptions
 from servers.config import (
@@ -31,11 +44,11 @@ from servers.config import (
 from servers.config.entry import GRAPH_FILE
 from servers.hub import ModelReference
 from servers.hub.model_reference import GGUF
+from servers.hub.wanted_files import is_one_model
 
 _log = logging.getLogger(__name__)
 
 _GRAPH_ENDINGS: Final = (".pbtxt", ".binarypb")
-_EXPORT: Final = "pip install 'graphrt[export]'"
 
 
 class Served(NamedTuple):
@@ -58,22 +71,35 @@ def check_choice(options: ServeOptions) -> None:
     Raises:
         CommandFailed: they do not.
     """
-    server = options.server
-    of_model = server.model_name is not None or server.model_path is not None
-    if options.sources and server.config_path is not None:
-        raise CommandFailed("use either CONFIG or --config_path, not both", status=2)
-    if of_model and server.config_path is not None:
+    server, source = options.server, options.source.source_model
+    ways = {
+        "MODEL": bool(options.sources),
+        "--config_path": server.config_path is not None,
+        "--model_path": server.model_path is not None,
+        "--source_model": source is not None,
+    }
+    chosen = [way for way, is_chosen in ways.items() if is_chosen]
+    if server.config_path is not None and (server.model_name is not None or len(chosen) > 1):
+        if options.sources:
+            raise CommandFailed("use either CONFIG or --config_path, not both", status=2)
         raise CommandFailed(
-            "--model_name and --model_path are exclusive with a config file",
-            hint="use either --config_path, or --model_path with --model_name",
+            "--model_name, --model_path and --source_model are exclusive with a config file",
+            hint="use either --config_path, or one of the others",
             status=2,
         )
-    if server.model_path is not None and options.sources:
-        raise CommandFailed("use either CONFIG or --model_path, not both", status=2)
-    if not options.sources and server.config_path is None and server.model_path is None:
+    if len(chosen) > 1:
+        first = "CONFIG" if options.sources else chosen[0]
+        raise CommandFailed(f"use either {first} or {chosen[1]}, not both", status=2)
+    if not chosen:
         raise CommandFailed(
             "what is to be served?",
             hint="use a model, a graph or a config.json: graphrt serve MODEL",
+            status=2,
+        )
+    if options.source.gguf_filename is not None and source is None:
+        raise CommandFailed(
+            "--gguf_filename needs --source_model: in which repository is the file?",
+            hint="or write graphrt serve org/name:file.gguf",
             status=2,
         )
     if server.model_path is not None and not server.model_name:
@@ -89,12 +115,14 @@ def check_choice(options: ServeOptions) -> None:
 
 
 def served(options: ServeOptions) -> Served:
-    """Find what the arguments name; models of a hub are downloaded.
+    """Find what the arguments name; models of a hub are downloaded, and safetensors exported.
 
     Raises:
         CommandFailed: something is not there, or cannot be served.
     """
-    server = options.server
+    server, source = options.server, options.source
+    if source.source_model is not None:
+        return _Search(options).pulled(read_source(source.source_model, source.gguf_filename))
     words = options.sources or ((server.config_path or server.model_path or ""),)
     if len(words) == 1:
         return _Search(options).find(words[0])
@@ -128,6 +156,7 @@ class _Search:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._name = options.server.model_name
+        self._is_pulled = False
 
     def find(self, word: str) -> Served:
         path = Path(word)
@@ -135,8 +164,36 @@ class _Search:
             path = example_model(word) or path
         reference = None if path.exists() else reference_of(word)
         if reference is not None:
-            path = _pulled(reference)
-            self._name = self._name or reference.repository
+            return self.pulled(reference)
+        return self._in(path)
+
+    def pulled(self, reference: ModelReference) -> Served:
+        """Find a model of a hub; download it if necessary."""
+        options = self._options
+        task = None if options.task is None else find_task(options.task)
+        model = pull_model(
+            reference,
+            self._repository,
+            ExportOfPull(
+                reference, task, form_of(options.export, options.of_task), options.of_task
+            ),
+            overwrites=options.source.overwrite_models,
+        )
+        self._is_pulled = True
+        has_graph = (model.directory / GRAPH_FILE).is_file()
+        self._name = self._name or reference.repository
+        return self._in(model.directory if has_graph else model.path)
+
+    @property
+    def _of_export(self) -> tuple[str, ...]:
+        """The flags about an export that does not happen; pulls report theirs."""
+        return () if self._is_pulled else self._options.of_export
+
+    @property
+    def _repository(self) -> Path:
+        return repository_of(self._options.repository.model_repository_path)
+
+    def _in(self, path: Path) -> Served:
         if path.suffix == GGUF and path.is_file():
             return self._of_model(path)
         if is_plain_model(path) and not self._is_graph(path):
@@ -145,7 +202,7 @@ class _Search:
         if path.is_dir():
             return self._of_directory(path)
         if self._options.server.model_path is not None:
-            raise CommandFailed(f"--model_path {word}: no such directory, and no model's file")
+            raise CommandFailed(f"--model_path {path}: no such directory, and no model's file")
         self._refuse_task(path)
         if path.name.endswith(_GRAPH_ENDINGS):
             return _with_models(_graph_of_file(path, self._name))
@@ -167,14 +224,14 @@ class _Search:
         """Return the directory's graph.pbtxt, or a graph for the model in it."""
         entry = find_graph(path, self._name)
         if entry.graph_path.is_file():
-            for name in (*self._options.of_task, *self._options.of_model):
+            for name in (*self._options.of_task, *self._options.of_model, *self._of_export):
                 print_warning(
                     f"--{name} has no effect: {path} has a {GRAPH_FILE}, which is served as it is"
                 )
             return _with_models(entry)
         if task_of_model(path) is None:
             files = sorted(each for each in path.glob(f"*{GGUF}") if each.is_file())
-            if len(files) > 1:
+            if len(files) > 1 and not is_one_model([each.name for each in files]):
                 names = ", ".join(each.name for each in files)
                 raise CommandFailed(
                     f"{path} holds {len(files)} GGUF files: {names}",
@@ -187,24 +244,44 @@ class _Search:
 
     def _of_model(self, path: Path) -> Served:
         """Make a graph for a model, by its task."""
-        task = task_of_model(path) if self._options.task is None else find_task(self._options.task)
-        if task is None:
-            raise _no_model(path)
-        for name in self._options.of_model:
-            print_warning(f"--{name} has no effect: it is for plain models")
+        task = None if self._options.task is None else find_task(self._options.task)
         own_name = None if path.is_dir() else path.stem
-        path = Path(os.path.abspath(path))
+        given, path = path, Path(os.path.abspath(path))
         directory = path if path.is_dir() else path.parent
         entry = find_graph(directory, self._name or own_name)
-        text = graph_of_model(task, path, directory, self._options.of_task)
         kind = "GGUF file" if path.is_file() else "OpenVINO model"
+        if is_safetensors(path):
+            with models_in(self._repository) as store:
+                path, task = export_of_directory(
+                    path,
+                    task,
+                    form_of(self._options.export, self._options.of_task),
+                    self._options.of_task,
+                    store,
+                    overwrites=self._options.source.overwrite_models,
+                )
+            directory = path
+            entry = find_graph(directory, entry.name)
+            kind = f"OpenVINO model, exported to {path}"
+        else:
+            for name in self._of_export:
+                print_warning(f"--{name} has no effect: {given} is no model of safetensors")
+        task = task or task_of_model(path)
+        if task is None:
+            raise _no_model(given)
+        for name in self._options.of_model:
+            print_warning(f"--{name} has no effect: it is for plain models")
+        of_task = with_further_models(
+            self._options.of_task, task, self._options.export, self._repository, directory
+        )
+        text = graph_of_model(task, path, directory, of_task)
         _log.info("%s: %s, served as %s by %s", entry.name, kind, task.name, _options_in(text))
         return _with_models(replace(entry, graph_text=text))
 
     def _refuse_task(self, path: Path) -> None:
         """Refuse a task and its options for a graph or a config.json, which has its own."""
         flags = ["task"] if self._options.task is not None else list(self._options.of_task)
-        flags += self._options.of_model
+        flags += [*self._options.of_model, *self._options.of_export]
         if flags:
             raise CommandFailed(
                 f"--{flags[0]} is for one model, and {path} is no directory of a model",
@@ -215,13 +292,6 @@ class _Search:
 
 
 # Files --------------------------------------------------------------------------------------------
-
-
-def _pulled(reference: ModelReference) -> Path:
-    """Return the directory or GGUF file of a hub's model; download it if necessary."""
-    model = pull_model(reference, default_repository())
-    has_graph = (model.directory / GRAPH_FILE).is_file()
-    return model.directory if has_graph else model.path
 
 
 def _options_in(graph: str) -> str:
@@ -236,9 +306,8 @@ def _no_model(path: Path) -> CommandFailed:
     """Make the error for a directory without a model, with a remedy."""
     if any(path.glob("*.safetensors")):
         return CommandFailed(
-            f"{path} holds a model of safetensors, which must be exported to OpenVINO first",
-            hint=f"{_EXPORT} && optimum-cli export openvino --model {path} "
-            f"--weight-format int8 {path}-openvino",
+            f"{path} holds safetensors without a config.json, which says of which model they are",
+            hint="copy config.json and the tokenizer's files beside them",
         )
     config = path / "config.json"
     return CommandFailed(

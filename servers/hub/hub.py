@@ -19,7 +19,11 @@ from servers.hub.wanted_files import HubFile
 
 #: Seconds to connect, and between two pieces of an answer.
 _TIMEOUT: Final = 20.0
+#: Bytes of an answer at a time, for clients that need a number.
+_PIECE: Final = 1 << 16
 _INSTALL: Final = "pip install 'graphrt[hub]'"
+#: Errors of answers that end too early, of httpx and of requests.
+_BROKEN_OFF: Final = ("ReadError", "RemoteProtocolError", "ChunkedEncodingError")
 _KEY_HINT: Final = (
     "is the name right? A private or gated model needs a key in HF_TOKEN whose owner may read it"
 )
@@ -89,12 +93,9 @@ class Hub:
         headers = {**library.utils.build_hf_headers(), "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
-        session = library.utils.get_session()
-        with session.stream("GET", url, headers=headers, timeout=_TIMEOUT) as response:
+        with _answer(library.utils.get_session(), url, headers) as (response, pieces):
             library.utils.hf_raise_for_status(response)
-            begins = start if response.status_code == 206 else 0
-            # Without a size: pieces of one would be lost when the connection breaks within them.
-            yield begins, response.iter_bytes()
+            yield start if response.status_code == 206 else 0, pieces
 
     def is_momentary(self, error: Exception) -> bool:
         """Return whether a retry may help: after a broken connection, or if the hub is busy."""
@@ -144,7 +145,7 @@ class Hub:
             raise HubError(
                 f"{address} answers {status}", hint="try again later: what was read is kept"
             ) from error
-        if type(error).__name__ in ("ReadError", "RemoteProtocolError"):
+        if type(error).__name__ in _BROKEN_OFF:
             raise HubError(
                 f"{address} breaks off its answers", hint="try again: what was read is kept"
             ) from error
@@ -156,6 +157,24 @@ class Hub:
         raise HubError(
             f"{address} gave an answer that cannot be used: {type(error).__name__}"
         ) from error
+
+
+@contextmanager
+def _answer(
+    session: Any, url: str, headers: dict[str, str]
+) -> Iterator[tuple[Any, Iterator[bytes]]]:
+    """Begin an answer; yield it and its pieces.
+
+    The session is httpx's since huggingface_hub 1.0, and requests' before, which the exporter's
+    libraries may need.
+    """
+    if callable(session.stream):
+        with session.stream("GET", url, headers=headers, timeout=_TIMEOUT) as response:
+            # Without a size: pieces of one would be lost when the connection breaks within them.
+            yield response, response.iter_bytes()
+    else:
+        with session.get(url, headers=headers, timeout=_TIMEOUT, stream=True) as response:
+            yield response, response.iter_content(_PIECE)
 
 
 def _library() -> ModuleType:
@@ -170,8 +189,9 @@ def _library() -> ModuleType:
 
 
 def _is_transport(error: Exception) -> bool:
-    """Return whether an error is the connection's; the HTTP client is httpx or httpx2."""
-    return any(base.__name__ == "TransportError" for base in type(error).__mro__)
+    """Return whether an error is the connection's; the HTTP client is httpx, httpx2 or requests."""
+    names = {base.__name__ for base in type(error).__mro__}
+    return not names.isdisjoint(("TransportError", "RequestException"))
 
 
 def _file_of(sibling: Any, reference: ModelReference) -> HubFile:

@@ -1,8 +1,8 @@
-"""The directory of models that were downloaded from a hub, complete or in progress.
+"""The directory of models that were downloaded from a hub or exported, complete or in progress.
 
 A model ``org/name`` is in ``<directory>/org/name``, as OpenVINO Model Server has it, with a file
-`ORIGIN_FILE` that records its origin. A download in progress is in ``<directory>/.downloads`` and
-is renamed when it is complete, so that a model's directory is always complete.
+`ORIGIN_FILE` that records its origin. Work in progress is in ``<directory>/.downloads`` and is
+renamed when it is complete, so that a model's directory is always complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Final
 
 from servers.hub.errors import HubError
 from servers.hub.model_reference import ModelReference
-from servers.hub.wanted_files import Form
 
 ORIGIN_FILE: Final = "graphrt_origin.json"
 _DOWNLOADS: Final = ".downloads"
@@ -35,6 +34,8 @@ class Origin:
         file: the GGUF file that was asked for by name.
         form: of the weights, as the hub has them.
         main_file: the GGUF file to load, in the model's directory.
+        weights: the form of exported weights, ``int4 --sym``; None: they are as the hub has them.
+        exporter: the versions that exported them; "" if unknown.
     """
 
     repository: str
@@ -43,6 +44,8 @@ class Origin:
     file: str | None
     form: str
     main_file: str | None = None
+    weights: str | None = None
+    exporter: str = ""
 
     def answers(self, reference: ModelReference) -> bool:
         """Return whether a reference names this model. The hub may have a newer commit."""
@@ -74,11 +77,29 @@ class ModelStore:
         Raises:
             HubError: another process is downloading it.
         """
-        from filelock import FileLock, Timeout
-
         name = f"{reference.repository}@{commit}".replace("/", "--")
         if reference.file is not None:
             name += f"--{reference.file.replace('/', '--')}"
+        with self.workspace(name, f"another process is downloading {reference}") as directory:
+            yield directory
+
+    @contextmanager
+    def workspace(self, name: str, busy: str) -> Iterator[Path]:
+        """Lock and return a directory for work on one model; what it holds stays after the work.
+
+        Args:
+            busy: the error if another process works on it.
+
+        Raises:
+            HubError: another process works on it, or the package of locks is not installed.
+        """
+        try:
+            from filelock import FileLock, Timeout
+        except ImportError:
+            raise HubError(
+                "the directory of models needs the package filelock",
+                hint="pip install 'graphrt[hub]'",
+            ) from None
         downloads = self.directory / _DOWNLOADS
         downloads.mkdir(parents=True, exist_ok=True)
         lock = FileLock(downloads / f"{name}.lock")
@@ -88,9 +109,7 @@ class ModelStore:
                 directory.mkdir(exist_ok=True)
                 yield directory
         except Timeout:
-            raise HubError(
-                f"another process is downloading {reference}", hint="wait until it has ended"
-            ) from None
+            raise HubError(busy, hint="wait until it has ended") from None
 
     def check_space(self, size: int) -> None:
         """Check that the disk has room for ``size`` more bytes.
@@ -108,12 +127,11 @@ class ModelStore:
                 hint="free some space, or name another directory with --model_repository_path",
             )
 
-    def publish(self, reference: ModelReference, staged: Path, origin: Origin) -> Path:
+    def publish(self, place: Path, staged: Path, origin: Origin) -> None:
         """Move a complete model to its directory in one step, replacing an older one."""
         (staged / ORIGIN_FILE).write_text(
             json.dumps(asdict(origin), indent=2) + "\n", encoding="utf-8"
         )
-        place = self.model_directory(reference)
         place.parent.mkdir(parents=True, exist_ok=True)
         before = staged.with_name(f"{staged.name}.before")
         shutil.rmtree(before, ignore_errors=True)
@@ -121,7 +139,6 @@ class ModelStore:
             os.replace(place, before)
         os.replace(staged, place)
         shutil.rmtree(before, ignore_errors=True)
-        return place
 
 
 def read_origin(directory: Path) -> Origin | None:
@@ -131,10 +148,3 @@ def read_origin(directory: Path) -> Origin | None:
         return Origin(**data)
     except (OSError, ValueError, TypeError):
         return None
-
-
-def origin_of(reference: ModelReference, commit: str, form: Form, main_file: str | None) -> Origin:
-    """Make the origin of a model that was just downloaded."""
-    return Origin(
-        reference.repository, reference.revision, commit, reference.file, form.value, main_file
-    )

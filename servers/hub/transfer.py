@@ -6,8 +6,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from servers.hub.errors import HubError
 from servers.hub.hub import Hub
@@ -83,10 +84,10 @@ class Transfer:
     def _fill(self, part: Path, file: HubFile) -> None:
         """Append to a part until it has the file's size."""
         failures = 0
-        with part.open("ab") as stream:
+        # Without a buffer, so that an error of the disk belongs to the write that it concerns.
+        with part.open("ab", buffering=0) as stream:
             while (start := stream.tell()) < file.size:
                 failure = self._append(stream, start, file)
-                stream.flush()
                 if stream.tell() >= file.size:
                     return
                 failures = 1 if stream.tell() > start else failures + 1
@@ -94,7 +95,7 @@ class Transfer:
                     raise failure
                 self._pause(min(_LONGEST_PAUSE, FIRST_PAUSE * 2**failures))
 
-    def _append(self, stream: BinaryIO, start: int, file: HubFile) -> HubError:
+    def _append(self, stream: FileIO, start: int, file: HubFile) -> HubError:
         """Append the missing bytes as far as one response delivers them.
 
         Returns:
@@ -113,7 +114,7 @@ class Transfer:
                     self._on_bytes(begins - start)
                     stream.truncate(begins)
                 for piece in pieces:
-                    stream.write(piece)
+                    self._write(stream, piece)
                     self._on_bytes(len(piece))
                     if stream.tell() > file.size:
                         raise HubError(
@@ -129,6 +130,22 @@ class Transfer:
             f"{file.name} of {self._reference} ends after {stream.tell()} of {file.size} bytes",
             hint="try again: what was read is kept",
         )
+
+    def _write(self, stream: FileIO, piece: bytes) -> None:
+        """Write a piece whole.
+
+        Raises:
+            HubError: the disk does not take it.
+        """
+        rest = memoryview(piece)
+        try:
+            while rest:
+                rest = rest[stream.write(rest) :]
+        except OSError as error:
+            raise HubError(
+                f"{self._directory} cannot be written: {error.strerror or error}",
+                hint="try again when there is room: what was read is kept",
+            ) from error
 
 
 def _has_checksum(path: Path, file: HubFile) -> bool:

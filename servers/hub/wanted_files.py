@@ -125,6 +125,13 @@ def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tup
     return tuple(by_name[each] for each in shards)
 
 
+def is_one_model(names: Sequence[str]) -> bool:
+    """Return whether GGUF files are the shards of one model."""
+    shards = [shard for name in names if (shard := _SHARD.match(name)) is not None]
+    models = {(shard["stem"], shard["count"]) for shard in shards}
+    return len(shards) == len(names) and len(models) == 1
+
+
 def _is_first(name: str) -> bool:
     """Return whether a file is a model's only one or its first shard; projectors are not."""
     shard = _SHARD.match(name)

@@ -14,6 +14,12 @@ MODEL: Final = Group(
     "and --layout may be JSON objects by the names of tensors. --target_device and\n"
     "--plugin_config apply too.",
 )
+HUB: Final = Group("a model of a hub")
+EXPORT: Final = Group(
+    "a model of safetensors",
+    "It is exported to OpenVINO's form, once; the export is kept in the directory of models.\n"
+    "Needs pip install 'graphrt[export]'.",
+)
 HTTP: Final = Group("HTTP")
 GRPC: Final = Group("gRPC")
 KEYS: Final = Group("API keys and rights")
@@ -25,6 +31,8 @@ TELEMETRY: Final = Group("log, traces and metrics")
 #: The order of the groups. Groups of families that are not listed come last.
 ORDER: Final = (
     SERVED,
+    HUB,
+    EXPORT,
     TASK,
     MODEL,
     HTTP,

@@ -12,7 +12,7 @@ from typing import Any
 from calculators.settings.declaration import Option, option, options_of
 from calculators.settings.groups import TASK
 from calculators.settings.value_types import count_or_zero, one_of
-from calculators.tasks import KNOWN_ELSEWHERE, default_task, installed_tasks
+from calculators.tasks import KNOWN_ELSEWHERE, installed_tasks
 from calculators.tasks.options import DeviceOptions
 from servers.options.groups import MODEL
 
@@ -20,8 +20,7 @@ from servers.options.groups import MODEL
 def task_choice() -> Option:
     """Return the option ``--task``, whose values are the installed tasks."""
     names = tuple(task.name for task in installed_tasks())
-    default = default_task()
-    text = f"{', '.join(names)}; default {default.name}" if default is not None else "none is known"
+    text = f"{', '.join(names)}; default: the one that the model's files show"
     return Option(
         name="task",
         flag="task",
@@ -29,7 +28,7 @@ def task_choice() -> Option:
         metavar="TASK",
         reads=one_of(names, tuple(name for name in KNOWN_ELSEWHERE if name not in names)),
         default=None,
-        help=text,
+        help=text if names else "none is known",
     )
 
 
@@ -60,3 +59,8 @@ class ModelOptions:
     nireq: int | None = _key(
         "N", "inferences at a time; default 0: as OpenVINO recommends", count_or_zero
     )
+
+
+def entry_options() -> tuple[Option, ...]:
+    """Return the options of a plain model that are keys of its entry in config.json."""
+    return tuple(each for each in options_of(ModelOptions, DeviceOptions) if each.config_key)

@@ -17,6 +17,7 @@ from calculators.settings.groups import RUNNING
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
 from servers.options.model_options import ModelOptions, task_choice, task_options
+from servers.options.repository_options import source_options
 
 LOG_FORMATS: Final = ("text", "json")
 
@@ -193,28 +194,6 @@ class GraphOptions(RequestQueue):
     cache_dir: str = option("", "keep compiled models here", group=RUNNING, metavar="DIR")
 
 
-#: Flags of existing start scripts that have no effect here: True if the flag takes a whole number,
-#: and the reason that is printed.
-WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
-    "grpc_workers": (True, "one listening server answers all calls"),
-    "grpc_max_threads": (True, "gRPC for Python chooses the number of its threads itself"),
-    "grpc_memory_quota": (
-        True,
-        "gRPC for Python has no such limit; --max_body_size limits a message",
-    ),
-    "rest_workers": (True, "one event loop answers all requests, so there are no workers"),
-    "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
-    "cpu_extension": (False, "libraries of custom operations are not loaded yet"),
-    "trace_path": (
-        False,
-        "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
-    ),
-}
-
-#: Values besides 0 that ask for what is so anyway.
-WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1}
-
-
 def declared_options() -> tuple[Option, ...]:
     """Return the options of the server, the tasks and the families, in the order of the help."""
     kinds: tuple[type[Any], ...] = (
@@ -228,5 +207,5 @@ def declared_options() -> tuple[Option, ...]:
     )
     last = len(ORDER)
     places = {group: place for place, group in enumerate(ORDER)}
-    options = (task_choice(), *task_options(), *options_of(*kinds))
+    options = (*source_options(), task_choice(), *task_options(), *options_of(*kinds))
     return tuple(sorted(options, key=lambda each: places.get(each.group, last)))

@@ -84,4 +84,6 @@ def test_nothing_is_pickled() -> None:
 def test_processes_are_started_in_one_place() -> None:
     # A command that needs a server starts it as a user would.
     own_server = ROOT / "servers" / "cli" / "chat" / "own_server.py"
-    assert importers("subprocess") == {CHILD / "child_process.py", own_server}
+    # The exporter is another program, and runs before there is an event loop.
+    exporter = ROOT / "servers" / "export" / "followed_process.py"
+    assert importers("subprocess") == {CHILD / "child_process.py", own_server, exporter}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.random_model import TINY, make_model
+from servers.options.quantization import PARAMETERS
+from servers.options.repository_options import WEIGHT_FORMATS
 from tests.calculators.llm.demo_model import DEMO
 from tests.documents.snippets import asked, run_shell, served
-from tests.markdown import commands
+from tests.markdown import block, commands, text_of
 from tests.servers.cli.process import graphrt
+from tests.servers.export.exporter_stub import ExporterStub, make_source, source_files
 from tests.servers.hub.loopback_hub import LoopbackHub
 
 PAGE = "docs/models.md"
@@ -32,7 +36,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     repositories = {
         "OpenVINO/Qwen3-0.6B-int4-ov": demo,
         "Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"qwen2.5-0.5b-instruct-q4_k_m.gguf": tiny},
+        "Qwen/Qwen2.5-0.5B-Instruct": source_files("Qwen2ForCausalLM"),
     }
+    make_source(place / "my-finetune")
     with LoopbackHub(repositories) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
@@ -63,6 +69,40 @@ def test_a_model_of_a_hub_is_pulled_listed_and_removed(place: Path) -> None:
     assert graphrt(*pull.split()[1:]).returncode == 0
     assert "OpenVINO/Qwen3-0.6B-int4-ov" in run_shell(list_, place)
     assert run_shell(remove, place).startswith("removed OpenVINO/Qwen3-0.6B-int4-ov")
+
+
+def test_a_model_of_safetensors_is_exported_on_the_way(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = ExporterStub(tmp_path / "exporter")
+    monkeypatch.setenv("PATH", stub.path)
+    default, int4, fp16, again = commands(PAGE, "graphrt serve my-finetune")
+    for command in (default, int4):
+        with served(command, place) as server:
+            _, models = server.get("/v1/models")
+            assert [model["id"] for model in models["data"]] == ["my-finetune"]
+    for command in (fp16, again):
+        assert graphrt(*shlex.split(command)[1:]).returncode == 0
+    called = [call["words"][4:-1] for call in stub.calls]
+    task = ["--task", "text-generation-with-past"]
+    adjusted = ["--group-size-fallback", "adjust"]
+    assert called == [
+        ["--weight-format", "int8", *task],
+        ["--weight-format", "int4", "--ratio", "1.0", "--group-size", "128", *adjusted, *task],
+        ["--weight-format", "fp16", *task],
+        ["--weight-format", "int4", "--sym", "--group-size", "64", *adjusted, *task],
+    ]
+    log = block(PAGE, "", "my-finetune: safetensors").strip()
+    assert log.partition(": ")[2].partition(" of ")[0] == "safetensors"
+    assert log.endswith("weights in int8 (the default: --weight_format chooses another)")
+
+
+def test_every_form_and_parameter_of_weights_is_explained() -> None:
+    page = text_of(PAGE)
+    for name in WEIGHT_FORMATS:
+        assert f"\n| `{name}` | " in page
+    for name in PARAMETERS:
+        assert f"`{name}" in page, name
 
 
 def test_a_server_is_talked_to_and_measured(tmp_path: Path) -> None:

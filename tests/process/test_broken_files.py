@@ -53,7 +53,10 @@ LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "sizes": (half("config.json"), "config.json is not JSON, or only a part of it"),
     "defaults": (half("generation_config.json"), "generation_config.json: is not JSON"),
     "graph": (half("graph.pbtxt"), "graph.pbtxt:13:5: parse error"),
-    "gguf": (part_of_gguf, '"model.gguf" is no GGUF file, or only a part of one'),
+    "gguf": (
+        part_of_gguf,
+        '"model.gguf" is only a part of a GGUF file: it ends',
+    ),
 }
 PLAIN_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "plain_weights": (half("1/standardize.bin"), "Incorrect weights in bin file"),

@@ -75,12 +75,15 @@ class OwnServer:
             if self.url and line.startswith("try:"):
                 return
         self._process.wait()
-        errors = [line for line in self._last_lines if line.startswith(("error:", "hint:"))]
-        raise CommandFailed("".join(errors).removeprefix("error: ").rstrip() or "no server starts")
+        lines = list(self._last_lines)
+        starts = [place for place, line in enumerate(lines) if line.startswith("error:")]
+        # An error may have several lines, as an exporter's has.
+        error = "".join(lines[starts[0] :]) if starts else ""
+        raise CommandFailed(error.removeprefix("error: ").rstrip() or "no server starts")
 
     def _hear(self, line: str) -> None:
         self._last_lines.append(line)
-        if self._is_verbose or line.startswith(("pulling ", "\rpulling ")):
+        if self._is_verbose or line.lstrip("\r").startswith(("pulling ", "exporting ")):
             print(line, end="", file=sys.stderr, flush=True)
 
     def _drain(self) -> None:

@@ -23,7 +23,8 @@ from servers.config import schema
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.server_options import WITHOUT_EFFECT, declared_options
+from servers.options.other_flags import WITHOUT_EFFECT
+from servers.options.server_options import declared_options
 from servers.serving.loaded_graph import GraphSettings
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -125,6 +126,29 @@ def test_a_killed_pull_leaves_no_model_and_the_next_one_goes_on(
     assert ("openvino_model.bin", "bytes=3000000-") in hub.reads
 
 
+def test_a_disk_that_fills_up_is_named_and_the_next_pull_goes_on(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    limit = 2_000_000
+    failed = subprocess.run(
+        [*COMMAND, "pull", NAME],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        # A limit of files stands in for a disk: the system refuses to write the next byte.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        check=False,
+    )
+    assert failed.returncode == 1
+    assert "/files cannot be written: File too large" in failed.stderr
+    assert "try again when there is room" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (tmp_path / "models" / "acme").exists()
+    hub.reads.clear()
+    assert run("pull", NAME).returncode == 0
+    assert ("openvino_model.bin", f"bytes={limit}-") in hub.reads
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -152,6 +176,30 @@ def test_a_model_of_a_hub_is_served_by_its_name(hub: LoopbackHub) -> None:
             answer = json.loads(response.read())
     assert response.status == 200
     assert answer["choices"][0]["message"]["content"]
+
+
+def test_a_draft_model_is_pulled_with_the_model_and_answers_with_it(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    draft = DEMO.with_name("demo_draft")
+    hub.repositories["acme/draft"] = {
+        path.name: path.read_bytes() for path in draft.iterdir() if path.is_file()
+    }
+    done = run("pull", NAME, "--draft_source_model", "acme/draft")
+    assert done.returncode == 0, done.stderr
+    graph = tmp_path / "models" / NAME / "graph.pbtxt"
+    assert 'draft_models_path: "../draft"' in graph.read_text()
+    (tmp_path / "models").rename(tmp_path / "moved")
+    body = {"model": NAME, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    words = ("--source_model", NAME, "--model_repository_path", "moved")
+    for more in ((), ("--draft_source_model", str(draft))):
+        with (
+            Serving(tmp_path, *words, *more, calculators=()).wait_until_serving() as serving,
+            serving.request("POST", "/v3/chat/completions", body) as response,
+        ):
+            answer = json.loads(response.read())
+        assert answer["choices"][0]["message"]["content"]
+        (tmp_path / "moved" / NAME / "graph.pbtxt").unlink(missing_ok=True)
 
 
 def test_several_models_are_served_at_once(tmp_path: Path) -> None:

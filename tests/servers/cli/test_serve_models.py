@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.random_model import TINY, make_model
+from bench.gguf_file import write_gguf
+from bench.random_model import TINY, make_model, metadata, weights
 from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 from tests.servers.cli.serving import Serving
@@ -60,11 +61,24 @@ def test_a_directory_of_two_gguf_files_asks_for_one(gguf: Path, tmp_path: Path) 
     assert f"graphrt serve {tmp_path / 'a.gguf'}" in log
 
 
-def test_safetensors_are_answered_with_the_commands_that_export_them(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    log = refused(tmp_path)
-    assert "safetensors, which must be exported to OpenVINO first" in log
-    assert "pip install 'graphrt[export]' && optimum-cli export openvino --model" in log
+def test_a_model_in_several_gguf_files_says_how_they_are_joined(tmp_path: Path) -> None:
+    for number in (1, 2):
+        sharded = {**metadata(TINY), "split.no": number - 1, "split.count": 2}
+        write_gguf(tmp_path / f"a-{number:05}-of-00002.gguf", sharded, dict(weights(TINY)))
+    with Serving(tmp_path, tmp_path, calculators=()) as serving:
+        line = serving.wait_for("  failed: ")
+    assert '"a-00001-of-00002.gguf" is one of 2 files of a model' in line
+    assert "join them with `llama-gguf-split --merge`" in line
+
+
+def test_an_architecture_that_the_engine_lacks_is_named_with_a_remedy(tmp_path: Path) -> None:
+    other = {key.replace("qwen3", "gemma3"): value for key, value in metadata(TINY).items()}
+    other["general.architecture"] = "gemma3"
+    write_gguf(tmp_path / "a.gguf", other, dict(weights(TINY)))
+    with Serving(tmp_path, tmp_path / "a.gguf", calculators=()) as serving:
+        line = serving.wait_for("  failed: ")
+    assert "of the architecture 'gemma3', and the engine reads llama, qwen2, qwen3" in line
+    assert "use the model in OpenVINO's form" in line
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ class Faults:
         headers: of such answers.
         cut_after: bytes of a file in one answer, after which the connection breaks.
         stuck_at: the byte of a file that never comes.
+        stalls_at: the byte of a file at which answers stand still, with the connection open.
+        is_silent: connections are accepted, and nothing is ever answered.
         promised: sizes in the listing that are not true.
         content: sent instead of what the listing's checksums are of.
         has_ranges: False: every answer begins at the first byte.
@@ -38,6 +40,8 @@ class Faults:
     headers: dict[str, str] = field(default_factory=dict)
     cut_after: int | None = None
     stuck_at: int | None = None
+    stalls_at: int | None = None
+    is_silent: bool = False
     promised: dict[str, int] = field(default_factory=dict)
     content: dict[str, bytes] = field(default_factory=dict)
     has_ranges: bool = True
@@ -53,6 +57,7 @@ class LoopbackHub:
         #: Path and Range header of all requests for files.
         self.reads: list[tuple[str, str | None]] = []
         self.authorizations: list[str | None] = []
+        self._ends = threading.Event()
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -84,6 +89,7 @@ class LoopbackHub:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._ends.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -92,6 +98,9 @@ class LoopbackHub:
     def _answer(self, request: BaseHTTPRequestHandler, *, with_body: bool) -> None:
         self.authorizations.append(request.headers.get("Authorization"))
         path = unquote(urlsplit(request.path).path)
+        if self.faults.is_silent:
+            self._stand_still(request)
+            return
         if self.faults.status is not None:
             self._send(request, self.faults.status, b"{}", self.faults.headers)
             return
@@ -151,10 +160,20 @@ class LoopbackHub:
             end = min(end, start + self.faults.cut_after)
         if self.faults.stuck_at is not None:
             end = min(end, self.faults.stuck_at)
+        if self.faults.stalls_at is not None:
+            end = min(end, self.faults.stalls_at)
         headers["Content-Length"] = str(len(content) - start)
         self._send(request, status, content[start:end] if with_body else b"", headers)
         if end < len(content):
             request.close_connection = True
+            if self.faults.stalls_at is not None:
+                self._stand_still(request)
+
+    def _stand_still(self, request: BaseHTTPRequestHandler) -> None:
+        """Keep a connection open without a word until the hub ends."""
+        request.wfile.flush()
+        self._ends.wait()
+        request.close_connection = True
 
     def _send(
         self,

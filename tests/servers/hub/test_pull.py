@@ -13,7 +13,6 @@ from servers.hub.hub import Hub
 from servers.hub.model_reference import ModelReference
 from servers.hub.model_store import ModelStore, read_origin
 from servers.hub.pull import PulledModel, pull
-from servers.hub.wanted_files import WantedFiles
 from tests.servers.hub.loopback_hub import COMMIT, LoopbackHub
 
 WEIGHTS = os.urandom(700_000)
@@ -187,6 +186,31 @@ def test_a_hub_that_is_down_is_named(hub: LoopbackHub, store: ModelStore) -> Non
         pull(REFERENCE, store, hub=Hub(address))
 
 
+def test_a_hub_that_never_answers_is_given_up(
+    hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.hub.hub._TIMEOUT", 0.1)
+    hub.faults.is_silent = True
+    with pytest.raises(HubError, match=r"does not answer \(ReadTimeout\)") as info:
+        pulled(hub, store)
+    assert "HTTPS_PROXY a proxy" in str(info.value.hint)
+
+
+def test_a_hub_that_stands_still_is_given_up_and_its_bytes_are_kept(
+    hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.hub.hub._TIMEOUT", 0.2)
+    hub.faults.stalls_at = 300_000
+    with pytest.raises(HubError, match="does not answer"):
+        pulled(hub, store)
+    hub.faults.stalls_at = None
+    monkeypatch.undo()
+    monkeypatch.setattr("servers.hub.transfer.FIRST_PAUSE", 0.0)
+    hub.reads.clear()
+    assert contents(pulled(hub, store).directory)["model.gguf"] == WEIGHTS
+    assert hub.reads == [("model.gguf", "bytes=300000-")]
+
+
 def test_a_full_disk_is_noticed_before(
     hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,15 +223,39 @@ def test_a_full_disk_is_noticed_before(
 def test_two_pulls_at_once_do_not_meet(hub: LoopbackHub, store: ModelStore) -> None:
     refused: list[HubError] = []
 
-    def meanwhile(files: Path, wanted: WantedFiles) -> Path:
-        with pytest.raises(HubError, match="another process is downloading org/name") as info:
-            pulled(hub, store)
-        refused.append(info.value)
-        return files
+    class Meanwhile:
+        weights = "int8"
+        is_asked = False
 
+        def check(self, size: int) -> int:
+            return 0
+
+        def prepare(self, files: Path, place: Path) -> tuple[Path, str]:
+            with pytest.raises(HubError, match="another process is downloading org/name") as info:
+                pull(REFERENCE, store, hub=Hub(hub.address), preparation=self)
+            refused.append(info.value)
+            return files, ""
+
+    hub.repositories["org/name"] = {"model.safetensors": WEIGHTS, "config.json": b"{}"}
     store.directory.mkdir()
-    pull(REFERENCE, store, hub=Hub(hub.address), prepare=meanwhile)
+    pull(REFERENCE, store, hub=Hub(hub.address), preparation=Meanwhile())
     assert refused
+
+
+def test_the_client_of_older_libraries_reads_files_too(
+    hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = pytest.importorskip("requests", reason="the client of huggingface-hub before 1.0")
+    utils = pytest.importorskip("huggingface_hub.utils")
+    library = Hub(hub.address)
+    listing = library.list_files(REFERENCE)
+    with requests.Session() as session:
+        monkeypatch.setattr(utils, "get_session", lambda: session)
+        monkeypatch.setattr(utils, "hf_raise_for_status", lambda answer: answer.raise_for_status())
+        for start in (0, 100_000):
+            with library.open(REFERENCE, listing.commit, "model.gguf", start) as (begins, pieces):
+                assert begins == start
+                assert b"".join(pieces) == WEIGHTS[start:]
 
 
 def test_a_key_is_sent_to_the_hub(

@@ -169,10 +169,10 @@ def other_architecture(file: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (cut, '"model.gguf" is no GGUF file, or only a part of one'),
-        (cut_short, '"model.gguf" is no GGUF file, or only a part of one'),
-        (empty, '"model.gguf" is no GGUF file, or only a part of one'),
-        (no_gguf, '"model.gguf" is no GGUF file, or only a part of one'),
+        (cut, r'"model.gguf" is only a part of a GGUF file: it has \d+ bytes, and its weights end'),
+        (cut_short, '"model.gguf" is only a part of a GGUF file: it ends within its metadata'),
+        (empty, '"model.gguf" is no GGUF file: it is empty'),
+        (no_gguf, '"model.gguf" is no GGUF file: it does not begin with the letters GGUF'),
         (other_architecture, "of the architecture 'unheard', and the engine reads llama, qwen2"),
     ],
 )

@@ -1,0 +1,63 @@
+"""The task of a model's directory, as its config.json and modules.json show it.
+
+Hugging Face's libraries write both: transformers the classes of a model in ``architectures``,
+sentence-transformers the modules of an embedding model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_CONFIG: Final = "config.json"
+_MODULES: Final = "modules.json"
+_SAFETENSORS: Final = "*.safetensors"
+#: Bytes; a larger file is no config.
+_LARGEST: Final = 16 << 20
+
+
+def has_safetensors(directory: Path) -> bool:
+    """Return whether a directory holds weights as safetensors, with a config beside them."""
+    return (directory / _CONFIG).is_file() and any(directory.glob(_SAFETENSORS))
+
+
+def is_language_model(directory: Path) -> bool:
+    """Return whether a model continues texts, or texts with images, by its config."""
+    if (directory / _MODULES).is_file():
+        return False
+    config = read_model_config(directory)
+    return any(
+        name.endswith("ForCausalLM")
+        or ("vision_config" in config and name.endswith(("ForConditionalGeneration", "ChatModel")))
+        for name in architectures(config)
+    )
+
+
+def is_embedding_model(directory: Path) -> bool:
+    """Return whether a model turns texts into vectors, by its config and its modules."""
+    if (directory / _MODULES).is_file():
+        return True
+    config = read_model_config(directory)
+    if "vision_config" in config:
+        return False
+    return any(name.endswith("Model") for name in architectures(config))
+
+
+def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the classes of transformers that a config names."""
+    names = config.get("architectures")
+    return tuple(name for name in names if type(name) is str) if isinstance(names, list) else ()
+
+
+def read_model_config(directory: Path) -> Mapping[str, Any]:
+    """Return the object in config.json; an empty one if there is none that can be read."""
+    path = directory / _CONFIG
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return {}
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return config if isinstance(config, dict) else {}

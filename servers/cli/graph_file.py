@@ -1,0 +1,60 @@
+"""The graph.pbtxt that commands write beside a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.tasks import Task, installed_tasks
+from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.model_graph import graph_of_model, task_of_model
+from servers.config.entry import GRAPH_FILE
+
+_FIRST_WORDS: Final = "# Written by graphrt "
+#: The first lines of graphs that commands have made: they may be written again.
+_MADE: Final = (_FIRST_WORDS, "# File created with: OpenVINO Model Server")
+
+
+def write_graph(
+    model: Path, directory: Path, task: Task | None, options: Mapping[str, Any], *, command: str
+) -> None:
+    """Write the graph of a model's task into the model's directory, and say so.
+
+    A graph that is there stays if no options are given.
+
+    Args:
+        model: the model's directory or file.
+        task: None: the model shows it.
+        options: the given options of tasks, by flag.
+        command: the command that writes it, for the first line of the file.
+
+    Raises:
+        CommandFailed: the task is not known, an option cannot be used, or the graph that is there
+            was written by hand.
+    """
+    graph = directory / GRAPH_FILE
+    is_there = graph.exists()
+    if is_there and not options:
+        print(f"Graph: {GRAPH_FILE} is there already: {graph}")
+        return
+    task = task or task_of_model(model)
+    if task is None:
+        names = ", ".join(each.name for each in installed_tasks())
+        raise CommandFailed(
+            f"{directory}: it does not show what task the model is for; no {GRAPH_FILE} is written",
+            hint=f"start again with --task, one of {names}",
+        )
+    text = graph_of_model(task, model, directory, options)
+    if is_there:
+        if not graph.read_text(encoding="utf-8", errors="replace").startswith(_MADE):
+            raise CommandFailed(
+                f"{graph} was not written by graphrt, and is kept",
+                hint="write the options into it, or move it away",
+            )
+        print_warning(f"{graph} is written again, with the options that were given")
+    temporary = graph.with_suffix(".part")
+    temporary.write_text(f"{_FIRST_WORDS}{command}, for {task.name}\n{text}", encoding="utf-8")
+    os.replace(temporary, graph)
+    print(f"Graph: {GRAPH_FILE} created in: {graph}")

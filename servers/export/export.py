@@ -1,0 +1,217 @@
+"""`export`: a directory of safetensors becomes a directory in OpenVINO's form."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servers.export.errors import ExportError
+from servers.export.exporter import Exporter
+from servers.export.followed_process import Stopped, run_followed
+from servers.export.progress import ExportOutput
+from servers.options.quantization import needs_network
+
+DEFAULT_FORMAT: Final = "int8"
+#: For weights of four bits, when no parameter is given; the exporter's own for unknown models.
+_INT4_PARAMETERS: Final = ("--ratio", "1.0", "--group-size", "128")
+#: For an NPU, which computes with symmetric weights of four bits, scaled by channel.
+_NPU_PARAMETERS: Final = ("--sym", "--ratio", "1.0", "--group-size", "-1")
+
+SAFETENSORS: Final = ".safetensors"
+#: Small files that a model keeps although the exporter does not write them again.
+_KEPT: Final = re.compile(
+    r".*\.(json|txt|jinja|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z", re.IGNORECASE
+)
+_INDEX: Final = ".index.json"
+_LOG: Final = "export.log"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightForm:
+    """The form of the weights of an export.
+
+    Attributes:
+        weight_format: ``--weight-format`` of the exporter.
+        parameters: further parameters of quantization, in the exporter's words.
+        is_asked: the user has named the form; otherwise it is a default.
+    """
+
+    weight_format: str
+    parameters: tuple[str, ...] = ()
+    is_asked: bool = False
+
+    def __str__(self) -> str:
+        return " ".join((self.weight_format, *self.parameters))
+
+
+def weight_form(
+    weight_format: str | None, parameters: tuple[str, ...], *, device: str = ""
+) -> WeightForm:
+    """Return the form of weights for options, of which each may be left out.
+
+    Args:
+        device: the device that will compute, as in ``--target_device``.
+    """
+    is_asked = weight_format is not None or bool(parameters)
+    is_npu = device.startswith("NPU")
+    chosen = weight_format or ("int4" if is_npu or parameters else DEFAULT_FORMAT)
+    if is_npu and chosen == "int4" and not parameters:
+        parameters = _NPU_PARAMETERS
+    return WeightForm(chosen, parameters, is_asked)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """An export to make.
+
+    Attributes:
+        name: the model, for messages.
+        source: the directory of safetensors; it is only read.
+        arguments: the exporter's arguments for the model's task.
+        form: the form of the exported weights.
+    """
+
+    name: str
+    source: Path
+    arguments: tuple[str, ...]
+    form: WeightForm
+
+
+def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
+    """Export a model into ``place``, a directory for this work alone, and return the result.
+
+    The result is a directory in ``place``, which the caller moves to where it belongs. The log of
+    the exporter is in ``place`` too.
+
+    Raises:
+        ExportError: the exporter fails; the error has its last lines.
+        OSError: the disk fails.
+    """
+    target, temporary = place / "exported", place / "temporary"
+    for directory in (target, temporary):
+        shutil.rmtree(directory, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    command = [
+        *(str(exporter.program), "export", "openvino", "--model", str(request.source)),
+        *("--weight-format", request.form.weight_format, *_parameters(request.form)),
+        *(*request.arguments, str(target)),
+    ]
+    output = ExportOutput(f"exporting {request.name} to {request.form}", place / _LOG)
+    try:
+        status = run_followed(
+            command,
+            environment=_environment(temporary, request.form),
+            on_output=output.receive,
+            on_silence=output.draw,
+        )
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, Stopped):
+            signal.raise_signal(error.number)
+        if isinstance(error, OSError):
+            raise ExportError(f"{exporter.program} cannot run: {error.strerror}") from error
+        raise
+    finally:
+        output.close()
+    shutil.rmtree(temporary, ignore_errors=True)
+    if status != 0:
+        shutil.rmtree(target, ignore_errors=True)
+        raise _failure(request, exporter, status, output.last_lines, place / _LOG)
+    if not any(target.glob("*.xml")):
+        raise ExportError(
+            f"{exporter.name} ended without an error, but has written no model of {request.name}",
+            hint=f"its output is in {place / _LOG}",
+        )
+    _keep_small_files(request.source, target)
+    return target
+
+
+def space_for(weights: int, form: WeightForm) -> int:
+    """Return an upper bound of the bytes on the disk that an export takes while it is made.
+
+    Args:
+        weights: bytes of the safetensors, which have two bytes or more for each number.
+    """
+    # The exporter writes the model once uncompressed before it compresses it.
+    return weights * (2 if form.weight_format == "fp32" else 1) + weights
+
+
+def weights_in(directory: Path) -> int:
+    """Return the bytes of the safetensors in a directory; 0: it holds none."""
+    return sum(file.stat().st_size for file in directory.glob(f"*{SAFETENSORS}"))
+
+
+def _parameters(form: WeightForm) -> tuple[str, ...]:
+    """Return the parameters of quantization for the exporter.
+
+    Without any, it would use settings of its own for models that it knows by name, many of which
+    need samples that it downloads. And it refuses layers whose size is no multiple of the group
+    size, as of SmolLM2-135M (576 and 128), unless the group size may be adjusted.
+    """
+    if form.weight_format != "int4":
+        return form.parameters
+    parameters = form.parameters or _INT4_PARAMETERS
+    if "--group-size-fallback" in parameters or "-1" in parameters:
+        return parameters
+    return (*parameters, "--group-size-fallback", "adjust")
+
+
+def _environment(temporary: Path, form: WeightForm) -> Mapping[str, str]:
+    environment = {
+        **os.environ,
+        # Large intermediate files belong on the disk that was checked, not in a small /tmp.
+        "TMPDIR": str(temporary),
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    if not needs_network(form.parameters):
+        environment["HF_HUB_OFFLINE"] = "1"
+    return environment
+
+
+def _failure(
+    request: ExportRequest, exporter: Exporter, status: int, lines: tuple[str, ...], log: Path
+) -> ExportError:
+    if status == -9:
+        reason = "was killed, as Linux does when memory runs out"
+    elif status < 0:
+        reason = f"was ended by signal {-status}"
+    else:
+        reason = "failed"
+    text = "".join(f"\n  {line}" for line in lines)
+    hint = f"its whole output is in {log}"
+    if any("trust_remote_code" in line or "trust-remote-code" in line for line in lines):
+        hint = (
+            "the model brings code of its own, which graphrt does not run; if you trust it, export "
+            f"it with optimum-cli --trust-remote-code, and serve that directory; {hint}"
+        )
+    return ExportError(
+        f"{exporter.name} {reason} while exporting {request.name}{':' if text else ''}{text}",
+        hint=hint,
+    )
+
+
+def _keep_small_files(source: Path, target: Path) -> None:
+    """Copy the small files beside the weights that the exporter has not written itself."""
+    for path in model_files(source):
+        name = path.relative_to(source).as_posix()
+        copy = target / name
+        if _KEPT.match(name) and not name.endswith(_INDEX) and not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def model_files(directory: Path) -> tuple[Path, ...]:
+    """Return the files of a model of safetensors in order, with those of its modules.
+
+    Folders of modules are named ``1_Pooling``; other folders hold other forms of the weights.
+    """
+    found = (*directory.glob("*"), *directory.glob("[0-9]_*/*"))
+    return tuple(sorted(path for path in found if path.is_file()))
