@@ -15,6 +15,9 @@ _PERIOD: Final = 2.0
 #: A process grows if its line rises by more than this many MiB a minute, and by this many in all.
 MOST_SLOPE: Final = 1.0
 MOST_RISE: Final = 2.0
+#: And by this part of its swing, from its lowest tenth to its highest: a cache that is filled and
+#: emptied a few times in a third of a line has medians that differ by chance.
+SWING_PART: Final = 0.1
 #: Fewer samples prove nothing.
 _LEAST_LOOKS: Final = 10
 
@@ -73,6 +76,12 @@ def rise(line: Line) -> tuple[float, float]:
     )
 
 
+def _swing(line: Line) -> float:
+    sizes = sorted(size for _, size in line)
+    tenth = len(sizes) // 10
+    return sizes[-1 - tenth] - sizes[tenth]
+
+
 def growing(lines: dict[str, Line], since: float, most_slope: float = MOST_SLOPE) -> list[str]:
     """Return the processes that grow after ``skip`` seconds, in words."""
     found: list[str] = []
@@ -81,7 +90,7 @@ def growing(lines: dict[str, Line], since: float, most_slope: float = MOST_SLOPE
         if len(late) < _LEAST_LOOKS:
             continue
         slope, higher = rise(late)
-        if slope > most_slope and higher > MOST_RISE:
+        if slope > most_slope and higher > max(MOST_RISE, SWING_PART * _swing(late)):
             found.append(
                 f"{name} grows: {slope:.1f} MiB a minute from second {since:.0f} on, "
                 f"{late[0][1]:g} MiB, then {late[-1][1]:g} MiB"

@@ -80,3 +80,9 @@ def test_what_is_lost_beside_such_a_cache_is_growth(period: float, seconds: int)
 def test_a_cache_that_is_not_emptied_is_growth() -> None:
     line = line_of(0.0, tooth=(1000.0, 200.0), seconds=600)
     assert len(growing({"x": line}, 180.0)) == 1
+
+
+def test_chance_in_the_swing_of_a_cache_is_no_growth() -> None:
+    line = line_of(1.5, noise=30.0, seconds=400)
+    assert growing({"x": line}, 180.0) == []
+    assert len(growing({"x": line_of(1.5, noise=1.0, seconds=400)}, 180.0)) == 1
