@@ -53,5 +53,5 @@ def hold_compiled(
 
 def finish(entry: CacheEntry | None) -> None:
     """Keep what OpenVINO has written, now that the model is compiled."""
-    if entry is not None and not entry.is_complete:
-        entry.complete()
+    if entry is not None and not entry.is_complete and not entry.complete():
+        entry.close()

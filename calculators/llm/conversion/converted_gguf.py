@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ _FORM: Final = 1
 #: The largest known growth by conversion, with a tokenizer of some MB.
 _GROWTH: Final = 1.25
 _TOKENIZER_BYTES: Final = 32 << 20
+#: The file of an entry that holds no model, with the reason.
+_REFUSAL: Final = "refusal.txt"
 #: The conversion's part of the first start, by processor time.
 _SHARE: Final = 0.4
 #: Seconds between two looks at a conversion by another server, and until it is waited for no more.
@@ -32,7 +35,7 @@ async def hold_converted(
 ) -> tuple[CacheEntry | None, LoadProgress]:
     """Return the cache's entry with the model of a GGUF file, converted now if need be.
 
-    The entry is in use until it is closed. None: the file has to be loaded as it is; a warning says
+    The entry is in use until it is closed. None: the file has to be loaded as it is; the log says
     why. The second result is the progress of what is left to do.
 
     Args:
@@ -40,12 +43,17 @@ async def hold_converted(
     """
     progress.begin("reading the GGUF file", 0.0)
     entry = await _hold(gguf, cache, progress)
-    if entry is None or entry.is_complete:
+    if entry is None:
+        return None, progress
+    if entry.is_complete:
+        if _is_refused(entry, name):
+            entry.close()
+            return None, progress
         return entry, progress
     of_conversion, rest = progress.split(_SHARE, 1 - _SHARE)
     try:
-        await _convert(gguf, entry.path, name, of_conversion)
-        if await asyncio.to_thread(entry.complete):
+        converted = await _convert(gguf, entry.path, name, of_conversion)
+        if await asyncio.to_thread(_kept, entry, converted) and not _is_refused(entry, name):
             return entry, rest
     except LoadError as error:
         _log.warning("%s: loaded from GGUF, as the conversion failed: %s", name, error)
@@ -77,7 +85,29 @@ def _key_and_size(gguf: Path) -> tuple[str, int]:
     return key_of([gguf], _FORM), int(gguf.stat().st_size * _GROWTH) + _TOKENIZER_BYTES
 
 
-async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgress) -> None:
+def _kept(entry: CacheEntry, converted: Converted) -> bool:
+    """Keep a converted model, or the reason why there is none: the next start need not try."""
+    if converted.refusal:
+        for each in entry.path.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+        (entry.path / _REFUSAL).write_text(converted.refusal, encoding="utf-8")
+    return entry.complete()
+
+
+def _is_refused(entry: CacheEntry, name: str) -> bool:
+    """True if the model cannot be converted exactly, which is logged."""
+    try:
+        refusal = (entry.path / _REFUSAL).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    _log.info("%s: the GGUF file cannot be converted exactly: %s", name, refusal)
+    return True
+
+
+async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgress) -> Converted:
     """Convert in a process.
 
     Raises:
@@ -96,6 +126,8 @@ async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgres
     )
     loop = asyncio.get_running_loop()
     start = loop.time()
-    await child.start(progress)
+    converted: Converted = await child.start(progress)
     await child.close()
-    _log.info("%s: the GGUF file was converted in %.1f s", name, loop.time() - start)
+    if not converted.refusal:
+        _log.info("%s: the GGUF file was converted in %.1f s", name, loop.time() - start)
+    return converted

@@ -24,7 +24,13 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
 
 class Converted(msgspec.Struct, frozen=True, tag="converted", array_like=True):
-    """The folder is complete."""
+    """The conversion has ended.
+
+    Attributes:
+        refusal: why the result would not be the same model; "" where the folder holds it.
+    """
+
+    refusal: str = ""
 
 
 ToConverter = Load | Stop

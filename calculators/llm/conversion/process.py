@@ -16,10 +16,14 @@ from calculators.llm.conversion.messages import Converted, Load, to_converter_de
 def load(message: Load, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
     """Convert the file."""
     # Imported here: the library takes long to load, and its import may fail.
-    from calculators.llm.conversion.gguf_converter import convert
+    from calculators.llm.conversion.gguf_converter import NotTheSameError, convert
 
-    convert(Path(message.model_path), Path(message.directory), report)
-    return Converted(), lambda question: LoadFailed("it has no questions")
+    refusal = ""
+    try:
+        convert(Path(message.model_path), Path(message.directory), report)
+    except NotTheSameError as error:
+        refusal = str(error)
+    return Converted(refusal), lambda question: LoadFailed("it has no questions")
 
 
 if __name__ == "__main__":
