@@ -27,7 +27,7 @@ _REFUSAL: Final = "refusal.txt"
 _SHARE: Final = 0.4
 #: Seconds between two looks at a conversion by another server, and until it is waited for no more.
 _LOOK_SECONDS: Final = 0.25
-_WAIT_SECONDS: Final = 600.0
+WAIT_SECONDS: Final = 600.0
 
 
 async def hold_converted(
@@ -70,7 +70,7 @@ async def _hold(gguf: Path, cache: ModelCache, progress: LoadProgress) -> CacheE
     except OSError:  # whoever loads it says more
         return None
     loop = asyncio.get_running_loop()
-    until = loop.time() + _WAIT_SECONDS
+    until = loop.time() + WAIT_SECONDS
     while True:
         try:
             return await asyncio.to_thread(cache.hold, _KIND, key, size)
