@@ -28,7 +28,7 @@ _HEAD: Final = """\
 
 `python -m bench.start_time` on {machine}.
 From the start of `graphrt serve` until every model is loaded; medians of {starts} starts. CPU
-seconds are those of all processes of the server. Load of the machine meanwhile: {load}.
+seconds are those of all processes of the server. Load of the machine meanwhile: {load}{remark}.
 
 | | without a cache | first start with `--cache_dir` | later starts |
 |---|---|---|---|
@@ -56,7 +56,11 @@ def main(words: Sequence[str] | None = None) -> None:
         print(rows[-1], flush=True)
         loads.append(os.getloadavg()[0])
     load = f"{min(loads):.1f} to {max(loads):.1f}"
-    head = _HEAD.format(machine=describe_machine(), starts=arguments.starts, load=load)
+    is_busy = max(loads) > (os.cpu_count() or 1)
+    remark = ", more than its cores: compare CPU seconds, and no other times" if is_busy else ""
+    head = _HEAD.format(
+        machine=describe_machine(), starts=arguments.starts, load=load, remark=remark
+    )
     text = head + "\n".join(rows) + "\n"
     if arguments.report is not None:
         arguments.report.write_text(text, encoding="utf-8")
