@@ -52,6 +52,8 @@ async def find_source(
     """Return the files to load. A GGUF file is converted if there is a cache."""
     source = ModelSource(options.model_path, options.engine, progress)
     if cache is None:
+        if options.model_path.is_file():
+            _log.info("%s: --cache_dir keeps the converted GGUF file for faster starts", name)
         return source
     try:
         if options.model_path.is_file():

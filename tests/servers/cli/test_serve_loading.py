@@ -23,8 +23,10 @@ from tests.servers.cli.serving import Serving
 HANDLER = """
 class OvmsPythonModel:
     def initialize(self, kwargs):
-        for pipe, mode in (("began", "w"), ("gate", "r")):
-            open(kwargs["base_path"] + "/" + pipe, mode).close()
+        with open(kwargs["base_path"] + "/began", "w"):
+            pass
+        with open(kwargs["base_path"] + "/gate") as gate:
+            gate.read()
 
     def execute(self, inputs):
         return [b"{}"]
