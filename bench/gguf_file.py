@@ -16,8 +16,16 @@ _VERSION: Final = 3
 _ALIGNMENT: Final = 32
 # Type numbers of metadata values and of tensors.
 _UINT32, _INT32, _FLOAT32, _STRING, _ARRAY = 4, 5, 6, 8, 9
+_BLOCK: Final = 32
+#: ggml's Q8_0: the numbers of a block are its values multiplied by its scale.
+Q8_0: Final = np.dtype([("scale", "<f2"), ("values", "i1", _BLOCK)])
 # Numpy has no bfloat16: its bits come as uint16 (see bfloat16).
-_TENSOR_TYPES: Final = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 30}
+_TENSOR_TYPES: Final = {
+    np.dtype(np.float32): 0,
+    np.dtype(np.float16): 1,
+    np.dtype(np.uint16): 30,
+    Q8_0: 8,
+}
 
 
 def write_gguf(
@@ -25,7 +33,7 @@ def write_gguf(
 ) -> None:
     """Write ``metadata`` and ``tensors`` (C order; matrices are (out, in)).
 
-    The dtypes are float32, float16, or uint16 for the results of `bfloat16`.
+    The dtypes are float32, float16, uint16 for the results of `bfloat16`, and `Q8_0`.
     """
     with path.open("wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", _VERSION, len(tensors), len(metadata)))
@@ -34,13 +42,15 @@ def write_gguf(
         offset = 0
         for name, array in tensors.items():
             # ggml counts dimensions from the fastest one.
-            dimensions = struct.pack(f"<I{array.ndim}Q", array.ndim, *reversed(array.shape))
+            lengths = list(reversed(array.shape))
+            lengths[0] *= _BLOCK if array.dtype == Q8_0 else 1
+            dimensions = struct.pack(f"<I{array.ndim}Q", array.ndim, *lengths)
             kind = _TENSOR_TYPES[array.dtype]
             file.write(_string(name) + dimensions + struct.pack("<IQ", kind, offset))
             offset += array.nbytes + -array.nbytes % _ALIGNMENT
         for array in tensors.values():
             _pad(file)
-            file.write(np.ascontiguousarray(array).data)
+            file.write(np.ascontiguousarray(array).view(np.uint8).data)
         _pad(file)
 
 
@@ -48,6 +58,16 @@ def bfloat16(values: NDArray[Any]) -> NDArray[np.uint16]:
     """Round to bfloat16, ties to even, and return the bits. ``values`` are finite."""
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def q8_0(values: NDArray[Any]) -> NDArray[Any]:
+    """Quantize a matrix to blocks of `Q8_0`; the length of its last axis is a multiple of 32."""
+    blocks = values.astype(np.float32).reshape(*values.shape[:-1], -1, _BLOCK)
+    found = np.empty(blocks.shape[:-1], Q8_0)
+    found["scale"] = np.abs(blocks).max(axis=-1) / 127
+    scale = np.maximum(found["scale"].astype(np.float32), 1e-8)[..., np.newaxis]
+    found["values"] = np.clip(np.rint(blocks / scale), -127, 127)
+    return found
 
 
 def _pad(file: BinaryIO) -> None:

@@ -72,6 +72,7 @@ from graph_runtime.observe.statistics import GraphStatistics, NodeStatistics, St
 from graph_runtime.observe.tracing import CallObserver, Tracer
 from graph_runtime.options.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
+from graph_runtime.plan.load_progress import LoadProgress
 from graph_runtime.plan.plan import NodePlan, ValidatedGraph
 from graph_runtime.plan.registry import REGISTRY, Registry, calculator
 from graph_runtime.plan.resources import (
@@ -114,6 +115,7 @@ __all__ = [
     "GraphSyntaxError",
     "In",
     "InputStreamShard",
+    "LoadProgress",
     "MetricCounter",
     "MetricGauge",
     "MetricHistogram",

@@ -14,7 +14,7 @@ import msgspec
 
 from calculators.child_process.framing import Frame
 from calculators.child_process.load_failure import load_failure
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -38,8 +38,11 @@ class ModelLoad(Protocol):
     def memory_limit(self) -> int: ...
 
 
+#: Reports that a phase of loading has begun.
+Report = Callable[[Loading], None]
+
 #: Loads; returns the message for the parent, and the function that answers questions.
-Loader = Callable[[Any], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
+Loader = Callable[[Any, Report], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
 
 
 #: Makes the answer to a question that raised, from a reason for the client.
@@ -56,9 +59,9 @@ def run(
 ) -> int:
     """Load, then answer until the parent sends `Stop` or is gone; returns the exit code.
 
-    ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`; its exception is
-    reported as `LoadFailed`. An exception while answering a question becomes that question's
-    ``failure``; later questions are answered.
+    ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`, and a function that
+    reports its phases; its exception is reported as `LoadFailed`. An exception while answering a
+    question becomes that question's ``failure``; later questions are answered.
     """
     connection = ParentConnection(descriptor)
     try:
@@ -86,7 +89,7 @@ def _run(
                 if isinstance(message, load_type):
                     load = cast(ModelLoad, message)
                     try:
-                        ready, answer = loader(load)
+                        ready, answer = loader(load, lambda phase: connection.send(encode(phase)))
                     except Exception as error:
                         connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
                         return 1

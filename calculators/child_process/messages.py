@@ -11,6 +11,22 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed", array_like=True
     reason: str
 
 
+class Loading(msgspec.Struct, frozen=True, tag="loading", array_like=True):
+    """A phase of loading has begun; see `graph_runtime.LoadProgress.begin`.
+
+    Attributes:
+        phase: a few words, which clients may see.
+        start, end: the fractions of the loading, from 0 to 1, before and after the phase.
+        file_bytes: bytes of files that the process maps into its memory during the phase, by which
+            its progress is measured; 0: it is not.
+    """
+
+    phase: str
+    start: float
+    end: float
+    file_bytes: int = 0
+
+
 class Stop(msgspec.Struct, frozen=True, tag="stop", array_like=True):
     """End the process; running work is dropped."""
 

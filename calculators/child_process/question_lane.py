@@ -14,7 +14,7 @@ from calculators.child_process.framing import Frame
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code
+from graph_runtime import Code, LoadProgress
 
 #: Seconds after which a client may retry a request that failed through no fault of its own.
 RETRY_AFTER: Final = 1.0
@@ -87,13 +87,13 @@ class QuestionLane(Generic[ReadyT]):
             environment=environment,
         )
 
-    async def start(self) -> ReadyT:
-        """Start the process.
+    async def start(self, progress: LoadProgress | None = None) -> ReadyT:
+        """Start the process; ``progress`` gets the phases of its loading.
 
         Raises:
             LoadError: it cannot load; the text says why.
         """
-        ready: ReadyT = await self._child.start()
+        ready: ReadyT = await self._child.start(progress)
         self._ready.set()
         return ready
 

@@ -21,7 +21,9 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame, Piece
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.mapped_files import mapped_part
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from graph_runtime import LoadProgress
 
 log = logging.getLogger("graphrt.child")
 
@@ -73,8 +75,8 @@ class Supervisor:
         name: the child's name in logs, ``engine of "demo"``.
         module: run with ``python -m``.
         load: the first message to each child.
-        decode: decodes a frame to a message: a `LoadFailed`, a `Log`, one of type ``ready``, or
-            another.
+        decode: decodes a frame to a message: a `Loading`, a `LoadFailed`, a `Log`, one of type
+            ``ready``, or another.
         on_message: called with each other message.
         on_down: called with the reason when a child that was ready has ended.
         on_back: called when a later child is ready.
@@ -123,6 +125,7 @@ class Supervisor:
         self._state = ChildState.STOPPED
         self._child: ChildProcess | None = None
         self._first: asyncio.Future[Any] | None = None
+        self._progress: LoadProgress | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
         self._failures = 0
@@ -173,25 +176,34 @@ class Supervisor:
         """Note that the child owes an answer from now on: silence counts from here."""
         self._heard_at = asyncio.get_running_loop().time()
 
-    async def start(self) -> Any:
+    async def start(self, progress: LoadProgress | None = None) -> Any:
         """Start the first child; returns its ready message.
+
+        Args:
+            progress: gets the phases of its loading.
 
         Raises:
             LoadError: the child could not load, or was closed meanwhile. Nothing is left running.
         """
         self._move(ChildEvent.START)
         self._first = first = asyncio.get_running_loop().create_future()
+        self._progress = progress
+        if progress is not None:
+            progress.begin("starting a process", 0.0)
         self._starting = asyncio.create_task(self._spawn())
         try:
             await asyncio.shield(self._starting)
-            return await first
+            ready = await first
+            if progress is not None:
+                progress.finish()
+            return ready
         except BaseException:
             first.cancel()
             if self._state is not ChildState.STOPPED:
                 await self.close()
             raise
         finally:
-            self._first = None
+            self._first = self._progress = None
 
     def send(self, *pieces: Piece) -> None:
         """Send an encoded message, in pieces or whole. It is lost unless the state is READY."""
@@ -248,6 +260,8 @@ class Supervisor:
         elif self._state is ChildState.LOADING:
             if isinstance(message, LoadFailed):
                 self._last_reason = message.reason
+            elif isinstance(message, Loading):
+                self._note_phase(message)
             elif isinstance(message, self._ready_type):
                 self._move(ChildEvent.READY)
                 self.was_hung = False
@@ -260,6 +274,11 @@ class Supervisor:
                 else:
                     log.info("the %s is back", self._name)
                     self._on_back()
+
+    def _note_phase(self, phase: Loading) -> None:
+        if self._progress is not None and self._child is not None:
+            measure = mapped_part(self._child.pid, phase.file_bytes)
+            self._progress.begin(phase.phase, phase.start, phase.end, measure)
 
     def _ended(self, reason: str) -> None:
         self.has_crashed = self._child is not None and self._child.has_crashed

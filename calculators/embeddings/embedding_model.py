@@ -12,6 +12,8 @@ import openvino as ov
 import openvino_genai as genai
 from numpy.typing import NDArray
 
+from calculators.child_process.answering_process import Report
+from calculators.child_process.messages import Loading
 from calculators.embeddings.messages import Embed, Embedded, Load, Refused
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -31,18 +33,20 @@ class EmbeddingModel:
         size: numbers of an embedding; 0 where the model does not say.
     """
 
-    def __init__(self, load: Load) -> None:
-        """Read and compile.
+    def __init__(self, load: Load, report: Report) -> None:
+        """Read and compile; ``report`` gets the phases.
 
         Raises:
             RuntimeError: the library's, or the model is none that makes embeddings.
         """
         directory = Path(load.model_path)
         self._load = load
+        report(Loading("loading the tokenizer", 0.3, 0.5))
         self._tokenizer = genai.Tokenizer(load.model_path)
         self._suffix = _special_suffix(self._tokenizer)
         pad = self._tokenizer.get_pad_token_id()
         self._pad = pad if pad >= 0 else 0
+        report(Loading("compiling the model", 0.5, 1.0))
         model = ov.Core().read_model(directory / "openvino_model.xml")
         self._output = _hidden_state(model)
         shape = model.outputs[self._output].get_partial_shape()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -78,7 +78,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 
 ToModel = Load | Embed | Stop
-FromModel = Ready | LoadFailed | Log | Embedded | Refused
+FromModel = Ready | Loading | LoadFailed | Log | Embedded | Refused
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -84,8 +84,6 @@ def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
     if problem := device_problem(device):
         raise ResourceError(f"target_device: {problem}")
     properties = read_json_properties(options.plugin_config)
-    if settings.cache_dir:
-        properties.setdefault("CACHE_DIR", settings.cache_dir)
     if device == "CPU" and not _has_fast_bfloat16():
         # OpenVINO's default is slower and less exact on processors that only have AVX-512's.
         properties.setdefault("INFERENCE_PRECISION_HINT", "f32")

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calculators.child_process.answering_process import run
+from calculators.child_process.answering_process import Report, run
 from calculators.embeddings.messages import Load, Ready, Refused, to_model_decoder
 
 
-def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and model."""
     # Imported here: the library takes long to load, and may be what is broken.
     from calculators.embeddings.embedding_model import EmbeddingModel
 
-    model = EmbeddingModel(message)
+    model = EmbeddingModel(message, report)
     return Ready(model.size), model.embed
 
 

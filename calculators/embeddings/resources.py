@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-from calculators.embeddings.node_options import read_embeddings_options
+from calculators.embeddings.node_options import EmbeddingsOptions, read_embeddings_options
 from calculators.embeddings.servable import EmbeddingsServable
+from calculators.model_cache import CacheEntry, ModelCache
+from calculators.model_cache.compiled_models import hold_compiled
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, ResourceSettings
 
@@ -34,7 +37,17 @@ class EmbeddingsResourceInitializer:
         name = settings.model_name or node.config.name
         for warning in options.warnings:
             _log.warning("%s: %s", name, warning)
-        servable = EmbeddingsServable(options, name)
+        entry = None
+        if settings.cache_dir:
+            cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)
+            entry = await asyncio.to_thread(_cache_entry, options, cache)
+        servable = EmbeddingsServable(options, name, entry)
         with naming_node(node):
-            await servable.start()
+            await servable.start(settings.progress)
         return servable
+
+
+def _cache_entry(options: EmbeddingsOptions, cache: ModelCache) -> CacheEntry | None:
+    """Return the entry of the compiled model; None if the cache cannot be used."""
+    files = [options.directory / f"openvino_model{ending}" for ending in (".xml", ".bin")]
+    return hold_compiled(cache, files, options.device, options.properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -18,8 +19,10 @@ from calculators.embeddings.messages import (
 )
 from calculators.embeddings.node_options import EmbeddingsOptions
 from calculators.embeddings.request import EmbeddingsRequest
+from calculators.model_cache import CacheEntry
+from calculators.model_cache.compiled_models import PROPERTY, finish
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code, ResourceError
+from graph_runtime import Code, LoadProgress, ResourceError
 
 #: A request goes to the process in parts of this size, so that clients take turns in between.
 _TEXTS: Final = 32
@@ -37,14 +40,20 @@ _COST_OF_CHARACTER: Final = 5e-5
 class EmbeddingsServable:
     """A model in a supervised process, and its answers as JSON."""
 
-    def __init__(self, options: EmbeddingsOptions, name: str) -> None:
-        """``name``: the served model's name, for messages."""
+    def __init__(
+        self, options: EmbeddingsOptions, name: str, entry: CacheEntry | None = None
+    ) -> None:
+        """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
+        self._entry = entry
+        properties = dict(options.properties)
+        if entry is not None:
+            properties[PROPERTY] = str(entry.path)
         self._encode = msgspec.msgpack.Encoder().encode
         load = Load(
             str(options.directory),
             _MEMORY,
             options.device,
-            dict(options.properties),
+            properties,
             options.pooling,
             options.normalizes,
             options.max_tokens,
@@ -62,16 +71,17 @@ class EmbeddingsServable:
             most_waiting=_MOST_WAITING,
         )
 
-    async def start(self) -> None:
-        """Load the model.
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the model; ``progress`` gets the phases.
 
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
         try:
-            await self._lane.start()
+            await self._lane.start(progress)
+            await asyncio.to_thread(finish, self._entry)
         except BaseException as error:
-            await self._lane.close()
+            await self.close()
             if isinstance(error, LoadError):
                 raise ResourceError(f"the model cannot be loaded: {error}") from None
             raise
@@ -87,6 +97,8 @@ class EmbeddingsServable:
 
     async def close(self) -> None:
         await self._lane.close()
+        if self._entry is not None:
+            self._entry.close()
 
     async def answer(self, request: EmbeddingsRequest) -> bytes:
         """OpenAI's answer to a request, as JSON.

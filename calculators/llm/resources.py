@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from calculators.device_name import device_problem
 from calculators.llm.engine.engine_metrics import watch_engine
@@ -12,6 +13,7 @@ from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.media.media_rules import MediaRules
+from calculators.model_cache import ModelCache
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
@@ -50,6 +52,10 @@ class LlmResourceInitializer:
                 name=settings.model_name or node.config.name,
                 settings=settings.of(LlmSettings),
                 media=settings.of(MediaRules),
+                cache=ModelCache(Path(settings.cache_dir), settings.cache_bytes)
+                if settings.cache_dir
+                else None,
+                progress=settings.progress,
             )
         metrics = settings.metrics.of_node(node.config.name)
         servable.on_close = watch_engine(metrics, servable.engine)

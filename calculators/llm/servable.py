@@ -92,10 +92,13 @@ class ModelProcesses:
     engine: Engine
     prompts: Prompts
     grammars: Grammars
+    #: Called when all of them have ended: nothing needs the model's files any more.
+    on_end: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
         """End all of them."""
         await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
+        self.on_end()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files.gguf import read_gguf_length
+from calculators.llm.model_source import find_source
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
@@ -30,7 +31,8 @@ from calculators.llm.servable import LlmServable, ModelProcesses, ModelProfile, 
 from calculators.media.limits import MAX_IMAGES
 from calculators.media.media_rules import NO_MEDIA, MediaRules
 from calculators.media.reader import ImageReader
-from graph_runtime import ResourceError
+from calculators.model_cache import ModelCache
+from graph_runtime import LoadProgress, ResourceError
 
 log = logging.getLogger("graphrt.llm")
 
@@ -41,10 +43,16 @@ async def load_servable(
     name: str,
     settings: LlmSettings,
     media: MediaRules = NO_MEDIA,
+    cache: ModelCache | None = None,
+    progress: LoadProgress | None = None,
 ) -> LlmServable:
     """Start the processes of a node and load its model.
 
-    ``settings``: for all language models. ``media``: the allowed sources of images.
+    Args:
+        settings: for all language models.
+        media: the allowed sources of images.
+        cache: keeps what loading makes; None: nothing is kept.
+        progress: gets the phases of loading.
 
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
@@ -55,17 +63,21 @@ async def load_servable(
     length = read_gguf_length(options.model_path) if is_gguf else read_model_length(directory)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
-    engine = ProcessEngine(options.engine, name=name)
+    source = await find_source(options, cache, name, progress or LoadProgress())
+    of_engine, of_prompts = source.progress.split(0.85, 0.15)
+    engine = ProcessEngine(source.engine, name=name)
     kind = options.engine.kind
     sees_images = kind.sees_images
-    prompts = PromptProcess(
-        str(options.model_path), name=name, max_tokens=length, sees_images=sees_images
-    )
+    prompts = PromptProcess(str(source.path), name=name, max_tokens=length, sees_images=sees_images)
     try:
-        ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
+        ready, prompts_ready = await asyncio.gather(
+            engine.start(of_engine), prompts.start(of_prompts)
+        )
+        await source.loaded()
         parsers = _parsers(options, prompts_ready, name)
     except BaseException as error:
         await asyncio.gather(engine.close(), prompts.close())
+        source.close()
         if isinstance(error, LoadError):
             size = options.engine.cache_size
             hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(error) else ""
@@ -81,7 +93,8 @@ async def load_servable(
         ModelProcesses(
             engine=engine,
             prompts=prompts,
-            grammars=GrammarChecker(str(options.model_path), name=name),
+            grammars=GrammarChecker(str(source.path), name=name),
+            on_end=source.close,
         ),
         ModelProfile(
             tokens=prompts_ready.tokens,

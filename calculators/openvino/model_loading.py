@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.model_cache import CacheEntry, ModelCache
+from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
 from calculators.openvino.model import Model
 from calculators.openvino.model_changes import apply_settings
 from calculators.openvino.model_settings import ModelSettings
 from calculators.openvino.openvino_reason import openvino_reason
-from graph_runtime import Code, GraphError
+from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: OpenVINO Model Server's file of other names for tensors, beside the model's file.
@@ -20,23 +23,34 @@ _MAPPING_FILE: Final = "mapping_config.json"
 
 
 def load_model(
-    file: Path, name: str, version: int = 1, settings: ModelSettings | None = None
+    file: Path,
+    name: str,
+    version: int = 1,
+    settings: ModelSettings | None = None,
+    progress: LoadProgress | None = None,
 ) -> Model:
     """Compile the model in a file, or in TensorFlow's folder. Takes long: call it in a thread.
+
+    ``progress`` gets the phases of loading.
 
     Raises:
         GraphError: OpenVINO cannot load it or a setting does not fit it (FAILED_PRECONDITION), or
             its tensors cannot be NumPy arrays (UNIMPLEMENTED). The text omits the model's name.
     """
     settings = settings or ModelSettings()
+    progress = progress or LoadProgress()
+    entry = _cache_entry(file, settings)
     try:
+        progress.begin("reading the model", 0.0)
         network = _core().read_model(file)
         _rename(network, file if file.is_dir() else file.parent)
         network = apply_settings(network, settings)
         config = dict(settings.plugin_config)
-        if settings.cache_dir:
-            config.setdefault("CACHE_DIR", settings.cache_dir)
+        if entry is not None:
+            config[PROPERTY] = str(entry.path)
+        progress.begin("compiling the model", 0.2)
         compiled = _core().compile_model(network, settings.target_device, config)
+        finish(entry)
         return Model(compiled, name, version, settings.nireq, _rt_info(network))
     except GraphError:
         raise
@@ -45,6 +59,22 @@ def load_model(
             f"OpenVINO on {settings.target_device}: {openvino_reason(error)}",
             code=Code.FAILED_PRECONDITION,
         ) from error
+    finally:
+        if entry is not None:
+            entry.close()
+
+
+def _cache_entry(file: Path, settings: ModelSettings) -> CacheEntry | None:
+    """Return the entry of the compiled model; None without a cache, or if it cannot be used."""
+    if not settings.cache_dir:
+        return None
+    cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)
+    if file.is_dir():
+        files = sorted(each for each in file.rglob("*") if each.is_file())
+    else:
+        files = [each for each in (file, file.with_suffix(".bin")) if each.is_file()]
+    changes = replace(settings, plugin_config={}, nireq=0, cache_dir="", cache_bytes=0)
+    return hold_compiled(cache, files, settings.target_device, settings.plugin_config, changes)
 
 
 @cache

@@ -38,6 +38,7 @@ class ModelSettings:
         mean, scale: subtracted from every element of the only input, which is then divided by the
             scale. A list has one number per channel, and needs a layout.
         cache_dir: directory for compiled models; "" for none.
+        cache_bytes: the most bytes that it may hold; 0: no bound.
     """
 
     target_device: str = "CPU"
@@ -51,3 +52,4 @@ class ModelSettings:
     mean: tuple[float, ...] | float | None = None
     scale: tuple[float, ...] | float | None = None
     cache_dir: str = ""
+    cache_bytes: int = 0

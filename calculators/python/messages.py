@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.child_process.framing import MAX_FRAME, Frame, Piece
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.python.handler_error import HandlerError
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.instance import Turn
@@ -95,7 +95,7 @@ _to_process: Final[msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | En
     msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | End | Stop)
 )
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | LoadFailed | Yielded | Failed | Ended | Log
+    Ready | Loading | LoadFailed | Yielded | Failed | Ended | Log
 )
 
 

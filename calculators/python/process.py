@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from calculators.child_process.framing import Frame, Piece
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -75,6 +75,7 @@ class HandlerProcess:
     def _load(self, settings: HandlerSettings) -> bool:
         logging.basicConfig(handlers=[ServerLog(self)], level=settings.log_level, force=True)
         self._failed = f'the handler of node "{settings.node_name}" failed: '
+        self.send(encode(Loading("initializing a handler", 0.2, 1.0)))
         try:
             self._handler = Handler(settings)
         except HandlerFileError as error:

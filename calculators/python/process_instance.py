@@ -24,7 +24,7 @@ from calculators.python.messages import (
 )
 from calculators.python.parcel import Head, UnsupportedPayloadError, packed
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code
+from graph_runtime import Code, LoadProgress
 
 log = logging.getLogger("graphrt.python")
 
@@ -86,13 +86,13 @@ class ProcessInstance:
             stop_seconds=FINALIZE_SECONDS,
         )
 
-    async def start(self) -> None:
-        """Load the handler.
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the handler; ``progress`` gets the phases.
 
         Raises:
             LoadError: the handler cannot be loaded; the traceback is logged.
         """
-        await self._child.start()
+        await self._child.start(progress)
 
     @property
     def pid(self) -> int | None:

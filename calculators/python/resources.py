@@ -17,7 +17,7 @@ from calculators.python.process_instance import ProcessInstance
 from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, RESPONSE_TAGS
 from calculators.python.thread_instance import load_in_thread
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
+from graph_runtime import LoadProgress, NodePlan, ResourceError, ResourceSettings, find_options
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
 #: Limit of instances: more threads or processes than this are of no use on any machine.
@@ -43,7 +43,7 @@ class PythonResourceInitializer:
         options = _checked(node)
         handler = _handler_settings(node, settings, options.handler_path)
         try:
-            return await _loaded(handler, options)
+            return await _loaded(handler, options, settings.progress)
         except (HandlerFileError, LoadError) as error:
             raise _handler_error(node, error) from error
 
@@ -97,15 +97,16 @@ def _handler_settings(node: NodePlan, settings: ResourceSettings, given: str) ->
     )
 
 
-async def _loaded(handler: HandlerSettings, options: Any) -> PythonNode:
+async def _loaded(handler: HandlerSettings, options: Any, progress: LoadProgress) -> PythonNode:
     """Load all instances concurrently; if one fails, all are closed."""
     node = PythonNode(handler.node_name)
     type_ = options.DESCRIPTOR.fields_by_name["isolation"].enum_type
     is_thread = options.isolation == type_.values_by_name["THREAD"].number
 
-    async def load(number: int) -> None:
+    async def load(number: int, part: LoadProgress) -> None:
         instance: Instance
         if is_thread:
+            part.begin("initializing a handler", 0.0)
             instance = await load_in_thread(handler)
         else:
             which = f" {number}" if options.instances > 1 else ""
@@ -116,10 +117,12 @@ async def _loaded(handler: HandlerSettings, options: Any) -> PythonNode:
                 on_down=node.instance_ended,
                 on_back=node.instance_is_back,
             )
-            await process.start()
+            await process.start(part)
+        part.finish()
         node.add(instance)
 
-    loads = [asyncio.ensure_future(load(number + 1)) for number in range(options.instances)]
+    parts = progress.split(*(1.0 for _ in range(options.instances)))
+    loads = [asyncio.ensure_future(load(number, part)) for number, part in enumerate(parts, 1)]
     try:
         for failed in await asyncio.gather(*loads, return_exceptions=True):
             if failed is not None:

@@ -9,12 +9,13 @@ rules for names are OpenVINO Model Server's (``mediapipe_internal/node_initializ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
 from graph_runtime.errors import Code, GraphError
+from graph_runtime.plan.load_progress import LoadProgress
 
 if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
@@ -50,16 +51,20 @@ class ResourceSettings:
     Attributes:
         directory: of the graph; relative paths in options start here.
         cache_dir: where compiled models may be kept; "" is nowhere.
+        cache_bytes: the most bytes that may be kept there; 0: no bound.
         model_name: under which the graph is served, for messages and logs.
         metrics: of the graph; what is counted there outlives the resource.
         families: what the operator set for each family of calculators.
+        progress: where an initializer reports how far its loading is.
     """
 
     directory: Path
     cache_dir: str = ""
+    cache_bytes: int = 0
     model_name: str = ""
     metrics: GraphMetrics = NO_METRICS
     families: FamilySettings = field(default_factory=FamilySettings)
+    progress: LoadProgress = field(default_factory=LoadProgress)
 
     def of(self, kind: type[T]) -> T:
         """The settings of one family, see `FamilySettings.of`."""
@@ -166,10 +171,12 @@ async def make_resources(
     taken: set[tuple[str, str]] = set()
     for _, node, names in wanted:
         _check_name(node, names, taken)
+    parts = settings.progress.split(*(1.0 for _ in wanted)) if wanted else ()
     try:
-        for initializer, node, names in wanted:
-            resource = await initializer.make(node, settings)
+        for (initializer, node, names), part in zip(wanted, parts, strict=True):
+            resource = await initializer.make(node, replace(settings, progress=part))
             made.append(resource)
+            part.finish()
             for name in names:
                 side_packets[name][node.config.name] = resource
     except BaseException:

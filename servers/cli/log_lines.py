@@ -12,7 +12,7 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from servers.cli.followed_file import FollowedFile
 from servers.cli.messages import CommandFailed
@@ -41,6 +41,14 @@ _ESCAPES: Final = {
 _ESCAPES[ord("\n")] = "\n  "
 # Nearly all lines match, and need no translation.
 _IS_CLEAN: Final = re.compile("[ -~]*").fullmatch
+
+
+class LogStream(Protocol):
+    """What a handler of the log writes to."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
 
 
 class TextFormatter(logging.Formatter):
@@ -73,16 +81,20 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def set_up_logging(level: str, path: str | None, form: str = TEXT) -> None:
+def set_up_logging(
+    level: str, path: str | None, form: str = TEXT, terminal: LogStream | None = None
+) -> None:
     """Send the log to standard error, and to the file ``path`` unless it is None.
 
-    ``form``: `TEXT` or `JSON`.
+    ``form``: `TEXT` or `JSON`. ``terminal`` replaces standard error.
 
     Raises:
         CommandFailed: the file cannot be written.
     """
     logging.addLevelName(_TRACE, "TRACE")
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    handlers: list[logging.Handler] = [
+        logging.StreamHandler(sys.stderr if terminal is None else terminal)
+    ]
     if path is not None:
         try:
             handlers.append(FollowedFile(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -19,6 +20,7 @@ from graph_runtime import REGISTRY
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
+from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import print_warning
 from servers.cli.open_files import allow_open_files
@@ -29,6 +31,7 @@ from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
 from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
+from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
 from servers.serving.graph_definition import GraphDefinition
@@ -47,7 +50,8 @@ def execute(args: argparse.Namespace) -> int:
     check_ports(options)
     check_choice(options)
     access = access_of(options)
-    set_up_log(server, verbose=args.verbose)
+    bar = _load_bar(server)
+    set_up_log(server, verbose=args.verbose, terminal=None if bar is None else bar.log_stream)
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
@@ -74,12 +78,22 @@ def execute(args: argparse.Namespace) -> int:
         journal=RequestJournal(traces, keeps_texts=server.log_prompts),
     )
     try:
-        return serve(settings, on_loaded=None if server.log_format == JSON else _report)
+        return serve(
+            settings,
+            on_loaded=None if server.log_format == JSON else _report,
+            show_loading=None if bar is None else bar.show,
+        )
     except ListenError as error:
         raise listen_failure(error) from error
     finally:
         if traces is not None:
             traces.close()
+
+
+def _load_bar(options: ServerOptions) -> LoadBar | None:
+    """Return a bar for standard error; None unless people read it on a terminal."""
+    is_for_people = options.log_format != JSON and os.environ.get("TERM") != "dumb"
+    return LoadBar(sys.stderr) if is_for_people and sys.stderr.isatty() else None
 
 
 def _warn_of_arguments(args: argparse.Namespace) -> None:

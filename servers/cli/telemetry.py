@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import Final
 
-from servers.cli.log_lines import JSON, set_up_logging
+from servers.cli.log_lines import JSON, LogStream, set_up_logging
 from servers.cli.messages import CommandFailed, print_warning, warn_by
 from servers.config import MetricsConfig
 from servers.config.metrics_config import refusal_of_list
@@ -18,13 +18,16 @@ from servers.options.server_options import ServerOptions
 _log: Final = logging.getLogger("graphrt")
 
 
-def set_up_log(options: ServerOptions, *, verbose: bool) -> None:
+def set_up_log(options: ServerOptions, *, verbose: bool, terminal: LogStream | None = None) -> None:
     """Set up the log by the options, with level DEBUG if ``verbose``.
+
+    ``terminal`` replaces standard error.
 
     Raises:
         CommandFailed: the log's file cannot be written.
     """
-    set_up_logging("DEBUG" if verbose else options.log_level, options.log_path, options.log_format)
+    level = "DEBUG" if verbose else options.log_level
+    set_up_logging(level, options.log_path, options.log_format, terminal)
     if options.log_format == JSON:
         warn_by(_log.warning)  # a program reads standard error
     if options.log_prompts:

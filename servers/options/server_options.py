@@ -191,7 +191,20 @@ class GraphOptions(RequestQueue):
         reads=value_types.seconds,
         config_key="{flag}",
     )
-    cache_dir: str = option("", "keep compiled models here", group=RUNNING, metavar="DIR")
+    cache_dir: str = option(
+        "",
+        "keep compiled models and converted GGUF files here, for faster starts; default: nowhere",
+        group=RUNNING,
+        metavar="DIR",
+    )
+    cache_dir_size: int = option(
+        32 << 30,
+        "the most that --cache_dir may hold: 20G; what was used longest ago goes first; default "
+        "32G",
+        group=RUNNING,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
 
 
 def declared_options() -> tuple[Option, ...]:

@@ -32,6 +32,7 @@ from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
 from servers.server.fronts import Fronts
+from servers.server.loading_report import Show, draw_loading, log_loading
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import Holding, ModelRepository
@@ -85,8 +86,10 @@ class ServerSettings(LifecycleOptions):
 class Server:
     """One server on the running event loop: `start`, `load`, then `stop`."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, show_loading: Show | None = None) -> None:
+        """``show_loading`` shows what is being loaded; None: the log does."""
         self.settings = settings
+        self._show_loading = show_loading
         self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
         graph_settings = replace(settings.graph_settings, metrics=self.metrics)
         shared = SharedModules(settings.registry, settings.python_path)
@@ -142,10 +145,16 @@ class Server:
 
     async def load(self) -> None:
         """Load everything, log what fails, and start looking for changed files."""
+        loading = self.repository.loading
+        show = self._show_loading
+        report = log_loading(loading) if show is None else draw_loading(loading, show)
+        self._watch(report, "report what is being loaded")
         self._watch(self._tend(), "tend what is loaded")
         if self._reloader is not None and self.settings.poll_seconds:
             self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
         await self.repository.load_all()
+        if show is not None:
+            show(loading())  # what is printed next must not follow a bar
 
     def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
         self._watching.append(asyncio.create_task(work, name=name))
@@ -223,18 +232,20 @@ def serve(
     settings: ServerSettings,
     *,
     on_loaded: Callable[[Server], None] | None = None,
+    show_loading: Show | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, and return the exit code. Must run in the main thread.
 
-    ``on_loaded`` is called once, when every graph is loaded or has failed. A second signal cuts
-    off requests in flight, a third ends the process.
+    ``on_loaded`` is called once, when every graph is loaded or has failed. ``show_loading`` shows
+    what is being loaded on a terminal; without it the log does. A second signal cuts off requests
+    in flight, a third ends the process.
 
     Raises:
         ListenError: an address is taken or invalid.
     """
     with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
-        return runner.run(_serve(Server(settings), on_loaded, deadline))
+        return runner.run(_serve(Server(settings, show_loading), on_loaded, deadline))
 
 
 async def _serve(

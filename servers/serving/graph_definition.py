@@ -13,7 +13,13 @@ from typing import Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
 from calculators.openvino.model_provider import ModelProvider
-from graph_runtime import GraphError, NodePlan, Registry, ResourceError, ValidationError
+from graph_runtime import (
+    GraphError,
+    NodePlan,
+    Registry,
+    ResourceError,
+    ValidationError,
+)
 from graph_runtime.errors import reason_of
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
@@ -22,6 +28,7 @@ from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
+from servers.serving.loading import Loading
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
@@ -92,6 +99,7 @@ class GraphDefinition:
         self.created = 0
         self.hold_up = ""
         self.state = ServableState.START
+        self._loading: Loading | None = None
 
     @property
     def name(self) -> str:
@@ -109,7 +117,8 @@ class GraphDefinition:
         self._move(ServableEvent.LOAD)
         self.reason = self.hold_up = ""
         _log.info("%s: loading", self.name)
-        start = time.monotonic()
+        self._loading = loading = Loading(self.name)
+        loading.progress.begin("reading the graph", 0.0)
         try:
             # First, so that a change during loading is detected afterwards.
             await self.prepare()
@@ -117,7 +126,9 @@ class GraphDefinition:
             assert looking is not None, "it has looked"
             self._files, self._around, self.adapters = looking.result()
             await self._check_names()
-            self.graph = await load_graph(self.entry, self._registry, self._settings, self._models)
+            self.graph = await load_graph(
+                self.entry, self._registry, self._settings, self._models, loading.progress
+            )
         except Exception as error:
             self._fail(error)
             return
@@ -127,11 +138,13 @@ class GraphDefinition:
             self.reason = "its loading was interrupted"
             self._move(ServableEvent.LOAD_FAILED)
             raise
+        finally:
+            self._loading = None
         for warning in self.graph.plan.warnings:
             _log.warning("%s: %s", self.name, warning)
         self.created = int(time.time())
         self._move(ServableEvent.LOADED)
-        _log.info("%s: loaded in %.1f s", self.name, time.monotonic() - start)
+        _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
 
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""
@@ -228,13 +241,24 @@ class GraphDefinition:
 
     # Status ---------------------------------------------------------------------------------------
 
+    def loading(self) -> Sequence[Loading]:
+        """Return how far loading is; empty if nothing is being loaded."""
+        return () if self._loading is None else (self._loading,)
+
     def status(self, note: str = "") -> dict[str, object]:
         """Return the graph's part of ``GET /v1/config``. A graph has one version."""
         stuck = self.graph.stuck if self.graph is not None else ""
         note = "; ".join(each for each in (note, self.hold_up, stuck) if each)
         return {
             "model_version_status": [
-                version_status(VERSION, self.state, self.reason, self.unavailable_reason, note)
+                version_status(
+                    VERSION,
+                    self.state,
+                    self.reason,
+                    self.unavailable_reason,
+                    note,
+                    self._loading,
+                )
             ]
         }
 

@@ -29,6 +29,7 @@ from graph_runtime import (
     GraphError,
     GraphResources,
     GraphService,
+    LoadProgress,
     NotFoundError,
     Packet,
     Registry,
@@ -93,8 +94,11 @@ async def load_graph(
     registry: Registry,
     settings: GraphSettings | None = None,
     models: ModelProvider | None = None,
+    progress: LoadProgress | None = None,
 ) -> LoadedGraph:
     """Check the graph and make its resources. Sessions use ``models``, or the models beside it.
+
+    ``progress`` gets the phases of loading.
 
     Raises:
         GraphError: the file cannot be read or does not parse, the graph cannot run, a resource
@@ -109,9 +113,11 @@ async def load_graph(
     resource_settings = ResourceSettings(
         entry.directory,
         settings.cache_dir,
+        settings.cache_dir_size,
         entry.name,
         NO_METRICS if settings.metrics is None else settings.metrics.service_of(entry.name),
         settings.families,
+        progress or LoadProgress(),
     )
     resources = await make_resources(plan, resource_settings, source.registry)
     models = models or DirectoryModels(entry.directory)

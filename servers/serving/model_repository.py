@@ -23,6 +23,7 @@ from servers.contract.data_plane import (
 from servers.contract.servable_states import ServableState
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.loading import Loading
 from servers.serving.models.graph_models import GraphModels
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import Servable
@@ -202,6 +203,10 @@ class ModelRepository:
         for slot in self._leaving.values():
             found.setdefault(slot.name, slot.servable.status())
         return found
+
+    def loading(self) -> list[Loading]:
+        """Return what is being loaded now."""
+        return [each for slot in self._slots.values() if slot.is_busy for each in slot.loading()]
 
     @property
     def is_ready(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Protocol
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
+from servers.serving.loading import Loading
 
 
 class Servable(Protocol):
@@ -71,6 +72,9 @@ class Servable(Protocol):
 
     async def retire(self) -> None:
         """Refuse new requests, wait for requests in flight, close everything."""
+
+    def loading(self) -> Sequence[Loading]:
+        """Return what is being loaded: a graph, or versions of a model; empty if nothing is."""
 
     def status(self, note: str = "") -> dict[str, object]:
         """Return its part of ``GET /v1/config``; ``note`` is a text to add."""

@@ -7,6 +7,7 @@ from typing import Final
 from graph_runtime import UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.contract.servable_states import SHOWN, ServableState
+from servers.serving.loading import Loading
 
 #: The note about a servable that the next request loads.
 ON_DEMAND: Final = "available on demand: not loaded now, the next request loads it"
@@ -42,6 +43,7 @@ def version_status(
     reason: str = "",
     unavailable: str = "",
     note: str = "",
+    loading: Loading | None = None,
 ) -> dict[str, object]:
     """Return one version for ``GET /v1/config``, as in OpenVINO Model Server, but with the reason.
 
@@ -49,17 +51,21 @@ def version_status(
         reason: why the state is FAILED.
         unavailable: why the loaded servable cannot answer now: a resource is being made again.
         note: further text, for example that a newer version could not be loaded.
+        loading: how far loading is, in a member that OpenVINO Model Server's answers do not have.
     """
     shown, code = SHOWN[state]
     reason = reason or _WORDS.get(state, "")
     if unavailable:
         shown, code, reason = "LOADING", "UNKNOWN", unavailable
     text = "; ".join(each for each in (reason, note) if each) or code
-    return {
+    found: dict[str, object] = {
         "version": version,
         "state": shown,
         "status": {"error_code": code, "error_message": text},
     }
+    if loading is not None:
+        found["loading"] = loading.as_json()
+    return found
 
 
 def index_entry(

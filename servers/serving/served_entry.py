@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
@@ -13,6 +13,7 @@ from graph_runtime import UnavailableError
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.loading import Loading
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import Servable
 from servers.serving.servable_status import unavailable_error
@@ -49,6 +50,8 @@ class ServedEntry:
         self._settings = settings
         self._job: asyncio.Task[None] | None = None
         self._is_replacing = False
+        #: The replacement that is being loaded.
+        self._incoming: Servable | None = None
         self._refreshing: set[asyncio.Task[None]] = set()
         self._leaving: set[asyncio.Task[None]] = set()
         self._waiting = UseCount(entry.name, settings.request_limit)
@@ -76,6 +79,11 @@ class ServedEntry:
     @property
     def _idle_limit(self) -> float:
         return self.entry.residence.idle_limit(self._settings.idle_unload_seconds)
+
+    def loading(self) -> Sequence[Loading]:
+        """Return what is being loaded under this name; empty if nothing is."""
+        incoming = () if self._incoming is None else self._incoming.loading()
+        return [*self.servable.loading(), *incoming]
 
     def note(self) -> str:
         """A text beside the state of `servable`, such as the error of its replacement."""
@@ -199,9 +207,11 @@ class ServedEntry:
                 await asyncio.wait(self._leaving)
                 await self._load()
                 return
+            self._incoming = new
             await new.load()
         finally:
             self._is_replacing = False
+            self._incoming = None
         await self._drop_rejected()
         if new.state is ServableState.AVAILABLE:
             self.servable = new

@@ -15,6 +15,7 @@ from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITION
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
 from calculators.llm.api.openai import tokenize_request
+from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
@@ -37,6 +38,7 @@ from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
+from servers.options.server_options import GraphOptions
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
@@ -221,6 +223,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_BYTES >> 20} MiB; {MAX_ENTRIES:,}",
         f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",
         f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
+        f"{GraphOptions().cache_dir_size >> 30} GiB (`--cache_dir_size`); {CONVERSION_SECONDS:g} s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

@@ -72,7 +72,7 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     llm = ROOT / "calculators" / "llm"
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
-    rooms = {llm / room for room in ("engine", "prompt", "grammar_process")}
+    rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
     rooms |= {ROOT / "calculators" / name for name in ("child_process", "embeddings")}
     assert folders == {*rooms, plain_models}
 

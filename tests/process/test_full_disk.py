@@ -8,6 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
 
@@ -38,7 +39,11 @@ def test_a_log_that_cannot_grow_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
-    with ServerProcess(DEMO, "--cache_dir", tmp_path / "cache") as server:
+    # A model whose compiled form can be read back: one request at a time.
+    graph = ROOT / "examples" / "graphs" / "stateful"
+    words = ("--model_name", "demo", "--model_path", graph, "--cache_dir", tmp_path / "cache")
+    with ServerProcess(*words) as server:
+        assert list((tmp_path / "cache").rglob("*.blob"))
         # The next engine inherits the limit, and has to compile its model again.
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         shutil.rmtree(tmp_path / "cache")

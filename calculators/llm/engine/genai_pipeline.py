@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -39,11 +40,20 @@ class GenaiPipeline:
     pipeline unusable: the process must end then.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        on_opened: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Load the model and generate a token; ``on_opened`` is called in between."""
         start = time.monotonic()
         self.device = settings.device or recommended_device()
         self._adapters = Adapters(settings.adapters)
         scheduler = scheduler_config(settings)
+        plugin_config = dict(settings.plugin_config)
+        if self.device == "CPU" and not settings.device:
+            # What the CPU writes for a model with paged attention can never be read (2026.4).
+            plugin_config.pop("CACHE_DIR", None)
         self._has_fixed_cache = bool(scheduler.cache_size or scheduler.num_kv_blocks)
         self._pipeline = genai.ContinuousBatchingPipeline(
             settings.model_path,
@@ -51,7 +61,7 @@ class GenaiPipeline:
             self.device,
             {
                 **device_properties(self.device),
-                **settings.plugin_config,
+                **plugin_config,
                 **self._adapters.properties,
                 **draft_model(settings),
             },
@@ -67,6 +77,7 @@ class GenaiPipeline:
         self._passes = 0
         self._accepted = 0
         self._one_token = one_token(settings)
+        on_opened()
         self._warm_up(self._one_token)
         self.seconds = time.monotonic() - start
 

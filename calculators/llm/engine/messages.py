@@ -3,7 +3,8 @@
 ::
 
     server -> engine   Load, then Add, Cancel, Stop
-    engine -> server   Ready or LoadFailed, then at most a Step per step, Metrics now and then
+    engine -> server   Loading now and then, Ready or LoadFailed; then at most a Step per step,
+                       Metrics now and then
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Stop
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.media.image import Image
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 3
+VERSION: Final = 4
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -139,7 +140,7 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
 
 
 ToEngine = Load | Add | Cancel | Stop
-FromEngine = Ready | LoadFailed | Step | Metrics
+FromEngine = Ready | Loading | LoadFailed | Step | Metrics
 
 to_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToEngine)
 from_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromEngine)

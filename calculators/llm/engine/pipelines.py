@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from calculators.child_process.messages import Loading
 from calculators.llm.engine.adapter_scheduler import AdapterScheduler
 from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
@@ -14,24 +16,43 @@ from calculators.llm.engine.stateful_pipeline import StatefulPipeline
 
 
 def open_pipeline(
-    settings: EngineSettings, wake: Callable[[], None]
+    settings: EngineSettings,
+    wake: Callable[[], None],
+    report: Callable[[Loading], None] = lambda phase: None,
 ) -> AdapterScheduler | CacheAdmission | GenaiPipeline | StatefulPipeline:
     """Load the model.
 
     Args:
         wake: called, in any thread, when a pipeline has news without a step.
+        report: called when a phase of loading begins.
 
     Raises:
         Exception: the library cannot load it; the text is the library's.
     """
+    report(Loading("compiling the model", 0.1, 0.8))
+
+    def on_opened() -> None:
+        # With the first token the library reads all weights, and packs them.
+        report(Loading("reading the weights", 0.8, 1.0, _mapped_weights(settings)))
+
     if settings.kind.batches:
-        return _open_batching(settings)
+        return _open_batching(settings, on_opened)
     model = VisionModel if settings.kind.sees_images else TextModel
-    return StatefulPipeline(lambda: model(settings), wake)
+    return StatefulPipeline(lambda: model(settings), wake, on_opened=on_opened)
 
 
-def _open_batching(settings: EngineSettings) -> AdapterScheduler | CacheAdmission | GenaiPipeline:
-    library = GenaiPipeline(settings)
+def _open_batching(
+    settings: EngineSettings, on_opened: Callable[[], None]
+) -> AdapterScheduler | CacheAdmission | GenaiPipeline:
+    library = GenaiPipeline(settings, on_opened)
     room = find_cache_capacity(settings, library.cache_usage_of)
     pipeline = library if room is None else CacheAdmission(library, room)
     return AdapterScheduler(pipeline) if settings.adapters else pipeline
+
+
+def _mapped_weights(settings: EngineSettings) -> int:
+    """Return the bytes of weights that the library maps; 0 where it makes them from a GGUF file."""
+    try:
+        return (Path(settings.model_path) / f"{settings.kind.weights}.bin").stat().st_size
+    except OSError:
+        return 0

@@ -9,7 +9,7 @@ import msgspec
 
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.load_failure import load_failure
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -57,7 +57,10 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         # Imported here: the library takes long to load, and its import may fail.
         from calculators.llm.engine.pipelines import open_pipeline
 
-        pipeline = open_pipeline(load.settings, connection.wake)
+        def report(phase: Loading) -> None:
+            connection.send(encode(phase))
+
+        pipeline = open_pipeline(load.settings, connection.wake, report)
     except Exception as error:
         connection.send(encode(LoadFailed(load_failure(load.settings.model_path, error))))
         return None

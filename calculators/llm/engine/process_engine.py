@@ -21,6 +21,7 @@ from calculators.llm.engine.messages import (
     from_engine_decoder,
 )
 from calculators.llm.engine.requests import Requests
+from graph_runtime import LoadProgress
 
 #: Silence after which a busy engine counts as hung: a step over a long prompt takes many seconds.
 HANG_SECONDS: Final = 120.0
@@ -62,13 +63,13 @@ class ProcessEngine:
             environment=ENVIRONMENT,
         )
 
-    async def start(self) -> Ready:
-        """Load the model.
+    async def start(self, progress: LoadProgress | None = None) -> Ready:
+        """Load the model; ``progress`` gets the phases.
 
         Raises:
             LoadError: the model cannot be loaded; the text says why.
         """
-        ready: Ready = await self._child.start()
+        ready: Ready = await self._child.start(progress)
         return ready
 
     @property

@@ -60,14 +60,17 @@ class StatefulPipeline:
         open_model: Callable[[], Model],
         wake: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        on_opened: Callable[[], None] = lambda: None,
     ) -> None:
         """Load the model and generate a token: options that only this refuses fail the load.
 
         Args:
             wake: called, in any thread, when `has_news` has become true.
+            on_opened: called when the model is open, before its first token.
         """
         start = time.monotonic()
         self._model = open_model()
+        on_opened()
         self._model.warm_up()
         self._wake = wake
         self._clock = clock

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calculators.child_process.answering_process import run
+from calculators.child_process.answering_process import Report, run
 from calculators.llm.grammar_process.messages import Load, Ready, Refused, to_checker_decoder
 
 
-def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Load the tokenizer that grammars are made for."""
     # Imported here: the library takes long to load, and its import may fail.
     from calculators.llm.grammar_process.compiler import GrammarCompiler

@@ -76,7 +76,7 @@ def _read(options: Any, settings: ResourceSettings) -> NodeOptions:
     for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
         if getattr(options, name) == 0:
             raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
-    engine = _engine_settings(options, path, settings.cache_dir)
+    engine = _engine_settings(options, path)
     warnings = [*check_stateful(options, engine), *check_cache(options, engine)]
     engine = with_draft(engine, options, settings.directory)
     warnings += draft_warnings(engine, options)
@@ -94,10 +94,8 @@ def _read(options: Any, settings: ResourceSettings) -> NodeOptions:
     )
 
 
-def _engine_settings(options: Any, path: Path, cache_dir: str) -> EngineSettings:
+def _engine_settings(options: Any, path: Path) -> EngineSettings:
     plugin_config = read_plugin_config(options.plugin_config)
-    if cache_dir:
-        plugin_config.setdefault("CACHE_DIR", cache_dir)
     asked = type(options).PipelineType.Name(options.pipeline_type)
     pipeline_type = find_pipeline_type(asked, path, options.device)
     return EngineSettings(

@@ -32,7 +32,7 @@ from calculators.llm.prompt.messages import (
 from calculators.llm.requests.model_length import TOO_LONG
 from calculators.media.image import EncodedImage
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code
+from graph_runtime import Code, LoadProgress
 
 #: Processor time for one short question. A few hundredths of a second are usual.
 SECONDS: Final = 1.0
@@ -104,13 +104,13 @@ class PromptProcess:
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    async def start(self) -> Ready:
-        """Load tokenizer and template.
+    async def start(self, progress: LoadProgress | None = None) -> Ready:
+        """Load tokenizer and template; ``progress`` gets the phases.
 
         Raises:
             LoadError: one cannot be loaded; the text says why.
         """
-        return await self._short.start()
+        return await self._short.start(progress)
 
     @property
     def pid(self) -> int | None:

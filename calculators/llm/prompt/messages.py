@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.llm.text.token_table import TokenTable
 from calculators.media.image import EncodedImage, Image
 
@@ -141,7 +141,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 Question = Chat | Encode | Tokenize | Decode
 ToPrompt = Load | Question | Stop
-FromPrompt = Ready | LoadFailed | Log | Prompt | Tokens | Text | Refused
+FromPrompt = Ready | Loading | LoadFailed | Log | Prompt | Tokens | Text | Refused
 
 to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)
 from_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromPrompt)

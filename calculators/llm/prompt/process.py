@@ -6,22 +6,25 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calculators.child_process.answering_process import run
+from calculators.child_process.answering_process import Report, run
+from calculators.child_process.messages import Loading
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
 
-def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
     # Imported here: the library takes long to load, and its import may fail.
     from calculators.llm.prompt.builder import PromptBuilder
     from calculators.llm.prompt.chat_template.limits import RenderLimits
 
+    report(Loading("loading the tokenizer", 0.5, 0.7))
     builder = PromptBuilder(
         message.model_path,
         message.max_tokens,
         sees_images=message.sees_images,
         limits=RenderLimits(seconds=message.render_seconds),
     )
+    report(Loading("making the token table", 0.7, 1.0))
     return builder.ready(), builder.answer
 
 

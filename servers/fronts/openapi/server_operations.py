@@ -10,6 +10,7 @@ from calculators.requests.schema import (
     array,
     const,
     integer,
+    number,
     record,
     ref,
     string,
@@ -53,6 +54,14 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
                         {
                             "version": string(),
                             "state": string(enum=_STATES),
+                            "loading": record(
+                                {
+                                    "percent": integer("Of the expected work: 0 to 99."),
+                                    "phase": string("The step that takes longest now."),
+                                    "seconds": number("The time since loading began."),
+                                },
+                                required=("percent", "phase", "seconds"),
+                            ),
                             "status": record(
                                 {
                                     "error_code": string(),

@@ -17,6 +17,7 @@ from servers.config import ModelEntry
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.loading import Loading
 from servers.serving.models.model_version import ModelVersion
 from servers.serving.models.request_tensors import metadata_of
 from servers.serving.models.version_folders import VersionFolders, find_versions
@@ -177,11 +178,18 @@ class ModelDefinition:
 
     # Status ---------------------------------------------------------------------------------------
 
+    def loading(self) -> Sequence[Loading]:
+        """Return the versions that are being loaded; empty if none is."""
+        loading = (version.loading for version in [*self.versions.values()])
+        return [each for each in loading if each is not None]
+
     def status(self, note: str = "") -> dict[str, object]:
         """Return the model's part of ``GET /v1/config``."""
         return {
             "model_version_status": [
-                version_status(str(number), each.state, each.reason, note=note)
+                version_status(
+                    str(number), each.state, each.reason, note=note, loading=each.loading
+                )
                 for number, each in self.versions.items()
             ]
             or [version_status("1", self._state, self.reason, note=note)]

@@ -16,12 +16,13 @@ from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, model_in
 from calculators.openvino.model_loading import load_model
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
-from graph_runtime import Code, GraphError
+from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
 from servers.config import ModelEntry
 from servers.contract.data_plane import InferAnswer, InferStream
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.loading import Loading
 from servers.serving.models.model_stream import ModelStream
 from servers.serving.models.request_tensors import arrays_of, response_of, wanted_outputs
 from servers.serving.servable_status import unavailable_error
@@ -40,6 +41,7 @@ class ModelVersion:
         reason: why loading failed, for clients; "" otherwise.
         created: when the version was loaded, Unix time in seconds.
         users: inferences and open streams.
+        loading: how far loading is; None unless the state is LOADING.
     """
 
     def __init__(self, entry: ModelEntry, number: int, settings: GraphSettings) -> None:
@@ -51,6 +53,7 @@ class ModelVersion:
         self._settings = settings
         self._state = ServableState.START
         self.users = UseCount(entry.name, settings.request_limit)
+        self.loading: Loading | None = None
         self._end_watching: Callable[[], None] | None = None
 
     @property
@@ -61,10 +64,10 @@ class ModelVersion:
         """Load from a folder or file; None if there is none. A failure is logged and kept."""
         self._move(ServableEvent.LOAD)
         self.reason = ""
-        start = time.monotonic()
+        self.loading = loading = Loading(f"{self._entry.name} version {self.number}")
         _log.info("%s: loading version %d", self._entry.name, self.number)
         try:
-            self.model = await asyncio.to_thread(self._load, path)
+            self.model = await asyncio.to_thread(self._load, path, loading.progress)
         except asyncio.CancelledError:
             self.reason = "its loading was interrupted"
             self._move(ServableEvent.LOAD_FAILED)
@@ -80,14 +83,15 @@ class ModelVersion:
                 exc_info=None if isinstance(error, GraphError) else error,
             )
             return
+        finally:
+            self.loading = None
         if self._settings.metrics is not None:
             self._end_watching = self._settings.metrics.watch_model(self.model)
         self.created = int(time.time())
         self._move(ServableEvent.LOADED)
-        seconds = time.monotonic() - start
-        _log.info("%s: version %d loaded in %.1f s", self._entry.name, self.number, seconds)
+        _log.info("%s: version %d loaded in %.1f s", self._entry.name, self.number, loading.seconds)
 
-    def _load(self, path: Path | None) -> Model:
+    def _load(self, path: Path | None, progress: LoadProgress) -> Model:
         if path is None:
             raise GraphError(
                 f"there is no folder {self.number} in its base_path", code=Code.FAILED_PRECONDITION
@@ -97,8 +101,12 @@ class ModelVersion:
             raise GraphError(f"the folder {path.name} {NO_FILE}", code=Code.FAILED_PRECONDITION)
         settings = self._entry.settings
         if self._entry.is_cached:
-            settings = replace(settings, cache_dir=self._settings.cache_dir)
-        return load_model(file, self._entry.name, self.number, settings)
+            settings = replace(
+                settings,
+                cache_dir=self._settings.cache_dir,
+                cache_bytes=self._settings.cache_dir_size,
+            )
+        return load_model(file, self._entry.name, self.number, settings, progress)
 
     async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
         """Refuse an HTTP request.

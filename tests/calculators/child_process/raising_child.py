@@ -61,7 +61,7 @@ if __name__ == "__main__":
             int(sys.argv[2]),
             decoder.decode,
             Load,
-            lambda load: (Ready(), answer),
+            lambda load, report: (Ready(), answer),
             Refused,
         )
     )

@@ -19,7 +19,7 @@ from calculators.embeddings.servable import EmbeddingsServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import REGISTRY, Code, ResourceError, RunError
 from servers.config import find_graph
-from servers.serving.loaded_graph import LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from tests.calculators.embeddings.tiny_embedder import (
     MAX_TOKENS,
     SIZE,
@@ -255,3 +255,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
         loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
         yield EmbeddedModel(runner, loaded)
         runner.run(loaded.close())
+
+
+def test_the_compiled_model_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    make_model(tmp_path / "model", graph(pooling="MEAN"))
+    cache = tmp_path / "cache"
+
+    async def start() -> list[Any]:
+        settings = GraphSettings(cache_dir=str(cache))
+        loaded = await load_graph(find_graph(tmp_path / "model"), REGISTRY, settings)
+        try:
+            return [each["embedding"] for each in (await asked(loaded, input="cat"))["data"]]
+        finally:
+            await loaded.close()
+
+    def written() -> list[tuple[str, int]]:
+        return [(file.name, file.stat().st_mtime_ns) for file in cache.rglob("*.blob")]
+
+    first = asyncio.run(start())
+    kept = written()
+    assert len(kept) == 1
+    assert asyncio.run(start()) == first
+    assert written() == kept

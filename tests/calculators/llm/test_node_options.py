@@ -140,8 +140,8 @@ def test_a_plugin_config_is_parsed_as_json(text: str, config: dict[str, object])
     assert read(f"plugin_config: '{text}'").engine.plugin_config == config
 
 
-def test_the_servers_cache_directory_is_used_unless_the_node_has_its_own() -> None:
-    assert read("", cache_dir="/cache").engine.plugin_config == {"CACHE_DIR": "/cache"}
+def test_a_node_may_have_a_cache_directory_of_its_own() -> None:
+    assert read("", cache_dir="/cache").engine.plugin_config == {}
     own = read("""plugin_config: '{"CACHE_DIR": "/own"}'""", cache_dir="/cache")
     assert own.engine.plugin_config == {"CACHE_DIR": "/own"}
 

@@ -15,7 +15,7 @@ from calculators.llm.options.node_options import read_node_options
 from calculators.llm.options.plugin_config import read_plugin_config
 from graph_runtime import ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO
-from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
+from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
 from tests.checkout import SHARED_CASES
 
 FILE = SHARED_CASES / "llm_graph_options.jsonl"
@@ -24,6 +24,8 @@ _LINES = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
 CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load"]
 
 _ROTATION = "apply_rotation is refused: with it the engine dies"
+
+_CACHE = "the server's --cache_dir is used where it helps, in a folder for each model"
 
 #: By id: why the result here differs from the expected one.
 EXCEPTIONS = {
@@ -34,6 +36,9 @@ EXCEPTIONS = {
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirWritesCacheArtifacts": (
         "that the engine writes its cache is tested below"
     ),
+    "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirPropagation#0": _CACHE,
+    "llmnode:LLMOptionsHttpTest.LLMNodeOptionsMultipleNodesCacheDirPrecedence#1": _CACHE,
+    "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsMultipleNodesCacheDirPrecedence#1": _CACHE,
     # OpenVINO Model Server's engine accepts these options and crashes at the first long request.
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCheckNonDefault": _ROTATION,
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckNonDefault": _ROTATION,
@@ -119,13 +124,27 @@ def test_every_exception_has_a_case() -> None:
         assert EXCEPTIONS.keys() <= {case["id"] for case in CASES}
 
 
-def test_the_engine_writes_its_cache_into_the_servers_directory(tmp_path: Path) -> None:
+def times(folder: Path) -> dict[Path, int]:
+    """Return the times at which compiled models were written."""
+    return {blob: blob.stat().st_mtime_ns for blob in folder.rglob("*.blob")}
+
+
+@pytest.mark.parametrize(("pipeline", "is_written"), [("LM_CB", False), ("LM", True)])
+def test_the_engine_writes_its_cache_into_the_servers_directory_where_it_is_of_use(
+    tmp_path: Path, pipeline: str, is_written: bool
+) -> None:
+    text = with_options(f'models_path: "./" pipeline_type: {pipeline}')
+
     async def run() -> None:
-        resources = await resources_of(QUICKSTART, DEMO, cache_dir=str(tmp_path))
+        resources = await resources_of(text, DEMO, cache_dir=str(tmp_path))
         await resources.close()
 
     asyncio.run(run())
-    assert any(tmp_path.rglob("*"))
+    written = times(tmp_path)
+    assert bool(written) == is_written
+    # The second start reads them.
+    asyncio.run(run())
+    assert times(tmp_path) == written
 
 
 def test_plugin_configs_of_openvino_model_servers_tests_are_read_alike() -> None:

@@ -210,7 +210,26 @@ def test_compiled_models_are_cached_in_the_servers_directory(image: Path, tmp_pa
     load(image)
     assert not (tmp_path / "cache").exists()
     load(image, cache_dir=str(tmp_path / "cache"))
-    assert list((tmp_path / "cache").glob("*.blob"))
+    (blob,) = (tmp_path / "cache").rglob("*.blob")
+    written = blob.stat().st_ino, blob.stat().st_mtime_ns
+    model = load(image, cache_dir=str(tmp_path / "cache"))
+    assert (blob.stat().st_ino, blob.stat().st_mtime_ns) == written
+    picture = pixels(np.float32, 1, 3, 4, 5)
+    assert run(model, IMAGE=picture).tolist() == (picture * 2).tolist()
+
+
+def test_other_settings_and_other_content_have_entries_of_their_own(
+    image: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    load(image, cache_dir=str(cache))
+    load(image, cache_dir=str(cache), nireq=3)
+    assert len(list(cache.rglob("*.blob"))) == 1
+    load(image, cache_dir=str(cache), plugin_config={"NUM_STREAMS": "2"})
+    assert len(list(cache.rglob("*.blob"))) == 2
+    image.touch()
+    load(image, cache_dir=str(cache))
+    assert len(list(cache.rglob("*.blob"))) == 3
 
 
 def test_the_description_of_a_model_comes_from_its_file(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""The protocol between the server and a process that converts a GGUF file; MessagePack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+
+
+class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+    """Convert a file; the first message.
+
+    Attributes:
+        model_path: the GGUF file.
+        directory: an empty folder for the converted model.
+        memory_limit: bytes by which the process may grow after the conversion.
+    """
+
+    model_path: str
+    directory: str
+    memory_limit: int = 1 << 30
+
+
+class Converted(msgspec.Struct, frozen=True, tag="converted", array_like=True):
+    """The conversion has ended.
+
+    Attributes:
+        refusal: why the result would not be the same model; "" where the folder holds it.
+    """
+
+    refusal: str = ""
+
+
+ToConverter = Load | Stop
+FromConverter = Converted | Loading | LoadFailed | Log
+
+to_converter_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToConverter)
+from_converter_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromConverter)

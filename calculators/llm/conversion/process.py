@@ -1,0 +1,32 @@
+"""The converting process: ``python -m calculators.llm.conversion.process DESCRIPTOR PARENT``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from calculators.child_process.answering_process import Report, run
+from calculators.child_process.messages import LoadFailed
+from calculators.llm.conversion.messages import Converted, Load, to_converter_decoder
+
+
+def load(message: Load, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
+    """Convert the file."""
+    # Imported here: the library takes long to load, and its import may fail.
+    from calculators.llm.conversion.gguf_converter import NotTheSameError, convert
+
+    refusal = ""
+    try:
+        convert(Path(message.model_path), Path(message.directory), report)
+    except NotTheSameError as error:
+        refusal = str(error)
+    return Converted(refusal), lambda question: LoadFailed("it has no questions")
+
+
+if __name__ == "__main__":
+    # Without the library's destructors, which are slow.
+    descriptor, parent = map(int, sys.argv[1:])
+    os._exit(run(descriptor, parent, to_converter_decoder.decode, Load, load, LoadFailed))

@@ -1,0 +1,6 @@
+"""What is made from models and takes long, kept in a directory for the next start."""
+
+from calculators.model_cache.content_key import key_of
+from calculators.model_cache.model_cache import BeingMade, CacheEntry, ModelCache
+
+__all__ = ["BeingMade", "CacheEntry", "ModelCache", "key_of"]
