@@ -40,6 +40,8 @@ class EmbeddingsServable:
     def __init__(self, options: EmbeddingsOptions, name: str) -> None:
         """``name``: the served model's name, for messages."""
         self._encode = msgspec.msgpack.Encoder().encode
+        #: The most tokens of one text.
+        self.max_tokens = options.max_tokens
         load = Load(
             str(options.directory),
             _MEMORY,

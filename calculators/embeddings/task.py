@@ -10,6 +10,7 @@ from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
+    from calculators.embeddings.servable import EmbeddingsServable
     from calculators.tasks.operation import TaskDescription
     from graph_runtime import Registry
 
@@ -42,6 +43,11 @@ def _example(model: str) -> tuple[str, dict[str, Any]]:
     return "/v3/embeddings", {"model": model, "input": "Hello"}
 
 
+def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
+    """Return the length of a text, by vLLM's name."""
+    return {"max_model_len": servable.max_tokens}
+
+
 TASK: Final = Task(
     name="embeddings",
     endpoints=(TaskEndpoint("/embeddings"),),
@@ -52,4 +58,5 @@ TASK: Final = Task(
     example=_example,
     docs="calculators/embeddings/README.md",
     options=EmbeddingsOptions,
+    model_facts=_facts,
 )

@@ -13,6 +13,7 @@ from calculators.tasks.endpoint import PREFIXES
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
+    from calculators.llm.servable import LlmServable
     from graph_runtime import Registry
 
 
@@ -57,6 +58,12 @@ def _adapters(config: Any) -> Iterable[str]:
             continue
 
 
+def _facts(servable: LlmServable) -> Mapping[str, Any]:
+    """Return the length of prompt and answer together, by vLLM's name."""
+    length = servable.limits.length
+    return {} if length is None else {"max_model_len": length}
+
+
 TASK: Final = Task(
     name="text_generation",
     endpoints=ENDPOINTS,
@@ -70,5 +77,6 @@ TASK: Final = Task(
     recognizes=_recognizes,
     is_default=True,
     generates_text=True,
+    model_facts=_facts,
     further_names=_adapters,
 )

@@ -22,6 +22,7 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
+from calculators.llm.requests.streaming_options import STREAM_OPTIONS
 from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import (
     EFFORT,
@@ -166,11 +167,12 @@ def parse_responses_request(
 
 def _check_stream_options(body: Mapping[str, Any]) -> None:
     for name in body.get("stream_options", ()):
-        if name != "include_obfuscation":
+        if name in STREAM_OPTIONS and name != "include_obfuscation":
             raise fields.invalid(
                 f"stream_options.{name}",
                 'responses have only "include_obfuscation"; the last event says the usage',
             )
+    check_object(body.get("stream_options", {}), "stream_options", ("include_obfuscation",))
 
 
 def _with_instructions(
