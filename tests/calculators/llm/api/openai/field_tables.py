@@ -230,7 +230,9 @@ RESPONSES: Table = {
     "instructions": (Effect("Be kind", lambda r: r.messages[0]["content"], "Be kind"),),
     "stream_options": (
         NoEffect({"include_obfuscation": False}, _STREAM),
-        Refusal({"include_usage": True}, "stream_options.include_usage", _STREAM),
+        NoEffect({"include_usage": True}, _STREAM),
+        Refusal({"include_usage": 1}, "stream_options.include_usage", _STREAM),
+        Refusal({"continuous_usage_stats": True}, "stream_options.continuous_usage_stats", _STREAM),
     ),
     "max_output_tokens": (Effect(5, setting("max_new_tokens"), 5),),
     # Not a member of responses: OpenVINO Model Server does not read it.
