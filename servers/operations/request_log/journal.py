@@ -20,7 +20,7 @@ _log: Final = logging.getLogger("graphrt.request")
 _LONGEST_NAME: Final = 256
 _LONGEST_REASON: Final = 200
 #: Different warnings that are logged; clients choose the names in them.
-_MOST_WARNINGS: Final = 256
+MOST_WARNINGS: Final = 256
 #: A member of a path that is a word; other names are the client's own.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}(?:\[\d{1,6}\])*", re.ASCII)
 #: Request ids of clients that are harmless to repeat.
@@ -104,7 +104,7 @@ class RequestJournal:
     def _log_warnings(self, record: RequestRecord) -> None:
         """Log each warning once, up to a number of different ones."""
         for text in record.warnings:
-            if text not in self._warned and len(self._warned) < _MOST_WARNINGS:
+            if text not in self._warned and len(self._warned) < MOST_WARNINGS:
                 self._warned.add(text)
                 _log.warning(
                     "a request for model=%a: %s; the same is not logged again",
