@@ -45,7 +45,9 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Iterable[None]:
         docs="",
         model_facts=facts_of,
     )
-    monkeypatch.setattr(installed, "_loaded", lambda: ((told,), {}))
+    # Beside the installed ones: registries of other tests may be filled while this one runs.
+    tasks = (told, *installed_tasks())
+    monkeypatch.setattr(installed, "_loaded", lambda: (tasks, {}))
     return ()
 
 
