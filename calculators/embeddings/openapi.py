@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.embeddings.request import (
-    DIMENSIONS,
-    FORMAT,
-    MAX_CHARACTERS,
-    MAX_TEXTS,
-)
+from calculators.embeddings.request import EMBEDDINGS_MEMBERS
+from calculators.requests.members import body_schema
 from calculators.requests.schema import (
     Schema,
     array,
     const,
     integer,
+    nullable,
     number,
     one_of,
     record,
     ref,
-    request,
     string,
 )
 from calculators.tasks.endpoint import ErrorForm
@@ -33,22 +29,7 @@ from calculators.tasks.operation import (
     prefixed,
 )
 
-_TEXT: Final = string(maxLength=MAX_CHARACTERS)
-
-_SCHEMAS: Final[dict[str, Schema]] = {
-    "CreateEmbeddingRequest": request(
-        {
-            "model": string("The name of the model.", minLength=1),
-            "input": one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS)),
-            "encoding_format": FORMAT.schema("base64 is of little-endian 32-bit floats."),
-            "dimensions": DIMENSIONS.schema(
-                "The first numbers of each embedding; not more than the model's."
-            ),
-            "user": string("Ignored."),
-            "timeout": TIMEOUT,
-        },
-        required=("model", "input"),
-    ),
+_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "Embedding": record(
         {
             "object": const("embedding"),
@@ -90,4 +71,7 @@ def describe(model: str) -> TaskDescription:
         },
         answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
     )
-    return TaskDescription((operation,), _SCHEMAS)
+    body = body_schema(EMBEDDINGS_MEMBERS)
+    # A member that the front reads.
+    body["properties"]["timeout"] = nullable(TIMEOUT)
+    return TaskDescription((operation,), {"CreateEmbeddingRequest": body, **_ANSWER_SCHEMAS})

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
-from calculators.requests.readers import Choice, Integer, Reader
+from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
+from calculators.requests.readers import STRING, Choice, Integer, Value
+from calculators.requests.schema import array, one_of, string
 
 #: Texts of one request; OpenAI has the same limit.
 MAX_TEXTS: Final = 2048
@@ -16,8 +18,40 @@ MAX_TEXTS: Final = 2048
 MAX_CHARACTERS: Final = 128 * 1024
 #: Characters of all texts of one request.
 MAX_ALL_CHARACTERS: Final = 1024 * 1024
-FORMAT: Final = Choice(("float", "base64"))
-DIMENSIONS: Final = Integer(minimum=1, maximum=65536)
+
+_TEXT: Final = string(maxLength=MAX_CHARACTERS)
+
+EMBEDDINGS_MEMBERS: Final[Members] = table(
+    honoured("model", STRING, "The name of the model.", is_required=True, minLength=1),
+    honoured(
+        "input",
+        Value(one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS))),
+        is_required=True,
+    ),
+    honoured(
+        "encoding_format",
+        Choice(("float", "base64")),
+        "base64 is of little-endian 32-bit floats.",
+    ),
+    honoured(
+        "dimensions",
+        Integer(minimum=1, maximum=65536),
+        "The first numbers of each embedding; not more than the model's.",
+    ),
+    honoured("timeout", Value()),  # the front reads it, and knows the schema
+    ignored(
+        "says who asks, or what is kept or counted elsewhere",
+        "user metadata safety_identifier priority request_id",
+    ),
+    refused(
+        "is not supported; the option truncate of the graph's node cuts long texts",
+        "truncate_prompt_tokens truncate",
+    ),
+    refused(
+        "is not supported; put the words that the model expects before a text into the text",
+        "input_type prompt_name",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +72,20 @@ class EmbeddingsRequest:
 
 
 def parse_embeddings_request(body: object) -> EmbeddingsRequest:
-    """The request of a parsed JSON body; members that mean nothing here are ignored.
+    """Return the request of a parsed JSON body.
 
     Raises:
-        RequestError: INVALID_ARGUMENT, with the member that is wrong.
+        RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
     if not isinstance(body, dict):
         raise RequestError("the body must be a JSON object")
-    texts = _texts(body)
+    read = read_members(body, EMBEDDINGS_MEMBERS)
     return EmbeddingsRequest(
-        model=fields.string(body, "model") or "",
-        texts=texts,
-        is_base64=_read(body, "encoding_format", FORMAT) == "base64",
-        dimensions=_read(body, "dimensions", DIMENSIONS),
+        model=read.get("model", ""),
+        texts=_texts(read),
+        is_base64=read.get("encoding_format") == "base64",
+        dimensions=read.get("dimensions"),
     )
-
-
-def _read(body: Mapping[str, Any], name: str, reader: Reader) -> Any:
-    value = body.get(name)
-    return None if value is None else reader.read(value, name)
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:

@@ -49,6 +49,8 @@ class EmbeddingsServable:
         if entry is not None:
             properties[PROPERTY] = str(entry.path)
         self._encode = msgspec.msgpack.Encoder().encode
+        #: The most tokens of one text.
+        self.max_tokens = options.max_tokens
         load = Load(
             str(options.directory),
             _MEMORY,

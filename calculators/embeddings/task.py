@@ -12,6 +12,7 @@ from calculators.tasks.model_config import has_safetensors, is_embedding_model
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
+    from calculators.embeddings.servable import EmbeddingsServable
     from calculators.tasks.operation import TaskDescription
     from graph_runtime import Registry
 
@@ -56,6 +57,11 @@ def _example(model: str) -> tuple[str, dict[str, Any]]:
     return "/v3/embeddings", {"model": model, "input": "Hello"}
 
 
+def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
+    """Return the length of a text, by vLLM's name."""
+    return {"max_model_len": servable.max_tokens}
+
+
 TASK: Final = Task(
     name="embeddings",
     endpoints=(TaskEndpoint("/embeddings"),),
@@ -69,4 +75,5 @@ TASK: Final = Task(
     recognizes=_recognizes,
     recognizes_source=_recognizes_source,
     export_arguments=_export_arguments,
+    model_facts=_facts,
 )

@@ -7,7 +7,7 @@ the functions of a declaration import what they need when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -70,11 +70,12 @@ class Generating(Handling[_G]):
 
     Attributes:
         writer: makes the writer of an answer from the request, the fingerprint of model and engine,
-            and the prompt and raw text to show beside the answer (None: not shown).
+            the prompt and raw text to show beside the answer (None: not shown), and the token ids
+            of each prompt, as 64-bit integers (None: only the engine knows them).
         prompt_field: the member with the prompt, for errors.
     """
 
-    writer: Callable[[_G, str | None, Verbose | None], AnswerWriter]
+    writer: Callable[[_G, str | None, Verbose | None, Sequence[bytes] | None], AnswerWriter]
     prompt_field: str
 
 
@@ -206,7 +207,7 @@ def _responses() -> Generating[Any]:
     return Generating(
         members=RESPONSES_MEMBERS,
         parse=parse_responses_request,
-        writer=lambda request, fingerprint, verbose: ResponsesAnswerWriter(request, verbose),
+        writer=lambda request, fingerprint, verbose, ids: ResponsesAnswerWriter(request, verbose),
         prompt_field="input",
     )
 
@@ -247,7 +248,7 @@ def _messages() -> Generating[Any]:
     return Generating(
         members=MESSAGES_MEMBERS,
         parse=parse_messages_request,
-        writer=lambda request, fingerprint, verbose: MessagesAnswerWriter(request, verbose),
+        writer=lambda request, fingerprint, verbose, ids: MessagesAnswerWriter(request, verbose),
         prompt_field="messages",
     )
 
@@ -288,7 +289,7 @@ def _count_tokens() -> Counting[Any]:
 
     async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
         prompt = await servable.chat_prompt(
-            request.messages, request.images, request.tools, request.template.all_values
+            request.messages, request.images, request.tools, request.template
         )
         return count_tokens_response(prompt.token_count)
 

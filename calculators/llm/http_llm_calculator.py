@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.response import Verbose
@@ -16,6 +18,7 @@ from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.completion_request import CompletionRequest
 from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.requests.model_length import fit_to_model
+from calculators.llm.requests.truncation import Truncation
 from calculators.llm.servable import LlmServable
 from calculators.media.image import Image
 from calculators.media.limits import MAX_REQUEST_PIXELS
@@ -153,8 +156,13 @@ class HttpLLMCalculator(Calculator):
         del payload
         servable.check_room()
         prompts = await self._prompts(request, handling.prompt_field)
+        if request.truncation is not None:
+            prompts = [self._cut(prompt, request, request.truncation) for prompt in prompts]
         verbose = Verbose(prompts[0].text) if servable.settings.verbose_response else None
-        writer = handling.writer(request, servable.fingerprint, verbose)
+        ids = None
+        if request.returns_token_ids and not servable.sees_images:
+            ids = [prompt.input_ids for prompt in prompts]
+        writer = handling.writer(request, servable.fingerprint, verbose, ids)
         parts: list[Part] = []
         outputs: list[ChoiceOutput] = []
         prompt_tokens = 0
@@ -168,6 +176,7 @@ class HttpLLMCalculator(Calculator):
                 limits.max_model_length,
                 param=prompt.param,
                 has_images=bool(prompt.images),
+                may_be_less=not request.limits_itself,
             )
             settings = servable.with_adapter(settings, request.model)
             settings = await servable.with_grammar(settings, request, prompt.text)
@@ -214,10 +223,15 @@ class HttpLLMCalculator(Calculator):
 
     async def _prompts(self, request: GenerationRequest, field: str) -> list[_Prompt]:
         servable = self._servable
+        will_be_cut = request.truncation is not None
         if isinstance(request, ChatRequest):
             try:
                 prompt = await servable.chat_prompt(
-                    request.messages, request.images, request.tools, request.template.all_values
+                    request.messages,
+                    request.images,
+                    request.tools,
+                    request.template,
+                    will_be_cut=will_be_cut,
                 )
             except RequestError as error:
                 # A template fails with what is no JSON schema, whose own error says more.
@@ -239,13 +253,24 @@ class HttpLLMCalculator(Calculator):
             param = field if len(request.prompts) == 1 else f"{field}[{number}]"
             if isinstance(text, str):
                 prompt = await servable.prompts.encode(
-                    text, add_special_tokens=request.add_special_tokens
+                    text, add_special_tokens=request.add_special_tokens, will_be_cut=will_be_cut
                 )
                 made.append(_Prompt(prompt.input_ids, text, param))
             else:
                 shown = servable.tokens.decode(text, skip_special_tokens=False)
                 made.append(_Prompt(servable.token_ids(text, param=param), shown, param))
         return made
+
+    def _cut(self, prompt: _Prompt, request: GenerationRequest, truncation: Truncation) -> _Prompt:
+        servable = self._servable
+        # An answer needs a token at least; no limit of the client reserves more.
+        asked = request.settings.max_new_tokens if request.limits_itself else None
+        ids = servable.cut_prompt(prompt.input_ids, truncation, 1 if asked is None else asked)
+        if len(ids) == len(prompt.input_ids):
+            return prompt
+        left = np.frombuffer(ids, dtype=np.int64).tolist()
+        text = servable.tokens.decode(left, skip_special_tokens=False)
+        return prompt._replace(input_ids=ids, text=text)
 
 
 def _check_pixels(parts: Sequence[Part]) -> None:

@@ -28,7 +28,9 @@ from calculators.llm.requests.model_length import TOO_LONG
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
+from calculators.llm.requests.template_arguments import TemplateArguments
 from calculators.llm.requests.tools import Tools
+from calculators.llm.requests.truncation import TRUNCATES, Truncation
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
@@ -54,9 +56,14 @@ class Prompts(Protocol):
         tools: list[dict[str, Any]] | None = None,
         template_kwargs: dict[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
+        *,
+        continues: bool = False,
+        will_be_cut: bool = False,
     ) -> Prompt: ...
 
-    async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt: ...
+    async def encode(
+        self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False
+    ) -> Prompt: ...
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]: ...
 
@@ -83,6 +90,12 @@ class ServingLimits:
     batch_without_split: int | None = None
     prompt: int | None = None
     cache: int | None = None
+
+    @property
+    def length(self) -> int | None:
+        """The most tokens of prompt and answer together; None is no limit."""
+        known = (self.request.max_model_length, self.cache)
+        return min((each for each in known if each is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,9 +217,13 @@ class LlmServable:
         messages: list[dict[str, Any]],
         images: Sequence[ImageReference],
         tools: Tools,
-        template_kwargs: dict[str, Any],
+        template: TemplateArguments,
+        *,
+        will_be_cut: bool = False,
     ) -> Prompt:
         """Make the prompt of a chat, with its images.
+
+        ``will_be_cut``: the prompt may be longer than the model.
 
         Raises:
             RequestError: an image cannot be fetched or read, or the template refuses the chat.
@@ -216,7 +233,32 @@ class LlmServable:
             assert self._images is not None
             encoded = await self._images.read(images)
             messages = with_tags(messages)
-        return await self.prompts.chat(messages, tools.items or None, template_kwargs, encoded)
+        return await self.prompts.chat(
+            messages,
+            tools.items or None,
+            template.all_values,
+            encoded,
+            continues=template.continues,
+            will_be_cut=will_be_cut,
+        )
+
+    def cut_prompt(self, ids: bytes, truncation: Truncation, answer_tokens: int) -> bytes:
+        """Return the token ids that are left of a prompt beside an answer of ``answer_tokens``.
+
+        Raises:
+            RequestError: the model cannot take so many tokens, or reads images, whose places in
+                the prompt would be lost.
+        """
+        if self.sees_images:
+            raise RequestError(
+                "a model that sees images takes prompts whole: leave out truncate_prompt_tokens",
+                param=TRUNCATES,
+            )
+        limits = self.limits
+        length = limits.request.max_model_length
+        beside = None if length is None else length - answer_tokens
+        rooms = (beside, limits.batch_without_split, limits.prompt, limits.cache)
+        return truncation.cut(ids, min((each for each in rooms if each is not None), default=None))
 
     def check_prompt(self, input_ids: bytes, *, param: str) -> int:
         """Check that the engine can take a prompt, and return its number of tokens.

@@ -14,6 +14,7 @@ from calculators.tasks.model_config import has_safetensors, is_language_model, r
 from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
+    from calculators.llm.servable import LlmServable
     from graph_runtime import Registry
 
 
@@ -67,6 +68,12 @@ def _adapters(config: Any) -> Iterable[str]:
             continue
 
 
+def _facts(servable: LlmServable) -> Mapping[str, Any]:
+    """Return the length of prompt and answer together, by vLLM's name."""
+    length = servable.limits.length
+    return {} if length is None else {"max_model_len": length}
+
+
 TASK: Final = Task(
     name="text_generation",
     endpoints=ENDPOINTS,
@@ -83,5 +90,6 @@ TASK: Final = Task(
     model_flags=("draft_source_model",),
     is_default=True,
     generates_text=True,
+    model_facts=_facts,
     further_names=_adapters,
 )

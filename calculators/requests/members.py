@@ -1,7 +1,7 @@
 """Members of request bodies: declared once, for the parser and for the OpenAPI document.
 
 A name that a body may not have is refused unless its value is null, which is as good as absent:
-a misspelt one would change nothing, silently.
+a misspelt one would change nothing, silently. `UnknownMembers` are other rules for unknown names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from typing import Any, Final, TypeAlias
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.requests.readers import Reader, Value
+from calculators.requests.request_record import MOST_WARNINGS, current_record
 from calculators.requests.schema import Schema, nullable, record
+from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.errors import did_you_mean
 
 #: OpenAI's word for programs.
 UNKNOWN: Final = "unknown_parameter"
 _SHOWN: Final = 64
+#: The end of the description of a body.
+OTHERS_ARE_REFUSED: Final = "Other members than these are refused."
 #: The similarity of misspelt words, by `difflib`'s measure.
 _ALIKE: Final = 0.85
 
@@ -126,12 +130,14 @@ def read_members(
     nothing. ``hint`` gives words about an unknown name, or "".
 
     Raises:
-        RequestError: with the member as ``param``; the first unknown one, else the first bad one.
+        RequestError: with the member as ``param``; the first unknown one, unless the request's
+            record has another rule for these, else the first bad one.
     """
     if not body.keys() <= known.keys():
         for name, value in body.items():
             if name not in known and value is not None:
-                raise unknown(name, known, hint(name))
+                found_unknown(name, known, hint(name))
+        body = {name: value for name, value in body.items() if name in known}
     values = {}
     for name, value in body.items():
         if value is not None and (read := known[name].read(value, name)) is not None:
@@ -143,14 +149,14 @@ def body_schema(members: Members) -> Schema:
     """The JSON schema of a body with these members and no others."""
     return record(
         {name: member.schema() for name, member in members.items()},
-        "Null is as good as absent. Other members than these are refused.",
+        f"Null is as good as absent. {OTHERS_ARE_REFUSED}",
         required=[name for name, member in members.items() if member.is_required],
         additionalProperties=False,
     )
 
 
 def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
-    """Refuse members of the object at ``path`` that are not known.
+    """Refuse members of the object at ``path`` that are not known, as `found_unknown` does.
 
     Raises:
         RequestError: with the path of the first of them.
@@ -158,11 +164,13 @@ def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> N
     known = tuple(known)
     for name, inner in value.items():
         if name not in known and inner is not None:
-            raise unknown(name, known, path=path)
+            found_unknown(name, known, path=path)
 
 
 def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
     """Refuse what looks like a misspelt member of an object that may have any others.
+
+    `found_unknown` has the exceptions.
 
     Raises:
         RequestError: with the path of the first of them.
@@ -171,7 +179,26 @@ def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) ->
     missing = [name for name in known if name not in value]
     for name in value:
         if name not in known and get_close_matches(name[:_SHOWN], missing, n=1, cutoff=_ALIKE):
-            raise unknown(name, missing, path=path)
+            found_unknown(name, missing, path=path)
+
+
+def found_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> None:
+    """Refuse a member that is not known, warn of it or ignore it, as the request's record says.
+
+    Without a record the member is refused.
+
+    Raises:
+        RequestError: see `unknown`.
+    """
+    request = current_record()
+    rule = UnknownMembers.REFUSE if request is None else request.unknown_members
+    if rule is UnknownMembers.IGNORE:
+        return
+    if rule is UnknownMembers.REFUSE or request is None:
+        raise unknown(name, known, hint, path=path)
+    # To find near names takes time, and a body may have 100,000 members.
+    if len(request.warnings) < MOST_WARNINGS:
+        request.warnings += (str(unknown(name, known, hint, path=path)),)
 
 
 def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> RequestError:

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Final
 
+from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.observe.call_times import CallTimes
 
+#: Warnings of one request: a body may have any number of unknown members.
+MOST_WARNINGS: Final = 8
 #: Number of generations and runs that a record keeps: a stream may have any number.
 KEPT: Final = 64
 
@@ -84,6 +87,9 @@ class RequestRecord:
         trace: the tracer's state, or None; if set, the calls of nodes are recorded too.
         trace_id: 32 hexadecimal digits if the request is traced, else "".
         generations: generations of language models, in the order of their start; the last `KEPT`.
+        unknown_members: the rule for members of its body that no endpoint knows.
+        warnings: texts for the client about a request that is answered all the same; at most
+            `MOST_WARNINGS`.
         forgets: called with a generation that is dropped from ``generations``.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
@@ -99,6 +105,8 @@ class RequestRecord:
     trace_id: str = ""
     generations: list[GenerationRecord] = field(default_factory=list)
     runs: list[tuple[str, CallTimes]] = field(default_factory=list)
+    unknown_members: UnknownMembers = UnknownMembers.REFUSE
+    warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0

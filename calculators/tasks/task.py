@@ -43,6 +43,10 @@ def _no_names(config: Any) -> tuple[str, ...]:
     return ()
 
 
+def _no_facts(resource: Any) -> Mapping[str, Any]:
+    return {}
+
+
 def _no_model(path: Path) -> bool:
     return False
 
@@ -75,6 +79,8 @@ class Task:
             a hub's models, which servers download.
         is_default: the task is assumed where none is named.
         generates_text: requests have generations to count.
+        model_facts: returns further members of a model in ``/v3/models``, such as
+            ``max_model_len``, from the resource of its node; values are JSON's.
         further_names: returns the names of a graph (a ``CalculatorGraphConfig``) besides its own,
             such as names of adapters.
     """
@@ -94,4 +100,5 @@ class Task:
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
+    model_facts: Callable[[Any], Mapping[str, Any]] = _no_facts
     further_names: Callable[[Any], Iterable[str]] = _no_names

@@ -145,6 +145,10 @@ class GraphResources:
         """The first reason why a resource cannot work now; "" while all can."""
         return next((r.unavailable_reason for r in self.resources if r.unavailable_reason), "")
 
+    def of_node(self, name: str) -> tuple[NodeResource, ...]:
+        """The resources of the node of that name, of all tags."""
+        return tuple(each[name] for each in self.side_packets.values() if name in each)
+
     async def close(self) -> None:
         for resource in self.resources:
             await resource.close()

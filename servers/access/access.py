@@ -15,10 +15,23 @@ from servers.access.api_keys import ApiKeys, digest_of
 HEALTH_ROUTES: Final = (
     "/v2/health/live",
     "/v2/health/ready",
+    "/livez",
+    "/readyz",
+    "/health",
+    "/ping",
     "/inference.GRPCInferenceService/ServerLive",
     "/inference.GRPCInferenceService/ServerReady",
     "/grpc.health.v1.Health/*",
 )
+
+#: The page that shows the OpenAPI document, and its files. They are the same on every server; the
+#: page asks for a key before it reads the document.
+DOCS_ROUTES: Final = ("/docs", "/docs/viewer.js", "/docs/viewer.css")
+
+_OPEN_PATHS: Final = frozenset(
+    route for route in (*HEALTH_ROUTES, *DOCS_ROUTES) if not route.endswith("*")
+)
+_OPEN_GROUPS: Final = tuple(route for route in HEALTH_ROUTES if route.endswith("*"))
 
 #: Headers, and gRPC's metadata, that carry keys; in lower case.
 KEY_HEADERS: Final = ("authorization", "x-api-key")
@@ -33,7 +46,8 @@ class Access:
     Attributes:
         keys: the valid keys; None: no key is needed.
         open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key,
-            in addition to `HEALTH_ROUTES`. A path that ends in ``*`` matches all that begin so.
+            in addition to `HEALTH_ROUTES` and `DOCS_ROUTES`. A path that ends in ``*`` matches all
+            that begin so.
         allows_control: clients may load and unload graphs and models.
     """
 
@@ -85,7 +99,9 @@ class Access:
 
     def is_open(self, path: str) -> bool:
         """Return whether ``path`` needs no key."""
-        return any(_matches(path, route) for route in (*HEALTH_ROUTES, *self.open_routes))
+        if path in _OPEN_PATHS:
+            return True
+        return any(_matches(path, route) for route in (*_OPEN_GROUPS, *self.open_routes))
 
 
 def _matches(path: str, route: str) -> bool:

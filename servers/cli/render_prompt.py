@@ -15,7 +15,9 @@ from calculators.llm.prompt.chat_template import (
     UnseenParts,
     analyze,
     check_template_kwargs,
+    cut_at_marker,
     prepare_history,
+    with_marker,
 )
 from calculators.llm.requests.messages import normalise_messages
 from calculators.media.tags import with_tags
@@ -36,17 +38,22 @@ def execute(args: argparse.Namespace) -> int:
         template = ChatTemplate.load(_model_directory(Path(args.model_dir)))
         tools = _tools(request)
         arguments = check_template_kwargs(request.get("chat_template_kwargs"))
+        continues = request.get("continue_final_message") is True
+        if continues:
+            arguments["add_generation_prompt"] = False
         render = partial(template.render, tools=tools, template_kwargs=arguments)
         unseen = UnseenParts(template)
         unseen.check_documents(arguments)
         history = prepare_history(with_tags(messages), analyze(template))
-        text = render(unseen.with_known_roles(history, render, has_tools=bool(tools))).encode()
+        known = unseen.with_known_roles(history, render, has_tools=bool(tools))
+        text = cut_at_marker(render(with_marker(known))) if continues else render(known)
+        prompt = text.encode()
     except GraphError as error:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:
         raise CommandFailed("the request has half of a surrogate pair in a text") from error
     # As bytes: a text stream would add carriage returns on some systems, and has its own encoding.
-    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.write(prompt)
     sys.stdout.buffer.flush()
     return 0
 

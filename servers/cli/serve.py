@@ -75,7 +75,11 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
-        journal=RequestJournal(traces, keeps_texts=server.log_prompts),
+        journal=RequestJournal(
+            traces,
+            keeps_texts=server.log_prompts,
+            unknown_members=options.http.unknown_members,
+        ),
     )
     try:
         return serve(

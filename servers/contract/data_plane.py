@@ -16,16 +16,20 @@ from graph_runtime import Code, GraphError
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """A model as clients see it.
+    """A model as OpenAI's clients see it.
 
     Attributes:
         created: when the model was loaded, Unix time in seconds.
         parent: the model that an adapter belongs to; "" for a model itself.
+        task: the name of its task; "" for a graph of the author's own.
+        facts: further members that the task has for it, such as ``max_model_len``; JSON values.
     """
 
     name: str
     created: int
     parent: str = ""
+    task: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,10 @@ class DataPlane(Protocol):
     """
 
     def models(self) -> Sequence[ModelDescription]:
-        """Return every served model and adapter, in the order of the configuration."""
+        """Return every model and adapter that answers below ``/v3/``, as configured.
+
+        Plain models, and graphs that take only tensors, do not.
+        """
 
     def statuses(self) -> dict[str, object]:
         """Return the answer of ``GET /v1/config``, in OpenVINO Model Server's form."""

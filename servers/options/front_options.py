@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from calculators.requests.unknown_members import UnknownMembers
 from calculators.settings import value_types
 from calculators.settings.declaration import option
 from servers.options.groups import GRPC, HTTP, LIMITS, PAGES
@@ -47,6 +48,17 @@ class HttpOptions(FrontOptions):
         group=HTTP,
         metavar="HOSTS",
         reads=value_types.hosts,
+    )
+    unknown_members: UnknownMembers = option(  # noqa: RUF009 - an enumeration is immutable
+        UnknownMembers.REFUSE,
+        "a member of a request that no endpoint has, such as a misspelt one: `refuse` answers 400, "
+        "`warn` answers and names it in the header Warning and once in the log, `ignore`; "
+        "default {default}",
+        flag="unknown_fields",
+        group=LIMITS,
+        metavar="RULE",
+        reads=value_types.one_of(tuple(UnknownMembers)),
+        resolve=UnknownMembers,
     )
     allowed_hosts: tuple[str, ...] = option(
         (),

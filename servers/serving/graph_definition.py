@@ -29,6 +29,7 @@ from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from servers.serving.loading import Loading
+from servers.serving.servable import HttpRole
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
@@ -36,8 +37,10 @@ _log: Final = logging.getLogger(__name__)
 
 #: Files with their digest.
 _Watched: TypeAlias = tuple[WatchedFiles, str]
-#: The files of a graph, the files around it that may repair a failure, and its adapters.
-_Looked: TypeAlias = tuple[_Watched, _Watched, tuple[str, ...]]
+#: The names of its adapters, and the part that it plays below ``/v3/``.
+_Told: TypeAlias = tuple[tuple[str, ...], HttpRole | None]
+#: The files of a graph, the files around it that may repair a failure, and what they tell.
+_Looked: TypeAlias = tuple[_Watched, _Watched, _Told]
 
 
 async def _alone() -> None:
@@ -57,6 +60,8 @@ class GraphDefinition:
         state: the state.
         reason: why loading failed, for clients, without paths of this machine; "" otherwise.
         adapters: further names for requests, from the files as they were when last read.
+        http_role: the part that it plays below ``/v3/``, from the files as they were when last
+            read, and from the graph when it was last loaded.
         created: when the graph was loaded, or first deferred, Unix time in seconds.
         hold_up: a text about a node that has blocked the event loop since the graph was loaded; ""
             if none has.
@@ -92,6 +97,7 @@ class GraphDefinition:
         self._others_looked = others_looked
         self._on_adapters = on_adapters
         self.adapters: tuple[str, ...] = ()
+        self.http_role: HttpRole | None = None
         #: Reads the files; None before that, and after loading has succeeded or failed.
         self._looking: asyncio.Task[_Looked] | None = None
         self.graph: LoadedGraph | None = None
@@ -124,7 +130,7 @@ class GraphDefinition:
             await self.prepare()
             looking, self._looking = self._looking, None
             assert looking is not None, "it has looked"
-            self._files, self._around, self.adapters = looking.result()
+            self._files, self._around, (self.adapters, _) = looking.result()
             await self._check_names()
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress
@@ -143,6 +149,7 @@ class GraphDefinition:
         for warning in self.graph.plan.warnings:
             _log.warning("%s: %s", self.name, warning)
         self.created = int(time.time())
+        self.http_role = self.graph.http_role
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
 
@@ -176,7 +183,10 @@ class GraphDefinition:
     async def _look(self) -> _Looked:
         what = f'the files of the graph "{self.name}"'
         found = await in_file_thread(what, self._read)
-        self.adapters = found[2]
+        self.adapters, role = found[2]
+        # Facts of the model are known once it has been loaded.
+        if role is None or self.http_role is None or role.task != self.http_role.task:
+            self.http_role = role
         if self.adapters:
             self._on_adapters()
         return found
@@ -184,17 +194,18 @@ class GraphDefinition:
     def _read(self) -> _Looked:
         files = files_of(self.entry, self._registry, self._shared)
         around = files_around(self.entry, files)
-        return (files, files.digest()), (around, around.digest()), self._read_adapters()
+        return (files, files.digest()), (around, around.digest()), self._read_told()
 
-    def _read_adapters(self) -> tuple[str, ...]:
-        """Return the adapters in the graph's files; none if they cannot be read. For a thread."""
+    def _read_told(self) -> _Told:
+        """Return what the graph's files tell; nothing if they cannot be read. For a thread."""
         try:
             path, text = str(self.entry.graph_path), self.entry.graph_text
-            return GraphSource(path, self._registry, text=text).further_names()
+            source = GraphSource(path, self._registry, text=text)
+            return source.further_names(), source.http_role()
         except DescriptorsExhaustedError:
             raise
         except GraphError:  # `load` reports it
-            return ()
+            return (), None
 
     async def _check_names(self) -> None:
         """Check that no other servable has one of the names.

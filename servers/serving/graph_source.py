@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from calculators.tasks import installed_tasks
+from calculators.tasks import installed_tasks, task_of_node
 from graph_runtime import (
     GraphConfigError,
     GraphSyntaxError,
@@ -20,6 +21,13 @@ from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.language.source_map import node_positions, port_positions
 from graph_runtime.plan.link_errors import no_output_producer
 from graph_runtime.regular_file import read_regular_file
+from servers.serving.servable import HttpRole
+
+#: The streams of an HTTP graph, by tag, else by name (OpenVINO Model Server knows only the names).
+REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
+REQUEST_NAME: Final = "input"
+RESPONSE_NAME: Final = "output"
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
 _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(\S+)\s*$", re.M)
@@ -106,6 +114,22 @@ class GraphSource:
         )
         return tuple(dict.fromkeys(names))
 
+    def http_role(self) -> HttpRole | None:
+        """Return the part that the graph plays below ``/v3/``, by its text alone.
+
+        A loaded graph knows more: types of streams, side packets, facts of the model.
+        """
+        inputs = [_tag_and_name(each) for each in self.config.input_stream]
+        outputs = [_tag_and_name(each) for each in self.config.output_stream]
+        if not (
+            find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
+            and find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
+        ):
+            return None
+        nodes = (node for config in self.configs for node in config.node)
+        tasks = (task_of_node(node.calculator) for node in nodes)
+        return HttpRole(next((task.name for task in tasks if task is not None), ""))
+
     def queue_size(self) -> int | Literal["AUTO"]:
         """Return the value of the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO``; 0 without one.
 
@@ -181,6 +205,22 @@ class GraphSource:
                     self.files.append(path)
                     return config
         return None
+
+
+def find_stream(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: str) -> str:
+    """Return the stream with the first of these tags, else of this name; "" if there is none."""
+    streams = list(streams)
+    for wanted in tags:
+        for tag, stream in streams:
+            if tag == wanted:
+                return stream
+    return next((stream for _, stream in streams if stream == name), "")
+
+
+def _tag_and_name(entry: str) -> tuple[str, str]:
+    """Return tag and name of a stream's entry, ``TAG:index:name``, ``TAG:name`` or ``name``."""
+    tag, colon, rest = entry.partition(":")
+    return (tag, rest.rpartition(":")[2]) if colon else ("", entry)
 
 
 def serving_problems(plan: ValidatedGraph) -> list[str]:

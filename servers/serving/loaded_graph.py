@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from calculators.openvino.model_provider import MODELS, ModelProvider
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import current_record
+from calculators.tasks import task_of_node
 from graph_runtime import (
     METRICS,
     NO_METRICS,
@@ -55,7 +56,16 @@ from servers.serving.graph_inference import (
     infer_once,
     stuck_nodes,
 )
-from servers.serving.graph_source import GraphSource, check_servable
+from servers.serving.graph_source import (
+    REQUEST_NAME,
+    REQUEST_TAGS,
+    RESPONSE_NAME,
+    RESPONSE_TAGS,
+    GraphSource,
+    check_servable,
+    find_stream,
+)
+from servers.serving.servable import HttpRole
 from servers.serving.text_generation import TextModel
 from servers.serving.use_count import UseCount
 
@@ -66,12 +76,6 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 Emit = Callable[[str | bytes], object]
-
-#: The streams of an HTTP graph, by tag, else by name (OpenVINO Model Server knows only the names).
-REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
-RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
-REQUEST_NAME: Final = "input"
-RESPONSE_NAME: Final = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +240,18 @@ class LoadedGraph:
     @property
     def answers_http(self) -> bool:
         return not self._refusal
+
+    @property
+    def http_role(self) -> HttpRole | None:
+        """The part that the graph plays below ``/v3/``, by the first node of a task."""
+        if self._refusal:
+            return None
+        for node in self.plan.nodes:
+            if task := task_of_node(node.calculator_type):
+                for resource in self._resources.of_node(node.config.name):
+                    return HttpRole(task.name, task.model_facts(resource))
+                return HttpRole(task.name)
+        return HttpRole()
 
     async def answer(self, payload: HttpPayload, emit: Emit) -> None:
         """Run the graph once; see `servers.contract.data_plane.LoadedServable.answer`.
@@ -413,7 +429,7 @@ def request_stream_of(plan: ValidatedGraph) -> str:
         for graph_input in plan.graph_inputs
         if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
     ]
-    return _find(inputs, REQUEST_TAGS, REQUEST_NAME)
+    return find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
 
 
 def response_stream_of(plan: ValidatedGraph) -> str:
@@ -421,7 +437,7 @@ def response_stream_of(plan: ValidatedGraph) -> str:
     outputs = [
         (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
     ]
-    return _find(outputs, RESPONSE_TAGS, RESPONSE_NAME)
+    return find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
 
 
 def refusal_of(
@@ -443,15 +459,6 @@ def refusal_of(
     else:
         return ""
     return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
-
-
-def _find(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: str) -> str:
-    streams = list(streams)
-    for wanted in tags:
-        for tag, stream in streams:
-            if tag == wanted:
-                return stream
-    return next((stream for _, stream in streams if stream == name), "")
 
 
 def _send(emit: Emit, stream: str, packet: Packet) -> None:

@@ -179,15 +179,18 @@ class ModelRepository:
     # The data plane -------------------------------------------------------------------------------
 
     def models(self) -> Sequence[ModelDescription]:
-        """Return everything that answers, now or when loaded on demand.
+        """Return every graph that answers HTTP requests, now or when loaded on demand.
 
-        Graphs come before plain models, in the order of the configuration, each followed by its
-        adapters.
+        They are in the order of the configuration, each followed by its adapters.
         """
         found: list[ModelDescription] = []
         for each in self._answering():
-            found.append(ModelDescription(each.name, each.created))
-            found += (ModelDescription(name, each.created, each.name) for name in each.adapters)
+            role = each.http_role
+            if role is None:
+                continue
+            for name in (each.name, *each.adapters):
+                parent = "" if name == each.name else each.name
+                found.append(ModelDescription(name, each.created, parent, role.task, role.facts))
         return found
 
     def statuses(self) -> dict[str, object]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loading import Loading
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRole:
+    """The part that a graph plays below ``/v3/``.
+
+    Attributes:
+        task: the name of its task; "" for a graph of the author's own.
+        facts: further members of the model in ``/v3/models``; empty before it is loaded.
+    """
+
+    task: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 class Servable(Protocol):
@@ -37,6 +51,10 @@ class Servable(Protocol):
     @property
     def reason(self) -> str:
         """Why the state is FAILED, for clients, without paths of this machine; "" otherwise."""
+
+    @property
+    def http_role(self) -> HttpRole | None:
+        """The part that it plays below ``/v3/``; None if it takes no HTTP requests."""
 
     @property
     def created(self) -> int:

@@ -28,6 +28,7 @@ from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.requests.request_queue import REQUEST_LIMIT
+from calculators.requests.request_record import MOST_WARNINGS
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -38,6 +39,7 @@ from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
+from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
 from servers.options.server_options import GraphOptions
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.serving.graph_inference import GIVE_UP_SECONDS
@@ -196,6 +198,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
         f"{MAX_KEY} characters; {MAX_KEY_FILE >> 20} MiB",
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
+        f"{MOST_WARNINGS}; {MOST_LOGGED}",
         f"{MAX_CHARS} characters",
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
         f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "

@@ -39,8 +39,8 @@ _COUNTED: Final = ("ExceedsMaxModelLength", "EqualToMaxModelLength")
 
 #: Paths that parse the text itself as something other than JSON.
 _OF_TEXT: Final = ("[?]", "|from", "compare(")
-#: Members that depend on the model and the server.
-_OF_MODEL: Final = ("model", "usage.completion_tokens", "data[0].owned_by")
+#: Members that depend on the model and the server, which says more of a model: task and length.
+_OF_MODEL: Final = ("model", "usage.completion_tokens", "data[0].owned_by", "data[0]@keys")
 _PICTURES: Final = ("image_url", "input_image")
 #: Members that may be wrong: of the body, or path and model.
 _REFUSALS: Final = {

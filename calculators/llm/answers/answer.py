@@ -61,10 +61,12 @@ class Answer:
         ]
         self._open = set(range(len(outputs)))
         self._has_begun = False
-        #: One choice without log-probabilities, like nearly all requests.
+        self._details = writer.details
+        #: One choice without log-probabilities and details, like nearly all requests.
         self._is_plain = (
             self._targets == [[0]]
             and not writer.wants_logprobs
+            and writer.details is None
             and not request.settings.echo
             and outputs[0].is_plain
         )
@@ -92,11 +94,16 @@ class Answer:
         ]
         while self._open:
             for number, tokens in _merged(await self._generation.read()):
-                gain, reason = await self._take(number, tokens)
+                ids: Sequence[int] = ()
+                if self._details is None:
+                    gain, reason = await self._take(number, tokens)
+                else:
+                    gain, reason, ids = await self._take_ids(number, tokens)
                 logprobs = self._logprobs(gain.tokens)
                 for target in self._targets[number]:
                     choice = choices[target]
                     choice.events += gain.events
+                    choice.token_ids += ids
                     if choice.logprobs is not None and logprobs is not None:
                         choice.logprobs += logprobs
                     if reason is not None:
@@ -125,12 +132,21 @@ class Answer:
                 events = await self._outputs[0].feed_plain(tokens.token_ids)
                 return writer.more(0, events, None) if events else ""
         written: list[str] = []
+        details = self._details
         if not self._has_begun:
             self._has_begun = True
+            if details is not None:
+                details.usage = self._usage()
             written.append(writer.start(self._usage()))
             written += [writer.begin(target) for targets in self._targets for target in targets]
         for number, tokens in gained if len(gained) == 1 else _merged(gained):
-            gain, reason = await self._take(number, tokens)
+            if details is None:
+                gain, reason = await self._take(number, tokens)
+            else:
+                gain, reason, ids = await self._take_ids(number, tokens)
+                for target in self._targets[number]:
+                    details.add(target, ids)
+                details.usage = self._usage()
             if gain.events or gain.tokens:
                 logprobs = self._logprobs(gain.tokens)
                 for target in self._targets[number]:
@@ -175,6 +191,20 @@ class Answer:
             if not self._open:
                 self._note_end()
         return gain, reason
+
+    async def _take_ids(
+        self, number: int, tokens: Tokens
+    ) -> tuple[OutputDelta, FinishReason | None, Sequence[int]]:
+        """Do as `_take`, and return also the ids of the tokens that count as the completion's.
+
+        Tokens of an echoed prompt, and tokens behind a stop string, do not count.
+        """
+        output = self._outputs[number]
+        count, echoed = output.completion_tokens, output.echoed
+        gain, reason = await self._take(number, tokens)
+        first = echoed - output.echoed
+        ids = tokens.token_ids[first : first + output.completion_tokens - count]
+        return gain, reason, ids
 
     def _note_end(self) -> None:
         record = self._record

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.response import AnswerChoice
 from calculators.llm.answers.token_logprob import TokenLogprob
@@ -19,9 +20,14 @@ class AnswerWriter(Protocol):
     A stream is one call of `start`; then for every choice `begin`, `more` any number of times and
     `finish`, with the calls for several choices interleaved in any order; then `end`. Each returns
     complete events, maybe none. `failure` may replace the next call and all that would follow.
+
+    Attributes:
+        wants_logprobs: `more` needs the log-probabilities of the tokens.
+        details: receives the token ids and counts of the events that follow; None: not needed.
     """
 
     wants_logprobs: bool
+    details: AnswerDetails | None
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         """Return the body of a unary answer."""

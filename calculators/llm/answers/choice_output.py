@@ -107,6 +107,11 @@ class ChoiceOutput:
         return self._text.completion_tokens
 
     @property
+    def echoed(self) -> int:
+        """The number of tokens of an echoed prompt that are still to come."""
+        return self._text.echoed
+
+    @property
     def reasoning_tokens(self) -> int | None:
         """The number of tokens that were reasoning; None if they are not counted."""
         return None if self._reasoning is None else self._reasoning.count

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import TokenLogprob
@@ -16,6 +17,7 @@ from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reas
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"
 _END: Final = "}\n\n"
+_NO_USAGE: Final = ',"usage":null'
 
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
@@ -65,12 +67,14 @@ class AnswerChoice:
         events: the output in order; with the prompt if it is echoed.
         logprobs: None unless the request asks for them.
         stop_string: the stop string that ended the choice, if one did.
+        token_ids: the tokens of the completion; only for requests that ask for them.
     """
 
     events: list[OutputEvent] = field(default_factory=list)
     finish_reason: FinishReason = FinishReason.STOP
     logprobs: list[TokenLogprob] | None = None
     stop_string: str | None = None
+    token_ids: list[int] = field(default_factory=list)
 
     @property
     def content(self) -> str:
@@ -119,16 +123,21 @@ class EventFrame:
             the usage.
     """
 
-    __slots__ = ("_head", "closing", "opening")
+    __slots__ = ("_head", "_usage", "closing", "opening")
 
     def __init__(self, head: ResponseHead, kind: str, *, include_usage: bool) -> None:
         self._head = head.json(kind)
         self.opening = f'data: {{{self._head},"choices":[{{"index":'
-        self.closing = ('}],"usage":null' if include_usage else "}]") + _END
+        self._usage = _NO_USAGE if include_usage else ""
+        self.closing = f"}}]{self._usage}{_END}"
 
-    def closing_with(self, verbose: Verbose) -> str:
-        """Return the `closing` of the event with the prompt and the raw text."""
-        return f"{self.closing.removesuffix(_END)}{verbose.json}{_END}"
+    def detailed(self, details: AnswerDetails, choice: str, answer: str = "") -> str:
+        """Return the `closing` with further members of the choice, of the answer, and the usage."""
+        return f"{choice}}}]{details.running_usage(self._usage)}{answer}{_END}"
+
+    def closing_with(self, verbose: Verbose, closing: str) -> str:
+        """Return a closing with the prompt and the raw text."""
+        return f"{closing.removesuffix(_END)}{verbose.json}{_END}"
 
     def usage(self, usage: Usage) -> str:
         """Return the event with the usage and without choices."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import FINISH_REASON
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+    PROMPT_TOKEN_IDS,
+    TOKEN_IDS,
+)
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -104,11 +108,13 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                         ),
                         "logprobs": nullable(ref("ChatLogprobs")),
                         "finish_reason": FINISH_REASON,
+                        "token_ids": TOKEN_IDS,
                     },
                     required=("index", "message", "logprobs", "finish_reason"),
                 )
             ),
             "usage": ref("CompletionUsage"),
+            "prompt_token_ids": PROMPT_TOKEN_IDS,
             "__verbose": ref("Verbose"),
         },
         required=(*_HEAD, "object", "choices", "usage"),
@@ -144,11 +150,13 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                         ),
                         "logprobs": nullable(ref("ChatLogprobs")),
                         "finish_reason": nullable(FINISH_REASON),
+                        "token_ids": TOKEN_IDS,
                     },
                     required=("index", "delta", "logprobs", "finish_reason"),
                 )
             ),
             "usage": nullable(ref("CompletionUsage")),
+            "prompt_token_ids": PROMPT_TOKEN_IDS,
             "__verbose": ref("Verbose"),
         },
         required=(*_HEAD, "object", "choices"),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import FINISH_REASON
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+    PROMPT_TOKEN_IDS,
+    TOKEN_IDS,
+)
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -46,6 +50,8 @@ COMPLETION_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                         "text": string(),
                         "logprobs": nullable(ref("CompletionLogprobs")),
                         "finish_reason": nullable(FINISH_REASON),
+                        "prompt_token_ids": PROMPT_TOKEN_IDS,
+                        "token_ids": TOKEN_IDS,
                     },
                     required=("index", "text", "logprobs", "finish_reason"),
                 )

@@ -6,10 +6,13 @@ from typing import Final
 
 from calculators.llm.openapi.structured_schemas import STRUCTURED_SCHEMAS
 from calculators.llm.openapi.tool_schemas import TOOL_SCHEMAS
+from calculators.llm.requests.streaming_options import STREAM_OPTIONS
 from calculators.requests.schema import (
     Schema,
+    array,
     flag,
     integer,
+    nullable,
     record,
     request,
     string,
@@ -18,14 +21,23 @@ from calculators.requests.schema import (
 
 FINISH_REASON: Final = word(("stop", "length", "tool_calls", "content_filter"))
 
+#: With ``return_token_ids``.
+TOKEN_IDS: Final = array(
+    integer(minimum=0), "With `return_token_ids`: the tokens; in events, those since the last one."
+)
+PROMPT_TOKEN_IDS: Final = nullable(
+    array(
+        integer(minimum=0),
+        "With `return_token_ids`: the tokens of the prompt; in events, only the first one has them."
+        " Null if the model sees images.",
+    )
+)
+
 SHARED_SCHEMAS: Final[dict[str, Schema]] = {
     **STRUCTURED_SCHEMAS,
     **TOOL_SCHEMAS,
     "StreamOptions": request(
-        {
-            "include_usage": flag("The last event says how many tokens there were."),
-            "include_obfuscation": flag("Changes nothing: no padding is sent."),
-        },
+        {name: flag(about) for name, about in STREAM_OPTIONS.items()},
         "Only with `stream`.",
         additionalProperties=False,
     ),

@@ -20,7 +20,9 @@ from calculators.llm.prompt.chat_template import (
     TemplateAnalysis,
     UnseenParts,
     analyze,
+    cut_at_marker,
     prepare_history,
+    with_marker,
 )
 from calculators.llm.prompt.chat_template.limits import RenderLimits
 from calculators.llm.prompt.messages import (
@@ -139,7 +141,11 @@ class PromptBuilder:
                 case Chat():
                     return self._chat(message)
                 case Encode():
-                    ids = self.encode(message.text, special=message.add_special_tokens)
+                    ids = self.encode(
+                        message.text,
+                        special=message.add_special_tokens,
+                        will_be_cut=message.will_be_cut,
+                    )
                     return Prompt(ids, message.text)
                 case Tokenize():
                     return Tokens([self.tokenize(text, message) for text in message.texts])
@@ -164,7 +170,8 @@ class PromptBuilder:
     def _chat(self, chat: Chat) -> Prompt:
         text = self.render(chat)
         if not self._sees_images:
-            return Prompt(self.encode(text, special=False), text)
+            ids = self.encode(text, special=False, will_be_cut=chat.will_be_cut)
+            return Prompt(ids, text)
         check_tags(text, len(chat.images))
         ids = self.encode(without_tags(text), special=False)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
@@ -188,7 +195,7 @@ class PromptBuilder:
         )
         messages = prepare_history(chat.messages, self._analysis)
         known = self._unseen.with_known_roles(messages, render, has_tools=bool(chat.tools))
-        text = render(known)
+        text = cut_at_marker(render(with_marker(known))) if chat.continues else render(known)
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -198,13 +205,15 @@ class PromptBuilder:
             ) from None
         return text
 
-    def encode(self, text: str, *, special: bool) -> bytes:
+    def encode(self, text: str, *, special: bool, will_be_cut: bool = False) -> bytes:
         """Tokenize a prompt; return ids as int64 in native byte order.
+
+        ``will_be_cut``: the prompt may be longer than the model.
 
         Raises:
             ChatTemplateError: OUT_OF_RANGE, the text is too long for the model in any case.
         """
-        if self._max_bytes is not None and len(text) > self._max_bytes:
+        if self._max_bytes is not None and len(text) > self._max_bytes and not will_be_cut:
             raise ChatTemplateError(
                 f"the prompt of {len(text)} characters is longer than the {self._max_tokens} "
                 "tokens that the model can hold",

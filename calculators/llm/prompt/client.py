@@ -142,20 +142,29 @@ class PromptProcess:
         tools: list[dict[str, Any]] | None = None,
         template_kwargs: dict[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
+        *,
+        continues: bool = False,
+        will_be_cut: bool = False,
     ) -> Prompt:
         """Render and tokenize a chat. ``messages`` have the tags of ``images``.
+
+        Args:
+            continues: let the prompt end with the text of the last message.
+            will_be_cut: return the prompt also if it is longer than the model.
 
         Raises:
             RequestError: the template refuses the chat or takes too long, an image cannot be read,
                 too many questions wait, or the process is down.
         """
-        message = Chat(messages, tools, template_kwargs or {}, images or [])
+        message = Chat(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut)
         prompt: Prompt = await self._ask(message, is_long=bool(images))
         return prompt
 
-    async def encode(self, text: str, *, add_special_tokens: bool = True) -> Prompt:
+    async def encode(
+        self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False
+    ) -> Prompt:
         """Tokenize a text to be a prompt; raises as `chat` does."""
-        prompt: Prompt = await self._ask(Encode(text, add_special_tokens))
+        prompt: Prompt = await self._ask(Encode(text, add_special_tokens, will_be_cut))
         return prompt
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]:

@@ -37,19 +37,24 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
 
     Attributes:
         images: the images of the tags in the messages, see `calculators.media.tags`.
+        continues: let the prompt end with the text of the last message.
+        will_be_cut: the server cuts the prompt, so it may be longer than the model.
     """
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
     template_kwargs: dict[str, Any] = {}
     images: list[EncodedImage] = []
+    continues: bool = False
+    will_be_cut: bool = False
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
-    """Tokenize a text as it is, to be a prompt."""
+    """Tokenize a text as it is, to be a prompt. ``will_be_cut``: as in `Chat`."""
 
     text: str
     add_special_tokens: bool = True
+    will_be_cut: bool = False
 
 
 class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from calculators.llm.requests.generation_request import (
     GENERATING,
+    TOKEN_IDS_MEMBER,
     GenerationRequest,
     read_body,
     read_generation,
@@ -43,6 +44,7 @@ CHAT_MEMBERS: Final[Members] = table(
         "The conversation.",
         is_required=True,
     ),
+    TOKEN_IDS_MEMBER,
     max_tokens_member(),
     max_tokens_member("max_completion_tokens", "The same; it wins."),
     stop_member("stop"),

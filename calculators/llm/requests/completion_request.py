@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from calculators.llm.requests.generation_request import (
     GENERATING,
+    TOKEN_IDS_MEMBER,
     GenerationRequest,
     read_body,
     read_generation,
@@ -41,6 +42,7 @@ COMPLETION_MEMBERS: Final[Members] = table(
         is_required=True,
     ),
     max_tokens_member(about="How many tokens the answer may have; 0 only with `echo`.", least=0),
+    TOKEN_IDS_MEMBER,
     stop_member("stop"),
     honoured("echo", BOOLEAN, "Each answer begins with its prompt."),
     honoured("add_special_tokens", BOOLEAN),

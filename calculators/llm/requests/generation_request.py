@@ -13,7 +13,7 @@ from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
 from calculators.llm.requests.choices import CHOICE_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import SAMPLING_MEMBERS, read_sampling
+from calculators.llm.requests.sampling import MAX_TOKENS_NAMES, SAMPLING_MEMBERS, read_sampling
 from calculators.llm.requests.stop_conditions import STOP_MEMBERS
 from calculators.llm.requests.streaming_options import STREAMING_MEMBERS, read_streaming_options
 from calculators.llm.requests.structured_output import (
@@ -21,11 +21,17 @@ from calculators.llm.requests.structured_output import (
     StructuredOutput,
     read_structured_output,
 )
+from calculators.llm.requests.truncation import (
+    TRUNCATES,
+    TRUNCATION_MEMBERS,
+    Truncation,
+    read_truncation,
+)
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
-from calculators.requests.readers import STRING, Value
+from calculators.requests.readers import BOOLEAN, STRING, Value
 
 #: Members that every endpoint has, also one that does not generate.
 EVERYWHERE: Final[Members] = table(
@@ -48,6 +54,7 @@ GENERATING: Final[Members] = table(
     ASSISTED_MEMBERS,
     STREAMING_MEMBERS,
     STRUCTURED_MEMBERS,
+    TRUNCATION_MEMBERS,
     CHECKED_MEMBERS,
     ignored(
         "says who asks, or what is kept or counted elsewhere",
@@ -62,7 +69,6 @@ GENERATING: Final[Members] = table(
     refused("is not supported; use tools", "functions"),
     refused("is not supported: prompts are text or token ids", "prompt_embeds"),
     refused("is not supported; completions with echo and logprobs give them", "prompt_logprobs"),
-    refused("is not supported: a prompt is taken whole or refused", "truncate_prompt_tokens"),
     refused("is not accepted from a request: the model's own template is used", "chat_template"),
     refused("is not supported; continue a text with /completions", "continue_final_message"),
     refused(
@@ -73,13 +79,21 @@ GENERATING: Final[Members] = table(
     refused("is not accepted from a request", "logits_processors"),
     refused("is not supported; use best_of", "use_beam_search"),
     refused("is not supported; use reasoning_effort", "thinking_token_budget"),
-    refused("is not supported; use /tokenize", "return_token_ids"),
+    refused("is one of /chat/completions and /completions", "return_token_ids"),
     refused("is not supported: this server searches nothing", "web_search_options"),
     refused("is not supported: nothing is moderated here", "moderation"),
     refused("is not supported by this engine", "logit_bias", may_be_empty=True),
     refused(
         "is not supported", "mm_processor_kwargs media_io_kwargs vllm_xargs", may_be_empty=True
     ),
+)
+
+#: Asks for token ids, in the endpoints of OpenAI that vLLM has it in.
+TOKEN_IDS_MEMBER: Final = honoured(
+    "return_token_ids",
+    BOOLEAN,
+    "The answer has `prompt_token_ids`, and `token_ids` in each choice. In a stream the first event"
+    " of an answer has those of the prompt, and every event those of the tokens since the last.",
 )
 
 #: Members of other servers and libraries, and the member that has their effect here.
@@ -102,6 +116,11 @@ class GenerationRequest:
         model: as the client named it; goes into the answer.
         stream: answer with events.
         include_usage: the last event has the usage.
+        has_running_usage: so has every event; only with ``include_usage``.
+        returns_token_ids: the answer has the token ids of prompt and choices.
+        truncation: the cut of a prompt that is too long; None: it is refused.
+        limits_itself: the limit of new tokens is the client's own choice. Otherwise the answer may
+            have fewer where prompt and limit together are longer than the model.
         n: answers per prompt. ``settings.num_return_sequences`` is what the engine makes: where
             that is 1 and ``n`` is more, all ``n`` are the same and the caller copies.
         settings: for the engine.
@@ -113,6 +132,10 @@ class GenerationRequest:
     model: str
     stream: bool = False
     include_usage: bool = False
+    has_running_usage: bool = False
+    returns_token_ids: bool = False
+    truncation: Truncation | None = None
+    limits_itself: bool = True
     n: int = 1
     settings: GenerationSettings
     include_stop_str_in_output: bool = False
@@ -174,6 +197,12 @@ def read_generation(
         model=model,
         stream=streaming.stream,
         include_usage=streaming.include_usage,
+        has_running_usage=streaming.has_running_usage,
+        returns_token_ids=body.get("return_token_ids", False),
+        truncation=read_truncation(body) if TRUNCATES in body else None,
+        # A number that every request must have may be a default of the client's library:
+        # Vercel's provider for Anthropic sends 4096 to models that it does not know.
+        limits_itself=not needs_max_tokens and not MAX_TOKENS_NAMES.isdisjoint(body),
         settings=read_sampling(
             body, defaults, limits, needs_max_tokens=needs_max_tokens, may_echo=may_echo
         ),

@@ -61,12 +61,17 @@ def fit_to_model(
     *,
     param: str,
     has_images: bool = False,
+    may_be_less: bool = False,
 ) -> GenerationSettings:
     """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
 
     A request without a limit gets the remaining length, or its answers' share of what several may
     have (`most_unasked`). With images, ``prompt_tokens`` counts only the text, and the engine
     checks the length again.
+
+    Args:
+        may_be_less: the limit is not the client's own choice: where the model has less room left,
+            that is the limit.
 
     Raises:
         RequestError: OUT_OF_RANGE, with the reason `TOO_LONG`; ``param`` is the member with the
@@ -79,6 +84,8 @@ def fit_to_model(
     if length is None:
         return settings if share is None else _limited(settings, share)
     room = length - prompt_tokens
+    if asked is not None and may_be_less and 0 < room < asked:
+        settings, asked = _limited(settings, room), room
     if room < (1 if asked is None else asked):
         answer = "" if not asked else f" and {asked} tokens of answer"
         raise RequestError(

@@ -63,6 +63,7 @@ def max_tokens_member(
 #: The members that limit the tokens of an answer. A checked body has only the names that its
 #: endpoint knows; of several, the last one counts.
 _MAX_TOKENS_NAMES: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+MAX_TOKENS_NAMES: Final = frozenset(_MAX_TOKENS_NAMES)
 
 
 def read_sampling(
@@ -85,7 +86,8 @@ def read_sampling(
     caller copies the answer.
 
     Args:
-        needs_max_tokens: the endpoint requires ``max_tokens``.
+        needs_max_tokens: the endpoint requires ``max_tokens``. Then a number above the operator's
+            limit stands for that limit, because it may be a default of the client's library.
         may_echo: the endpoint has ``echo``, with which the answer may have 0 new tokens.
 
     Raises:
@@ -93,7 +95,9 @@ def read_sampling(
     """
     choices = read_choices(body, limits)
     echo: bool = body.get("echo", False)
-    max_new_tokens = _read_max_new_tokens(body, limits, echo=echo, may_echo=may_echo)
+    max_new_tokens = _read_max_new_tokens(
+        body, limits, echo=echo, may_echo=may_echo, may_be_less=needs_max_tokens
+    )
     if max_new_tokens is None:
         if needs_max_tokens:
             raise fields.missing("max_tokens", "how many tokens the answer may have")
@@ -154,14 +158,21 @@ def _seed(body: Mapping[str, Any]) -> int:
 
 
 def _read_max_new_tokens(
-    body: Mapping[str, Any], limits: RequestLimits, *, echo: bool, may_echo: bool
+    body: Mapping[str, Any],
+    limits: RequestLimits,
+    *,
+    echo: bool,
+    may_echo: bool,
+    may_be_less: bool,
 ) -> int | None:
     limit = limits.max_tokens_limit
     value = None
     for name in _MAX_TOKENS_NAMES:
         asked = body.get(name)
         if asked is not None and limit is not None and asked > limit:
-            raise fields.above(name, asked, limit)
+            if not may_be_less:
+                raise fields.above(name, asked, limit)
+            asked = limit
         if asked == 0 and not echo:
             hint = " unless echo is set" if may_echo else ""
             raise fields.invalid(name, f"0 is below the minimum 1{hint}")

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
+from calculators.requests.members import Members, check_object, honoured, table
 from calculators.requests.readers import BOOLEAN, Object
 from calculators.requests.schema import ref
 
-_KNOWN: Final = ("include_usage", "include_obfuscation")
+#: The options, with their descriptions in the OpenAPI document.
+STREAM_OPTIONS: Final = {
+    "include_usage": "The last event says how many tokens there were.",
+    "continuous_usage_stats": "With `include_usage`: every event says how many there are so far.",
+    # Padding hides the lengths of events from observers of the connection.
+    "include_obfuscation": "Changes nothing: no padding is sent.",
+}
 
 STREAMING_MEMBERS: Final[Members] = table(
     honoured("stream", BOOLEAN, "Answer with server-sent events."),
@@ -21,10 +27,14 @@ STREAMING_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class StreamingOptions:
-    """The resolved options; ``include_usage`` is true only with ``stream``."""
+    """The resolved options.
+
+    ``include_usage`` is true only with ``stream``, and ``has_running_usage`` only with both.
+    """
 
     stream: bool = False
     include_usage: bool = False
+    has_running_usage: bool = False
 
 
 def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
@@ -39,13 +49,11 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
         return StreamingOptions(stream)
     if not stream:
         raise fields.invalid("stream_options", "only allowed when stream is true")
+    if not options.keys() <= STREAM_OPTIONS.keys():
+        check_object(options, "stream_options", STREAM_OPTIONS)
+    read: dict[str, bool | None] = {}
     for name in options:
-        if name not in _KNOWN:
-            raise fields.invalid(
-                "stream_options", f'{fields.describe(name)} is not known; "include_usage" is'
-            )
-    # Padding hides the lengths of events from observers of the connection; none is sent.
-    fields.boolean(options, "include_obfuscation", "stream_options.include_obfuscation")
-    return StreamingOptions(
-        stream, bool(fields.boolean(options, "include_usage", "stream_options.include_usage"))
-    )
+        if name in STREAM_OPTIONS:
+            read[name] = fields.boolean(options, name, f"stream_options.{name}")
+    usage = bool(read.get("include_usage"))
+    return StreamingOptions(stream, usage, usage and bool(read.get("continuous_usage_stats")))

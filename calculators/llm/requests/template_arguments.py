@@ -33,7 +33,18 @@ TEMPLATE_MEMBERS: Final[Members] = table(
         ),
         "Variables of the chat template.",
     ),
-    honoured("add_generation_prompt", BOOLEAN),
+    honoured(
+        "add_generation_prompt",
+        BOOLEAN,
+        "End the prompt with the beginning of the assistant's turn; true unless"
+        " `continue_final_message` is.",
+    ),
+    honoured(
+        "continue_final_message",
+        BOOLEAN,
+        "Go on with the text of the last message, which stays open in the prompt. The answer has"
+        " only what is new. Not with `add_generation_prompt: true`.",
+    ),
     honoured("enable_thinking", BOOLEAN),
     honoured("reasoning_effort", EFFORT),
     honoured("verbosity", VERBOSITY),
@@ -43,23 +54,30 @@ TEMPLATE_MEMBERS: Final[Members] = table(
 
 @dataclass(frozen=True, slots=True)
 class TemplateArguments:
-    """Variables by name. ``values`` does not contain ``add_generation_prompt``."""
+    """Variables by name, and the end of the prompt.
+
+    ``values`` does not contain ``add_generation_prompt``, which is None if the request does not
+    have it. ``continues``: the answer goes on with the last message.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
-    add_generation_prompt: bool = True
+    add_generation_prompt: bool | None = None
+    continues: bool = False
 
     @property
     def all_values(self) -> dict[str, Any]:
         """All variables, for the template."""
-        return {**self.values, "add_generation_prompt": self.add_generation_prompt}
+        begins = self.add_generation_prompt is not False and not self.continues
+        return {**self.values, "add_generation_prompt": begins}
 
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     """Resolve ``chat_template_kwargs``, and the members that set some of its variables.
 
-    These are ``add_generation_prompt``, ``enable_thinking``, ``reasoning_effort``, ``verbosity``
-    and ``documents``; ``chat_template_kwargs`` has precedence over them. An effort also sets
-    ``enable_thinking``, which the templates of many models read.
+    These are ``add_generation_prompt`` (which ``continue_final_message`` contradicts),
+    ``enable_thinking``, ``reasoning_effort``, ``verbosity`` and ``documents``;
+    ``chat_template_kwargs`` has precedence over them. An effort also sets ``enable_thinking``,
+    which the templates of many models read.
 
     Raises:
         RequestError: a name is reserved, or a value has the wrong type.
@@ -77,6 +95,12 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     at_the_top = body.get("add_generation_prompt")
     if add_generation_prompt is None:
         add_generation_prompt = at_the_top
+    continues = body.get("continue_final_message", False)
+    if continues and add_generation_prompt:
+        raise fields.invalid(
+            "continue_final_message",
+            "it cannot be combined with add_generation_prompt: true, which begins a new message",
+        )
     thinking = body.get("enable_thinking")
     effort = body.get("reasoning_effort")
     if thinking is not None:
@@ -91,7 +115,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     documents = _read_documents(body)
     if documents:
         values.setdefault("documents", documents)
-    return TemplateArguments(values, add_generation_prompt is not False)
+    return TemplateArguments(values, add_generation_prompt, continues)
 
 
 def _read_documents(body: Mapping[str, Any]) -> list[Any]:

@@ -37,17 +37,18 @@ class ChoiceText:
 
     Attributes:
         completion_tokens: the number of tokens so far, without an echoed prompt.
+        echoed: the number of tokens of an echoed prompt that are still to come.
         has_stops: can a stop string end or hold back the text?
     """
 
     __slots__ = (
-        "_echoed",
         "_held",
         "_length",
         "_shown",
         "_stops",
         "_stream",
         "completion_tokens",
+        "echoed",
         "has_stops",
     )
 
@@ -56,7 +57,7 @@ class ChoiceText:
         self._stream = stream
         self._stops = stops
         self.has_stops = stops.is_active
-        self._echoed = echoed
+        self.echoed = echoed
         self._held: list[_Held] = []
         #: The number of characters that the tokens so far have made, and the number returned.
         self._length = 0
@@ -80,7 +81,7 @@ class ChoiceText:
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
         """Return the text that these tokens make certain. ``logprobs``: one per token, or empty."""
-        if self._echoed:
+        if self.echoed:
             return await self._feed_echo(ids, logprobs)
         if not logprobs and not self.has_stops:
             return Piece(await self.feed_plain(ids))
@@ -97,8 +98,8 @@ class ChoiceText:
         return self._piece(shown)
 
     async def _feed_echo(self, ids: Sequence[int], logprobs: Sequence[float]) -> Piece:
-        count = min(self._echoed, len(ids))
-        self._echoed -= count
+        count = min(self.echoed, len(ids))
+        self.echoed -= count
         text = ""
         if logprobs:
             for token_id, logprob in zip(ids[:count], logprobs, strict=False):

@@ -24,7 +24,7 @@ _USUAL_HEADERS = (
     "authorization, content-type, x-request-id, x-request-timeout, x-api-key, anthropic-version,"
     " anthropic-beta, inference-header-content-length, traceparent"
 )
-_EXPOSED_HEADERS = "x-request-id, retry-after"
+_EXPOSED_HEADERS = "x-request-id, retry-after, warning"
 _PREFLIGHT_SECONDS = "600"
 
 

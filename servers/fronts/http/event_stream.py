@@ -10,10 +10,12 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from calculators.requests.request_record import RequestRecord
 from calculators.tasks import ErrorForm
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head
+from servers.fronts.http.warning_header import with_warnings
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -37,19 +39,22 @@ class EventStream:
     __slots__ = (
         "_connection",
         "_ended",
+        "_fields",
         "_form",
-        "_head",
+        "_has_started",
+        "_headers",
         "_is_chunked",
+        "_keeps_alive",
         "_last",
         "_loop",
-        "_request_id",
+        "_record",
         "_written_at",
     )
 
     def __init__(
         self,
         connection: HttpConnection,
-        request_id: str,
+        record: RequestRecord,
         headers: Mapping[str, str],
         form: ErrorForm,
         *,
@@ -58,18 +63,21 @@ class EventStream:
     ) -> None:
         """
         Args:
+            record: the request's record; warnings that it has when the head is sent go into that.
             headers: headers of every answer to this request.
             form: the form of an error, and so of the event that ends the stream.
             is_chunked: the client understands chunks; else the connection's end is the stream's.
             keeps_alive: the connection may serve another request afterwards.
         """
         self._form = form
-        self._request_id = request_id
+        self._record = record
         self._connection = connection
         self._loop = connection.loop
         self._is_chunked = is_chunked
-        fields = _CHUNKED if is_chunked else _FIELDS
-        self._head: bytes | None = response_head(fields, headers, keeps_alive=keeps_alive)
+        self._fields = _CHUNKED if is_chunked else _FIELDS
+        self._headers = headers
+        self._keeps_alive = keeps_alive
+        self._has_started = False
         self._ended = False
         self._last = b""
         self._written_at = self._loop.time()
@@ -77,7 +85,7 @@ class EventStream:
     @property
     def has_started(self) -> bool:
         """Return whether the client has been sent a status."""
-        return self._head is None
+        return self._has_started
 
     def emit(self, packet: str | bytes) -> None:
         """Send complete events, unchanged. Must be called on the event loop."""
@@ -86,7 +94,7 @@ class EventStream:
             return
         self._last = data
         self._written_at = self._loop.time()
-        if self._head is None and self._is_chunked:
+        if self._has_started and self._is_chunked:
             self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
         else:
             self._send(data)
@@ -103,16 +111,16 @@ class EventStream:
         if self._ended:
             return
         self._ended = True
-        head, self._head = self._head or b"", None  # not None when there was no event at all
-        last = head + b"0\r\n\r\n" if self._is_chunked else head
-        if last:
-            self._connection.send(last)
+        if not self._has_started:
+            self._send(b"")  # there was no event at all; an empty chunk is the last one
+        elif self._is_chunked:
+            self._connection.send(b"0\r\n\r\n")
 
     def fail(self, error: HttpError) -> None:
         """Send an error event and end the stream, unless the graph sent a terminal event before."""
         if not self._ended and not self._has_terminal_event():
             cut = self._last and not self._last.endswith(b"\n\n")
-            body = error.body(self._form, self._request_id)
+            body = error.body(self._form, self._record.request_id)
             event = b"data: " + body + b"\n\n"
             if self._form is ErrorForm.ANTHROPIC:
                 event = b"event: error\n" + event
@@ -137,9 +145,12 @@ class EventStream:
     def _send(self, data: bytes) -> None:
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
-        if self._head is not None:
-            data = self._head + data
-            self._head = None
+        if not self._has_started:
+            self._has_started = True
+            headers = self._headers
+            if self._record.warnings:
+                headers = with_warnings(headers, self._record.warnings)
+            data = response_head(self._fields, headers, keeps_alive=self._keeps_alive) + data
         self._connection.send(data)
 
 

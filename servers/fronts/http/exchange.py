@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import RequestRecord
 from calculators.tasks import ErrorForm
 from graph_runtime import Code, UnavailableError
 from servers.fronts.body_room import BodyHold
@@ -22,6 +23,7 @@ class Exchange:
 
     Attributes:
         headers: headers of every answer to this request.
+        record: its record; calculators add warnings for the client to it.
         hold: its body's share of the memory for bodies.
         route: the route of its path; None before it is known, and if there is none.
         stream: the answer, if it is a stream and has begun.
@@ -38,6 +40,7 @@ class Exchange:
         "headers",
         "hold",
         "keeps_alive",
+        "record",
         "request",
         "request_id",
         "route",
@@ -49,12 +52,13 @@ class Exchange:
         self,
         request: web.BaseRequest,
         connection: HttpConnection,
-        request_id: str,
+        record: RequestRecord,
         task: asyncio.Task[Any],
         hold: BodyHold,
     ) -> None:
         self.request = request
-        self.request_id = request_id
+        self.record = record
+        self.request_id = request_id = record.request_id
         self.connection = connection
         self.task = task
         self.hold = hold
@@ -75,7 +79,7 @@ class Exchange:
             self.keeps_alive = False  # the connection's end is the stream's
         self.stream = EventStream(
             self.connection,
-            self.request_id,
+            self.record,
             self.headers,
             form,
             is_chunked=is_chunked,

@@ -26,6 +26,7 @@ from servers.fronts.http.routes import (
     task_paths,
 )
 from servers.fronts.http.settings import HttpSettings
+from servers.fronts.http.warning_header import with_warnings
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +110,10 @@ async def _unary(
         _log.warning("the graph of model %r gave more than one packet to a unary request", model)
     packet = packets[0]
     answer = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
-    return web.Response(body=answer, content_type="application/json", headers=exchange.headers)
+    headers = exchange.headers
+    if exchange.record.warnings:
+        headers = with_warnings(headers, exchange.record.warnings)
+    return web.Response(body=answer, content_type="application/json", headers=headers)
 
 
 async def _stream(

@@ -21,6 +21,7 @@ from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.deadline import limit_time
+from servers.fronts.http.docs_page import docs_answer
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_answer import log_cause, reason_of
 from servers.fronts.http.exchange import Exchange
@@ -40,6 +41,7 @@ from servers.fronts.http.routes import (
     task_paths,
 )
 from servers.fronts.http.settings import HttpSettings
+from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 
@@ -83,11 +85,11 @@ class Handler:
         assert isinstance(connection, HttpConnection)
         assert task is not None
         request_id = request_id_of(request.headers.get("X-Request-Id"))
-        exchange = Exchange(
-            request, connection, request_id, task, self._room.hold(request.content_length)
-        )
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
+        exchange = Exchange(
+            request, connection, record, task, self._room.hold(request.content_length)
+        )
         if error_form(path) is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = -connection.sent_bytes
@@ -189,15 +191,26 @@ class Handler:
             ) from error
         return _json(exchange, self._data_plane.statuses(), status=201 if has_changed else 200)
 
+    def _check_ready(self) -> None:
+        if self.is_draining or not self._data_plane.is_ready:
+            raise HttpError(503, "the server is not ready")
+
     async def _look_up(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         match route.endpoint:
             # The bodies of KServe's own server, which its client expects.
             case Endpoint.LIVE:
                 return _json(exchange, {"live": True})
             case Endpoint.READY:
-                if self.is_draining or not self._data_plane.is_ready:
-                    raise HttpError(503, "the server is not ready")
+                self._check_ready()
                 return _json(exchange, {"ready": True})
+            # The body of llama.cpp's server; others answer without one.
+            case Endpoint.HEALTH:
+                self._check_ready()
+                return _json(exchange, {"status": "ok"})
+            case Endpoint.VERSION:
+                return _json(exchange, {"version": version()})
+            case Endpoint.DOCS:
+                return docs_answer(exchange, exchange.request.path)
             case Endpoint.SERVER:
                 return _json(
                     exchange,
@@ -283,7 +296,7 @@ def _error_response(exchange: Exchange, path: str, error: HttpError) -> web.Resp
         status=error.status,
         body=error.body(error_form(path), exchange.request_id),
         content_type="application/json",
-        headers={**exchange.headers, **error.headers},
+        headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
     )
 
 
@@ -292,8 +305,11 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
         "id": model.name,
         "object": "model",
         "created": model.created,
-        "owned_by": "graphrt",
+        "owned_by": NAME,
+        **model.facts,
     }
+    if model.task:
+        found["task"] = model.task
     if model.parent:
         # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}

@@ -19,6 +19,7 @@ _NAMES = {
     Endpoint.LOAD: "/v2/repository/models/{model}/load",
     Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
 }
+_PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
 # A line in the log would cost as much as a small inference.
 _QUIET = "/v2/models/"
 
@@ -47,7 +48,7 @@ def request_end(
 
 def is_probe(path: str) -> bool:
     """Return whether monitoring polls this path."""
-    return path.startswith("/v2/health/") or path == "/metrics"
+    return path.startswith("/v2/health/") or path in _PROBED
 
 
 def route_name(path: str, route: Route | None) -> str:

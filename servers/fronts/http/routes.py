@@ -11,6 +11,7 @@ from functools import cache
 from urllib.parse import unquote_to_bytes
 
 from calculators.tasks import PREFIXES, ErrorForm, TaskEndpoint, installed_tasks
+from servers.access.access import DOCS_ROUTES
 
 
 class Endpoint(Enum):
@@ -18,11 +19,14 @@ class Endpoint(Enum):
 
     LIVE = auto()
     READY = auto()
+    HEALTH = auto()
+    VERSION = auto()
     SERVER = auto()
     STATUSES = auto()
     RELOAD = auto()
     METRICS = auto()
     OPENAPI = auto()
+    DOCS = auto()
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
@@ -63,6 +67,12 @@ POST = ("POST",)
 FIXED = {
     "/v2/health/live": Route(Endpoint.LIVE, _GET),
     "/v2/health/ready": Route(Endpoint.READY, _GET),
+    # Kubernetes' names for the same; vLLM's and llama.cpp's; SageMaker's.
+    "/livez": Route(Endpoint.LIVE, _GET),
+    "/readyz": Route(Endpoint.READY, _GET),
+    "/health": Route(Endpoint.HEALTH, _GET),
+    "/ping": Route(Endpoint.HEALTH, _GET),
+    "/version": Route(Endpoint.VERSION, _GET),
     "/v2": Route(Endpoint.SERVER, _GET),
     "/v2/": Route(Endpoint.SERVER, _GET),
     "/v2/repository/index": Route(Endpoint.INDEX, POST),
@@ -70,6 +80,7 @@ FIXED = {
     "/v1/config/reload": Route(Endpoint.RELOAD, POST),
     "/metrics": Route(Endpoint.METRICS, _GET),
     "/openapi.json": Route(Endpoint.OPENAPI, _GET),
+    **{path: Route(Endpoint.DOCS, _GET) for path in DOCS_ROUTES},
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
@@ -148,7 +159,7 @@ def nothing_at(path: str) -> str:
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         return f"nothing is served at this path; there are {ends}, and the same under /v1"
-    hint = "" if path.startswith("/v2/") else "; GET /openapi.json lists what is"
+    hint = "" if path.startswith("/v2/") else "; /docs shows what is, /openapi.json lists it"
     return f"nothing is served at this path{hint}"
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from servers.fronts.http.event_stream import SentResponse
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.response_head import response_head
+from servers.fronts.http.warning_header import with_warnings
 
 # Up to this size one write of a copy costs less than several writes.
 _IN_ONE_PIECE = 64 * 1024
@@ -34,7 +35,10 @@ async def send_whole(
         await client.writable()
     size = sum(map(len, pieces))
     fields = {**fields, "Content-Length": str(size)}
-    head = response_head(fields, exchange.headers, keeps_alive=exchange.keeps_alive)
+    headers = exchange.headers
+    if exchange.record.warnings:
+        headers = with_warnings(headers, exchange.record.warnings)
+    head = response_head(fields, headers, keeps_alive=exchange.keeps_alive)
     if size <= _IN_ONE_PIECE:
         connection.send(b"".join((head, *pieces)))
         return SentResponse()

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from calculators.requests.members import OTHERS_ARE_REFUSED
 from calculators.requests.schema import Schema
+from calculators.requests.unknown_members import UnknownMembers
 from calculators.tasks import installed_tasks
 from calculators.tasks.operation import Operation, TaskDescription
 from servers import NAME, version
@@ -23,6 +25,7 @@ from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_oper
 
 _log = logging.getLogger(__name__)
 
+_OTHERS_CHANGE_NOTHING = "Other members than these change nothing."
 _ABOUT = """\
 A server of graphs and models. Paths with GET also have HEAD, and OPTIONS lists the methods of a \
 path; other methods get 405 with `Allow`. Objects may get more members in later versions."""
@@ -46,15 +49,18 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         *kserve_operations(model),
         *server_operations(),
     ]
+    schemas = _merged(
+        ERROR_SCHEMAS,
+        *(task.schemas for task in tasks),
+        GRAPH_SCHEMAS,
+        KSERVE_SCHEMAS,
+        SERVER_SCHEMAS,
+    )
+    if settings.unknown_members is not UnknownMembers.REFUSE:
+        schemas = {name: _open(schema) for name, schema in schemas.items()}
     told = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
-        "schemas": _merged(
-            ERROR_SCHEMAS,
-            *(task.schemas for task in tasks),
-            GRAPH_SCHEMAS,
-            KSERVE_SCHEMAS,
-            SERVER_SCHEMAS,
-        ),
+        "schemas": schemas,
         "parameters": PARAMETERS,
         "headers": HEADERS,
         "responses": error_answers(settings, told),
@@ -92,6 +98,21 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
             )
             paths.setdefault(path, {})[operation.method] = described
     return paths
+
+
+def _open(schema: Any) -> Any:
+    """Return a schema whose objects may have other members than the named ones."""
+    if isinstance(schema, list):
+        return [_open(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _open(value) for name, value in schema.items()}
+    if made.get("additionalProperties") is False:
+        del made["additionalProperties"]
+    about = made.get("description")
+    if isinstance(about, str) and about.endswith(OTHERS_ARE_REFUSED):
+        made["description"] = about.removesuffix(OTHERS_ARE_REFUSED) + _OTHERS_CHANGE_NOTHING
+    return made
 
 
 def _merged(*groups: Mapping[str, Schema]) -> dict[str, Schema]:

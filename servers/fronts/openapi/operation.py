@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.tasks.operation import Operation
+from calculators.tasks.operation import Operation, header_ref
 from servers.fronts.http.errors import STATUS
 from servers.fronts.openapi.errors import error_ref
 from servers.fronts.openapi.parameters import parameter_refs
@@ -32,10 +33,17 @@ def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, 
         content = {media: dict(described) for media, described in operation.body.items()}
         made["requestBody"] = {"required": operation.body_is_required, "content": content}
     made["responses"] = {
-        **{str(status): dict(answer) for status, answer in sorted(operation.answers.items())},
+        **{
+            str(status): _with_warning(answer) if operation.runs_graph else dict(answer)
+            for status, answer in sorted(operation.answers.items())
+        },
         **{str(status): error_ref(operation.form, status) for status in all_errors(operation)},
     }
     return made
+
+
+def _with_warning(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {**answer, "headers": {**answer.get("headers", {}), "Warning": header_ref("Warning")}}
 
 
 def all_errors(operation: Operation) -> list[int]:

@@ -56,6 +56,10 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "description": "The id of the request in the log: the client's own, or a new one.",
         "schema": string(pattern=_ID_PATTERN),
     },
+    "Warning": {
+        "description": "Members of the body that are not known, with `--unknown_fields warn`.",
+        "schema": string(),
+    },
     "RetryAfter": {
         "description": "Seconds after which to try again.",
         "schema": integer(minimum=0),

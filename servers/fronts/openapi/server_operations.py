@@ -31,12 +31,23 @@ _TAG: Final = "Server"
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})
 
 SERVER_SCHEMAS: Final[dict[str, Schema]] = {
+    "Health": record({"status": const("ok")}, required=("status",)),
+    "Version": record({"version": string("The version of graphrt.")}, required=("version",)),
     "Model": record(
         {
             "id": string(),
             "object": const("model"),
             "created": integer("The time of loading: Unix time in seconds."),
-            "owned_by": string(),
+            "owned_by": string("The server."),
+            "task": string(
+                "The task that answers, such as `text_generation`; graphs of authors of"
+                " their own have none."
+            ),
+            "max_model_len": integer(
+                "The most tokens of prompt and answer together, or of a text to embed. Absent if"
+                " unknown, and before a model that is loaded on demand has been loaded.",
+                minimum=1,
+            ),
             "root": string("For an adapter: the same as `parent`."),
             "parent": string("For an adapter: its model."),
         },
@@ -81,8 +92,9 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
 
 
 def server_operations() -> list[Operation]:
-    """Return the operations for configuration, metrics, this document and the list of models."""
+    """Return the operations for health, configuration, metrics, this document and the models."""
     return [
+        *_health(),
         Operation(
             method="get",
             paths={"": "/v1/config"},
@@ -143,10 +155,22 @@ def server_operations() -> list[Operation]:
         ),
         Operation(
             method="get",
+            paths={"": "/version"},
+            id="getVersion",
+            tag=_TAG,
+            summary="The version of the server",
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The version.", {JSON: media(ref("Version"))})},
+        ),
+        *_docs(),
+        Operation(
+            method="get",
             paths=prefixed("/models"),
             id="listModels",
             tag="OpenAI",
             summary="List the models",
+            about="Graphs that answer below `/v3`, and their adapters. Models for tensors are in"
+            " `/v2/repository/index`.",
             form=ErrorForm.OPENAI,
             answers={200: answer("The models.", {JSON: media(ref("ModelList"))})},
         ),
@@ -160,4 +184,60 @@ def server_operations() -> list[Operation]:
             errors=frozenset({404}),
             answers={200: answer("The model.", {JSON: media(ref("Model"))})},
         ),
+    ]
+
+
+def _health() -> list[Operation]:
+    """Return the operations under the names that other servers and platforms have for them."""
+    return [
+        Operation(
+            method="get",
+            paths={"": "/livez"},
+            id="isLive",
+            tag=_TAG,
+            summary="Whether the server answers, as `/v2/health/live`",
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The server answers.", {JSON: media(ref("Live"))})},
+        ),
+        Operation(
+            method="get",
+            paths={"": "/readyz"},
+            id="isReady",
+            tag=_TAG,
+            summary="Whether everything is loaded and works, as `/v2/health/ready`",
+            form=ErrorForm.OPENAI,
+            errors=frozenset({503}),
+            answers={200: answer("The server is ready.", {JSON: media(ref("Ready"))})},
+        ),
+        Operation(
+            method="get",
+            paths={"": "/health", "Ping": "/ping"},
+            id="getHealth",
+            tag=_TAG,
+            summary="The same, for clients of vLLM and llama.cpp, and for SageMaker",
+            form=ErrorForm.OPENAI,
+            errors=frozenset({503}),
+            answers={200: answer("The server is ready.", {JSON: media(ref("Health"))})},
+        ),
+    ]
+
+
+def _docs() -> list[Operation]:
+    """Return the operations of the page that shows this document."""
+    page = {
+        "": ("/docs", "text/html", "This document as a page, with requests to try"),
+        "Script": ("/docs/viewer.js", "text/javascript", "The script of the page"),
+        "Style": ("/docs/viewer.css", "text/css", "The style of the page"),
+    }
+    return [
+        Operation(
+            method="get",
+            paths={suffix: path},
+            id="getDocs",
+            tag=_TAG,
+            summary=summary,
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The file.", {media_type: media(string())})},
+        )
+        for suffix, (path, media_type, summary) in page.items()
     ]

@@ -10,6 +10,7 @@ from time import perf_counter_ns
 from typing import Final, Protocol
 
 from calculators.requests.request_record import GenerationRecord, RequestRecord, set_current_record
+from calculators.requests.unknown_members import UnknownMembers
 from servers.operations.request_log.request_end import RequestEnd
 from servers.operations.request_log.request_texts import log_texts
 
@@ -18,6 +19,8 @@ _log: Final = logging.getLogger("graphrt.request")
 # Characters of a client's text that the log repeats.
 _LONGEST_NAME: Final = 256
 _LONGEST_REASON: Final = 200
+#: Different warnings that are logged; clients choose the names in them.
+MOST_WARNINGS: Final = 256
 #: A member of a path that is a word; other names are the client's own.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}(?:\[\d{1,6}\])*", re.ASCII)
 #: Request ids of clients that are harmless to repeat.
@@ -40,14 +43,26 @@ class Traces(Protocol):
 class RequestJournal:
     """The requests of all fronts: `begin`, then `end`, in the request's own task."""
 
-    def __init__(self, traces: Traces | None = None, *, keeps_texts: bool = False) -> None:
-        """``keeps_texts``: log prompts and answers of language models."""
+    def __init__(
+        self,
+        traces: Traces | None = None,
+        *,
+        keeps_texts: bool = False,
+        unknown_members: UnknownMembers = UnknownMembers.REFUSE,
+    ) -> None:
+        """
+        Args:
+            keeps_texts: log prompts and answers of language models.
+            unknown_members: the rule for members of requests that are not known.
+        """
         self._traces = traces
         #: Called at each end like `Traces.end`, for metrics.
         self.counts: Callable[[RequestRecord, RequestEnd, int], None] | None = None
         #: See `RequestRecord.forgets`.
         self.forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
         self._keeps_texts = keeps_texts
+        self._unknown_members = unknown_members
+        self._warned: set[str] = set()
 
     def begin(
         self, request_id: str, header: Callable[[str], str | None], *, is_probe: bool = False
@@ -56,7 +71,12 @@ class RequestJournal:
 
         ``is_probe``: the request comes from monitoring and is not traced.
         """
-        record = RequestRecord(request_id, keeps_texts=self._keeps_texts, forgets=self.forgets)
+        record = RequestRecord(
+            request_id,
+            keeps_texts=self._keeps_texts,
+            unknown_members=self._unknown_members,
+            forgets=self.forgets,
+        )
         if self._traces is not None and not is_probe:
             self._traces.begin(record, header)
         set_current_record(record)
@@ -72,12 +92,24 @@ class RequestJournal:
         if _log.isEnabledFor(level):
             fields = _fields(record, end, (ended - record.began) / 1e6)
             _log.log(level, "%s", _shown(fields), extra={"fields": fields, "event": "request"})
+        if record.warnings:
+            self._log_warnings(record)
         if record.keeps_texts:
             log_texts(record)
         if self._traces is not None and record.trace is not None:
             self._traces.end(record, end, ended)
         if self.counts is not None:
             self.counts(record, end, ended)
+
+    def _log_warnings(self, record: RequestRecord) -> None:
+        """Log each warning once, up to a number of different ones."""
+        for text in record.warnings:
+            if text not in self._warned and len(self._warned) < MOST_WARNINGS:
+                self._warned.add(text)
+                _log.warning(
+                    "a request for model=%a: %s; the same is not logged again",
+                    record.model[:_LONGEST_NAME], ascii(text)[1:-1],
+                )  # fmt: skip
 
 
 def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict[str, object]:

@@ -80,6 +80,10 @@ class ModelDefinition:
         return reasons[-1] if reasons else self._reason
 
     @property
+    def http_role(self) -> None:
+        return None
+
+    @property
     def created(self) -> int:
         return max((version.created for version in self._available()), default=self._created)
 

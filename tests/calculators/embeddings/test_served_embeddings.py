@@ -9,7 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model
+from calculators.embeddings.request import parse_embeddings_request
+from calculators.requests.http_payload import RequestError
+from tests.calculators.embeddings.tiny_embedder import MAX_TOKENS, expected, graph, make_model
+from tests.calculators.llm.demo_model import DEMO
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
 from tests.servers.fronts.openapi.described import Described
@@ -79,3 +82,52 @@ def test_wrong_options_are_exit_code_2(site: Path, words: str, message: str) -> 
     done = graphrt("serve", *task, *words.split(), cwd=site)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def test_unknown_members_are_warned_of_by_embeddings_and_chats_alike(site: Path) -> None:
+    (site / "tiny" / "graph.pbtxt").write_text(graph(pooling="MEAN"), encoding="utf-8")
+    entries = [{"name": "demo", "base_path": str(DEMO)}, {"name": "tiny", "base_path": "tiny"}]
+    (site / "both.json").write_text(json.dumps({"mediapipe_config_list": entries}))
+    with Serving(site, "both.json", "--unknown_fields", "warn").wait_until_serving() as serving:
+        chat = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+        asked = {
+            "/v3/embeddings": {"model": "tiny", "input": "Hello", "dimension": 2},
+            "/v1/chat/completions": {**chat, "tempurature": 1},
+            "/v3/chat/completions": {**chat, "tempurature": 1, "stream": True},
+        }
+        warnings = []
+        for path, body in asked.items():
+            with serving.request("POST", path, body) as response:
+                assert response.status == 200
+                warnings.append(response.getheader("Warning"))
+                response.read()
+        misspelt = '299 graphrt "Unknown member \\"tempurature\\". Did you mean \\"temperature\\"?"'
+        near = '299 graphrt "Unknown member \\"dimension\\". Did you mean \\"dimensions\\"?"'
+        assert warnings == [near, misspelt, misspelt]
+        _, answer = serving.get("/v3/models")
+        assert [(each["task"], each["max_model_len"]) for each in answer["data"]] == [
+            ("text_generation", 2048),
+            ("embeddings", MAX_TOKENS),
+        ]
+        for path in ("/livez", "/readyz", "/health", "/ping", "/version"):
+            assert serving.get(path)[0] == 200
+        with serving.request("GET", "/docs") as response:
+            assert b"/docs/viewer.js" in response.read()
+        serving.send_signal()
+        _, _, log = serving.end()
+    assert log.count("the same is not logged again") == 2
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"dimension": 2}, "dimension"),
+        ({"truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+        ({"input_type": "query"}, "input_type"),
+    ],
+)
+def test_a_member_that_would_change_nothing_is_refused(members: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse_embeddings_request({"model": "tiny", "input": "Hello", **members})
+    assert raised.value.param == param
+    assert parse_embeddings_request({"model": "tiny", "input": "Hello", "user": "me"}).texts

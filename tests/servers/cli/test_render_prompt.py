@@ -53,6 +53,14 @@ def test_images_are_tags(model: Path) -> None:
     assert rendered(model, request) == f"<user>{tags}\n<assistant>"
 
 
+def test_a_message_that_is_continued_stays_open(model: Path) -> None:
+    request = {
+        "messages": [HELLO, {"role": "assistant", "content": "Wel"}],
+        "continue_final_message": True,
+    }
+    assert rendered(model, request) == "<user>Hellö\n<assistant>Wel"
+
+
 def test_the_prompt_is_utf_8_wherever_it_runs(model: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "render-prompt", str(model)],

@@ -17,6 +17,8 @@ def read_messages(
 ) -> list[dict[str, Any]]:
     """Return the conversation. A user's turn with results of tools becomes several messages.
 
+    The last message may be the assistant's: its text is the beginning of the answer.
+
     ``media`` gathers the images.
 
     Raises:
@@ -40,10 +42,6 @@ def read_messages(
         conversation.add(message, f"messages[{place}]")
     if not conversation.messages:
         raise fields.invalid("messages", "nothing is said in any of them")
-    if conversation.messages[-1]["role"] == "assistant":
-        raise fields.invalid(
-            "messages", "the last one is the assistant's, and to go on from there is not supported"
-        )
     return conversation.messages
 
 

@@ -174,13 +174,14 @@ def parse_messages_request(
     tools, is_parallel = read_messages_tools(body, limits)
     thinking = body.get("thinking", {})
     media = MediaCheck(limits)
+    messages = read_messages(body, limits, media)
     return MessagesRequest(
         **replace(generation, structured=structured).shared,
         tools=tools,
         parallel_tool_calls=is_parallel,
-        messages=read_messages(body, limits, media),
+        messages=messages,
         images=tuple(media.images),
-        template=_read_template(body, thinking),
+        template=_read_template(body, thinking, messages),
         shows_thinking=thinking.get("display") != "omitted",
     )
 
@@ -193,12 +194,13 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     """
     body = read_body(value, COUNT_TOKENS_MEMBERS)
     media = MediaCheck(limits)
+    messages = read_messages(body, limits, media)
     return CountTokensRequest(
         model=read_model(body),
         tools=read_messages_tools(body, limits)[0],
-        messages=read_messages(body, limits, media),
+        messages=messages,
         images=tuple(media.images),
-        template=_read_template(body, body.get("thinking", {})),
+        template=_read_template(body, body.get("thinking", {}), messages),
     )
 
 
@@ -223,9 +225,12 @@ def count_tokens_response(tokens: int) -> str:
     return f'{{"input_tokens":{tokens}}}'
 
 
-def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> TemplateArguments:
+def _read_template(
+    body: Mapping[str, Any], thinking: Mapping[str, Any], messages: list[dict[str, Any]]
+) -> TemplateArguments:
     """Read ``thinking`` and ``output_config.effort``; ``chat_template_kwargs`` overrides both.
 
+    A last message of the assistant is continued, unless ``add_generation_prompt`` says otherwise.
     ``budget_tokens`` has no effect: the engine has no limit on reasoning.
     """
     template = read_template_arguments(body)
@@ -246,7 +251,9 @@ def _read_template(body: Mapping[str, Any], thinking: Mapping[str, Any]) -> Temp
     if (effort := config.get("effort")) is not None:
         ANTHROPIC_EFFORT.read(effort, "output_config.effort")
         values.setdefault("reasoning_effort", effort)
-    return TemplateArguments(values, template.add_generation_prompt)
+    begins = template.add_generation_prompt
+    continues = template.continues or (begins is None and messages[-1]["role"] == "assistant")
+    return TemplateArguments(values, begins, continues)
 
 
 def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, Never
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import (
     Block,
     BlockDelta,
@@ -50,10 +51,19 @@ class MessagesAnswerWriter:
     call without arguments.
     """
 
-    __slots__ = ("_blocks", "_ending", "_head", "_shows_thinking", "_verbose", "wants_logprobs")
+    __slots__ = (
+        "_blocks",
+        "_ending",
+        "_head",
+        "_shows_thinking",
+        "_verbose",
+        "details",
+        "wants_logprobs",
+    )
 
     def __init__(self, request: MessagesRequest, verbose: Verbose | None = None) -> None:
         self.wants_logprobs = False
+        self.details: AnswerDetails | None = None
         self._head = (
             f'{{"id":"msg_{uuid.uuid4().hex}","type":"message","role":"assistant"'
             f',"model":{quote(request.model)}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
@@ -38,6 +39,7 @@ class ChatAnswerWriter:
         "_openings",
         "_rest",
         "_verbose",
+        "details",
         "wants_logprobs",
     )
 
@@ -49,8 +51,10 @@ class ChatAnswerWriter:
         include_usage: bool = False,
         wants_logprobs: bool = False,
         verbose: Verbose | None = None,
+        details: AnswerDetails | None = None,
     ) -> None:
         self.wants_logprobs = wants_logprobs
+        self.details = details
         self._head = head
         self._include_usage = include_usage
         self._verbose = verbose
@@ -67,37 +71,54 @@ class ChatAnswerWriter:
         written = ",".join(
             f'{{"index":{index},"message":{_message(choice)}'
             f',"logprobs":{_logprobs(choice.logprobs)}'
-            f',"finish_reason":"{choice.finish_reason}"}}'
+            f',"finish_reason":"{choice.finish_reason}"{self._token_ids(index, choice)}}}'
             for index, choice in enumerate(choices)
         )
         head = self._head.json("chat.completion")
         verbose = "" if self._verbose is None else self._verbose.json
-        return f'{{{head},"choices":[{written}],"usage":{usage.json}{verbose}}}'
+        prompt = "" if self.details is None else self.details.prompt()
+        return f'{{{head},"choices":[{written}],"usage":{usage.json}{prompt}{verbose}}}'
+
+    def _token_ids(self, index: int, choice: AnswerChoice) -> str:
+        if self.details is None:
+            return ""
+        self.details.add(index, choice.token_ids)
+        return self.details.take(index)
 
     def start(self, usage: Usage) -> str:
         return ""
 
     def begin(self, index: int) -> str:
-        return f'{self._openings[index]}"role":"assistant","content":""{self._rest}'
+        opening = f'{self._openings[index]}"role":"assistant","content":""'
+        if self.details is None:
+            return opening + self._rest
+        return f'{opening}}},"logprobs":null,"finish_reason":null{self._detailed(index)}'
+
+    def _detailed(self, index: int) -> str:
+        """Return the end of an event with token ids and counts."""
+        assert self.details is not None
+        prompt = self.details.prompt_once(0)
+        return self._frame.detailed(self.details, self.details.take(index), prompt)
 
     def more(
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
-        if logprobs is None:
+        if logprobs is None and self.details is None:
             opening, rest = self._openings[index], self._rest
             written = ""
             for event in events:
                 written += opening + self._delta(index, event) + rest
             return written
-        # The log-probabilities of the tokens go into the first of their chunks.
+        # The log-probabilities and ids of the tokens go into the first of their chunks.
         if not events:
             events = [Content("")]
         chunks = []
-        shown = chat_logprobs_json(logprobs)
+        shown = _logprobs(logprobs)
         for event in events:
+            closing = self._closing if self.details is None else self._detailed(index)
             chunks.append(
                 f'{self._openings[index]}{self._delta(index, event)}}},"logprobs":{shown}'
-                f',"finish_reason":null{self._closing}'
+                f',"finish_reason":null{closing}'
             )
             shown = "null"
         return "".join(chunks)
@@ -122,9 +143,9 @@ class ChatAnswerWriter:
                 )
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        closing = self._closing
+        closing = self._closing if self.details is None else self._detailed(index)
         if self._verbose is not None:
-            closing = self._frame.closing_with(self._verbose)
+            closing = self._frame.closing_with(self._verbose, closing)
         return f'{self._openings[index]}}},"logprobs":null,"finish_reason":"{reason}"{closing}'
 
     def end(self, usage: Usage) -> str:
@@ -155,9 +176,15 @@ def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
 
 
 def chat_writer(
-    request: ChatRequest, fingerprint: str | None, verbose: Verbose | None
+    request: ChatRequest,
+    fingerprint: str | None,
+    verbose: Verbose | None,
+    prompts: Sequence[bytes] | None,
 ) -> ChatAnswerWriter:
     """Return the writer of the answer to a request."""
+    details = None
+    if request.returns_token_ids or request.has_running_usage:
+        details = AnswerDetails(request, prompts, request.n)
     head = ResponseHead(new_response_id("chatcmpl"), request.model, system_fingerprint=fingerprint)
     return ChatAnswerWriter(
         head,
@@ -165,4 +192,5 @@ def chat_writer(
         include_usage=request.include_usage,
         wants_logprobs=request.logprobs,
         verbose=verbose,
+        details=details,
     )

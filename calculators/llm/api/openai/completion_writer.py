@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
@@ -38,9 +39,11 @@ class CompletionAnswerWriter:
         "_include_usage",
         "_offsets",
         "_openings",
+        "_per_prompt",
         "_rest",
         "_top_logprobs",
         "_verbose",
+        "details",
         "wants_logprobs",
     )
 
@@ -49,12 +52,21 @@ class CompletionAnswerWriter:
         head: ResponseHead,
         *,
         choices: int = 1,
+        per_prompt: int = 1,
         include_usage: bool = False,
         logprobs: int | None = None,
         verbose: Verbose | None = None,
+        details: AnswerDetails | None = None,
     ) -> None:
-        """``logprobs``: None: without; 1 repeats each token as the top one of its place."""
+        """
+        Args:
+            choices: the number of all choices.
+            per_prompt: the number of choices of each prompt.
+            logprobs: None: without; 1 repeats each token as the top one of its place.
+        """
         self.wants_logprobs = logprobs is not None
+        self.details = details
+        self._per_prompt = per_prompt
         self._head = head
         self._include_usage = include_usage
         self._verbose = verbose
@@ -69,11 +81,23 @@ class CompletionAnswerWriter:
         written = ",".join(
             f'{{"index":{index},"text":{quote(choice.content)}'
             f',"logprobs":{self._whole_logprobs(choice)}'
-            f',"finish_reason":"{choice.finish_reason}"}}'
+            f',"finish_reason":"{choice.finish_reason}"{self._ids(index, choice)}}}'
             for index, choice in enumerate(choices)
         )
         verbose = "" if self._verbose is None else self._verbose.json
         return f'{{{self._head.json(_OBJECT)},"choices":[{written}],"usage":{usage.json}{verbose}}}'
+
+    def _ids(self, index: int, choice: AnswerChoice) -> str:
+        if self.details is None:
+            return ""
+        self.details.add(index, choice.token_ids)
+        return self.details.prompt(index // self._per_prompt) + self.details.take(index)
+
+    def _detailed(self, index: int) -> str:
+        """Return the end of an event with token ids and counts."""
+        assert self.details is not None
+        prompt = self.details.prompt_once(index, index // self._per_prompt)
+        return self._frame.detailed(self.details, prompt + self.details.take(index))
 
     def _whole_logprobs(self, choice: AnswerChoice) -> str:
         if choice.logprobs is None:
@@ -91,19 +115,23 @@ class CompletionAnswerWriter:
     ) -> str:
         text = "".join([event.text for event in events if isinstance(event, Content)])
         if logprobs is None:
-            return self._openings[index] + quote(text) + self._rest
+            if self.details is None:
+                return self._openings[index] + quote(text) + self._rest
+            opening = self._openings[index] + quote(text)
+            return f'{opening},"logprobs":null,"finish_reason":null{self._detailed(index)}'
         offset = self._offsets[index]
         self._offsets[index] = offset + sum(map(characters_started, logprobs))
         written = completion_logprobs_json(logprobs, top=self._top_logprobs, first_offset=offset)
+        closing = self._closing if self.details is None else self._detailed(index)
         return (
             f'{self._openings[index]}{quote(text)},"logprobs":{written}'
-            f',"finish_reason":null{self._closing}'
+            f',"finish_reason":null{closing}'
         )
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        closing = self._closing
+        closing = self._closing if self.details is None else self._detailed(index)
         if self._verbose is not None:
-            closing = self._frame.closing_with(self._verbose)
+            closing = self._frame.closing_with(self._verbose, closing)
         return f'{self._openings[index]}"","logprobs":null,"finish_reason":"{reason}"{closing}'
 
     def end(self, usage: Usage) -> str:
@@ -114,14 +142,23 @@ class CompletionAnswerWriter:
 
 
 def completion_writer(
-    request: CompletionRequest, fingerprint: str | None, verbose: Verbose | None
+    request: CompletionRequest,
+    fingerprint: str | None,
+    verbose: Verbose | None,
+    prompts: Sequence[bytes] | None,
 ) -> CompletionAnswerWriter:
     """Return the writer of the answer to a request."""
+    choices = request.n * len(request.prompts)
+    details = None
+    if request.returns_token_ids or request.has_running_usage:
+        details = AnswerDetails(request, prompts, choices)
     head = ResponseHead(new_response_id("cmpl"), request.model, system_fingerprint=fingerprint)
     return CompletionAnswerWriter(
         head,
-        choices=request.n * len(request.prompts),
+        choices=choices,
+        per_prompt=request.n,
         include_usage=request.include_usage,
         logprobs=request.logprobs,
         verbose=verbose,
+        details=details,
     )

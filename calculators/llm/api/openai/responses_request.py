@@ -22,6 +22,7 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
+from calculators.llm.requests.streaming_options import STREAM_OPTIONS
 from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import (
     EFFORT,
@@ -41,11 +42,13 @@ from calculators.requests.members import (
     table,
 )
 from calculators.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
-from calculators.requests.schema import anything, array, one_of, ref, request, string
+from calculators.requests.schema import anything, array, flag, one_of, ref, request, string
 
 #: Only the effort has an effect; a summary is not made.
 REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
 TEXT: Final = ("format", "verbosity")
+#: The second one is not OpenAI's here; aiperf sends it.
+_STREAM_OPTIONS: Final = ("include_obfuscation", "include_usage")
 
 RESPONSES_MEMBERS: Final[Members] = table(
     GENERATING,
@@ -66,7 +69,10 @@ RESPONSES_MEMBERS: Final[Members] = table(
     honoured("instructions", STRING, "The first message to the model."),
     honoured(
         "stream_options",
-        Object(request({"include_obfuscation": {}}, additionalProperties=False)),
+        Object(
+            request({name: flag() for name in _STREAM_OPTIONS}, additionalProperties=False),
+        ),
+        "Changes nothing: no padding is sent, and the last event always has the usage.",
     ),
     max_tokens_member("max_output_tokens"),
     stop_member("stop"),
@@ -139,7 +145,7 @@ def parse_responses_request(
     """
     body = read_body(value, RESPONSES_MEMBERS)
     _check_stream_options(body)
-    # The one option that OpenAI has there is without effect.
+    # All options are without effect.
     body = {name: member for name, member in body.items() if name != "stream_options"}
     generation = read_generation(body, defaults, limits)
     if generation.n > 1:
@@ -165,12 +171,17 @@ def parse_responses_request(
 
 
 def _check_stream_options(body: Mapping[str, Any]) -> None:
-    for name in body.get("stream_options", ()):
-        if name != "include_obfuscation":
-            raise fields.invalid(
-                f"stream_options.{name}",
-                'responses have only "include_obfuscation"; the last event says the usage',
-            )
+    options = body.get("stream_options")
+    if not options:
+        return
+    if options.get("continuous_usage_stats"):
+        raise fields.invalid(
+            "stream_options.continuous_usage_stats",
+            "the events of responses have no place for it; the last one has the usage",
+        )
+    check_object(options, "stream_options", STREAM_OPTIONS)
+    for name in _STREAM_OPTIONS:
+        fields.boolean(options, name, f"stream_options.{name}")
 
 
 def _with_instructions(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
 from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
@@ -36,11 +37,13 @@ class ResponsesAnswerWriter:
         "_object",
         "_reason",
         "_sequence",
+        "details",
         "wants_logprobs",
     )
 
     def __init__(self, request: ResponsesRequest, verbose: Verbose | None = None) -> None:
         self.wants_logprobs = request.logprobs
+        self.details: AnswerDetails | None = None
         self._object = ResponsesObject(request, verbose)
         self._blocks = Blocks()
         #: The item that grows, and the complete ones as JSON.

@@ -27,13 +27,15 @@ class FakeDataPlane(FakeModels):
     def __init__(self, **behaviours: Behaviour) -> None:
         super().__init__()
         self.behaviours: dict[str, Behaviour] = {"echo": echo, **behaviours}
-        self.names = ["echo", "org/model:7b"]
+        self.described = [
+            ModelDescription(name, 1_700_000_000) for name in ("echo", "org/model:7b")
+        ]
         self.is_ready = True
         self.payloads: list[HttpPayload] = []
         self.begun_twice = asyncio.Event()
 
     def models(self) -> Sequence[ModelDescription]:
-        return [ModelDescription(name, 1_700_000_000) for name in self.names]
+        return self.described
 
     def statuses(self) -> dict[str, object]:
         return {"echo": {"model_version_status": []}}

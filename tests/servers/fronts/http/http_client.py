@@ -13,6 +13,7 @@ from typing import Any, Self
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings, start_front
+from servers.operations.request_log import RequestJournal
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,10 @@ class HttpClient:
 @asynccontextmanager
 async def serving(plane: DataPlane, **settings: Any) -> AsyncIterator[HttpFront]:
     room: BodyRoom | None = settings.pop("room", None)
-    front = await start_front(plane, HttpSettings(**{"port": 0, **settings}), room=room)
+    journal: RequestJournal | None = settings.pop("journal", None)
+    front = await start_front(
+        plane, HttpSettings(**{"port": 0, **settings}), journal=journal, room=room
+    )
     try:
         yield front
     finally:

@@ -107,7 +107,7 @@ def test_answers_and_errors_can_be_read_by_listed_pages_only(run: Run) -> None:
                 assert (reply.status, reply.headers["vary"]) == (status, "Origin")
                 assert _cors(reply.headers) == {
                     "allow-origin": PAGE,
-                    "expose-headers": "x-request-id, retry-after",
+                    "expose-headers": "x-request-id, retry-after, warning",
                 }
             other = await ask(front, chat_bytes(headers={"Origin": "https://evil.example"}))
             assert _cors(other.headers) == {}

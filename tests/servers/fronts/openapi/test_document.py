@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from calculators.requests.unknown_members import UnknownMembers
 from servers.access import Access, ApiKeys
+from servers.access.access import DOCS_ROUTES, HEALTH_ROUTES
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
 from servers.fronts.openapi import openapi_document
@@ -112,7 +114,7 @@ def test_with_keys_all_routes_except_open_ones_need_one() -> None:
     validate(described.document)
     assert set(described.document["components"]["securitySchemes"]) == {"bearer", "apiKey"}
     for path, _, operation in described.operations():
-        is_open = path in ("/v2/health/live", "/v2/health/ready", "/openapi.json")
+        is_open = path in (*HEALTH_ROUTES, *DOCS_ROUTES, "/openapi.json")
         assert ("security" not in operation) is is_open, path
         assert ("401" not in operation["responses"]) is is_open, path
 
@@ -120,3 +122,14 @@ def test_with_keys_all_routes_except_open_ones_need_one() -> None:
 def test_the_limits_are_the_servers() -> None:
     document = json.loads(openapi_document(HttpSettings(max_body_bytes=12345)))
     assert "12345" in document["components"]["responses"]["OpenAIError413"]["description"]
+
+
+@pytest.mark.parametrize("path", ["/v3/chat/completions", "/v3/embeddings", "/v3/messages"])
+@pytest.mark.parametrize("rule", list(UnknownMembers))
+def test_the_rule_for_unknown_members_is_described(rule: UnknownMembers, path: str) -> None:
+    described = Described(openapi_document(HttpSettings(unknown_members=rule)))
+    validate(described.document)
+    body = next(body for at, _, body in described.examples() if at == path)
+    assert described.request_errors(path, body) == []
+    errors = described.request_errors(path, {**body, "tempurature": 1})
+    assert bool(errors) is (rule is UnknownMembers.REFUSE)

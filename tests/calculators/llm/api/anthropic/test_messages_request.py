@@ -309,11 +309,6 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
             "messages[1].content[0].input",
             "an object",
         ),
-        (
-            {"messages": [USER, {"role": "assistant", "content": "The answer is ("}]},
-            "messages",
-            "go on from there",
-        ),
         ({"tools": [1]}, "tools[0]", "an object"),
         ({"tools": [{"type": "web_search_20250305", "name": "w"}]}, "tools[0].type", "web_search"),
         ({"tools": [TOOL, {"type": "bash_20250124", "name": "bash"}]}, "tools[1].type", "bash_"),
@@ -368,3 +363,29 @@ def test_errors_of_counting_name_the_place() -> None:
     with pytest.raises(RequestError) as raised:
         parse_count_tokens_request({"model": "m", "messages": [{"role": "user"}]}, SEES)
     assert raised.value.param == "messages[0].content"
+
+
+PREFILLED = [USER, {"role": "assistant", "content": "The answer is ("}]
+
+
+def test_a_last_message_of_the_assistant_is_continued() -> None:
+    continued = parsed(messages=PREFILLED)
+    assert continued.messages[-1] == PREFILLED[-1]
+    assert continued.template.continues
+    assert continued.template.all_values["add_generation_prompt"] is False
+    assert not parsed().template.continues
+    counted = parse_count_tokens_request({"model": "m", "messages": PREFILLED}, SEES)
+    assert counted.template.continues
+
+
+def test_the_generation_prompt_begins_another_message() -> None:
+    begun = parsed(messages=PREFILLED, add_generation_prompt=True)
+    assert not begun.template.continues
+    assert begun.template.all_values["add_generation_prompt"] is True
+
+
+def test_a_number_of_tokens_above_the_limit_of_the_graph_is_that_limit() -> None:
+    # The member is required, so a client's library may send a default of its own.
+    limited = parsed(RequestLimits(max_tokens_limit=100), max_tokens=4096)
+    assert limited.settings.max_new_tokens == 100
+    assert not limited.limits_itself

@@ -25,7 +25,7 @@ def test_the_smallest_request_is_parsed() -> None:
     assert request.skip_special_tokens
     assert request.parallel_tool_calls
     assert request.template.values == {}
-    assert request.template.add_generation_prompt
+    assert request.template.all_values["add_generation_prompt"]
 
 
 def test_members_that_change_nothing_are_ignored() -> None:
@@ -104,7 +104,7 @@ class TestStreaming:
         ("options", "param"),
         [
             ([], "stream_options"),
-            ({"nope": 1}, "stream_options"),
+            ({"nope": 1}, "stream_options.nope"),
             ({"include_usage": 1}, "stream_options.include_usage"),
         ],
     )

@@ -237,7 +237,11 @@ def test_an_unknown_member_is_refused(endpoint: str, member: str, words: str) ->
 @pytest.mark.parametrize(
     ("endpoint", "members", "param"),
     [
-        ("chat", {"stream": True, "stream_options": {"include_usge": True}}, "stream_options"),
+        (
+            "chat",
+            {"stream": True, "stream_options": {"include_usge": True}},
+            "stream_options.include_usge",
+        ),
         ("responses", {"text": {"verbosty": "low"}}, "text.verbosty"),
         ("responses", {"reasoning": {"efort": "low"}}, "reasoning.efort"),
         (

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.requests.chat_request import parse_chat_request
+from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.model_length import fit_to_model, read_model_length
+from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
@@ -83,3 +86,36 @@ def test_a_request_that_does_not_fit_is_refused(
         )
     assert raised.value.code is Code.OUT_OF_RANGE
     assert raised.value.param == "messages"
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "expected"), [(4096, 0, 4), (4096, 10, 4), (3, 0, 3), (None, 0, 4)]
+)
+def test_a_limit_that_the_client_has_not_chosen_is_cut_to_the_room(
+    asked: int | None, least: int, expected: int
+) -> None:
+    settings = GenerationSettings(max_new_tokens=asked, min_new_tokens=least)
+    made = fit_to_model(settings, 60, 64, param="prompt", may_be_less=True)
+    assert made.max_new_tokens == expected
+    assert made.min_new_tokens <= expected
+
+
+def test_it_is_not_cut_to_nothing() -> None:
+    with pytest.raises(RequestError, match="holds 64 tokens"):
+        fit_to_model(
+            GenerationSettings(max_new_tokens=9), 64, 64, param="messages", may_be_less=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("members", "limits_itself"),
+    [({}, False), ({"max_tokens": 9}, True), ({"max_completion_tokens": 9}, True)],
+)
+def test_the_default_of_model_or_operator_is_not_the_clients_choice(
+    members: dict[str, int], limits_itself: bool
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **members}
+    defaults = ModelDefaults(max_new_tokens=512)
+    request = parse_chat_request(body, RequestLimits(), defaults)
+    assert request.limits_itself is limits_itself
+    assert request.settings.max_new_tokens == (9 if members else 512)

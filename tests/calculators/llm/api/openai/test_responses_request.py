@@ -229,8 +229,8 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ({"truncation": "maybe"}, "truncation", '"disabled"'),
         ({"metadata": []}, "metadata", "an object"),
         (
-            {"stream": True, "stream_options": {"include_usage": True}},
-            "stream_options.include_usage",
+            {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+            "stream_options.continuous_usage_stats",
             "usage",
         ),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "web_search"),
