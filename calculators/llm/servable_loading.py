@@ -59,7 +59,11 @@ async def load_servable(
     kind = options.engine.kind
     sees_images = kind.sees_images
     prompts = PromptProcess(
-        str(options.model_path), name=name, max_tokens=length, sees_images=sees_images
+        str(options.model_path),
+        name=name,
+        max_tokens=length,
+        sees_images=sees_images,
+        tool_parser=options.tool_parser,
     )
     try:
         ready, prompts_ready = await asyncio.gather(engine.start(), prompts.start())
@@ -74,6 +78,8 @@ async def load_servable(
         raise
     if prompts_ready.template_problem:
         log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
+    if prompts_ready.writes_tools:
+        log.info("%s: the chat template knows no tools: requests have them in a message", name)
     if not prompts_ready.tokens.is_exact:
         log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
     log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)

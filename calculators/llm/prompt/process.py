@@ -20,6 +20,7 @@ def load(message: Load) -> tuple[Ready, Callable[[Any], Any]]:
         message.model_path,
         message.max_tokens,
         sees_images=message.sees_images,
+        tool_parser=message.tool_parser,
         limits=RenderLimits(seconds=message.render_seconds),
     )
     return builder.ready(), builder.answer
