@@ -104,6 +104,7 @@ async def load_servable(
                 max_model_length=length,
                 max_images=MAX_IMAGES if sees_images else 0,
                 has_logprobs=kind.has_logprobs,
+                has_prompt_logprobs=not options.engine.enable_prefix_caching,
                 has_beams=options.engine.has_beams,
                 decoding_mode=options.engine.decoding_mode,
             ),
