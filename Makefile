@@ -23,7 +23,7 @@ BEGIN_COVERAGE := $(if $(FULL),--cov --cov-report= --cov-fail-under=0)
 END_COVERAGE := $(if $(FULL),--cov --cov-append --cov-report=term)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	soak fuzz hostile peers lock clean
+	soak fuzz hostile peers models lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,10 @@ hostile: $(READY) ## attacks on a server beside a normal client
 
 peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
 	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)
+
+models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
+	$(BIN)/python -m bench.smollm2
+	$(BIN)/python -m pytest tests/real_models $(WORDS)
 
 # Everything else ----------------------------------------------------------------------------------
 
