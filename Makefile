@@ -25,7 +25,7 @@ COVERAGE := $(if $(FULL),--cov --cov-report=term)
 DURATIONS := $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	soak fuzz hostile peers wheel release lock clean
+	soak fuzz hostile peers models wheel release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,10 @@ hostile: $(READY) ## attacks on a server beside a normal client
 
 peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
 	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)
+
+models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
+	$(BIN)/python -m bench.smollm2
+	$(BIN)/python -m pytest tests/real_models $(WORDS)
 
 # Everything else ----------------------------------------------------------------------------------
 

@@ -75,9 +75,15 @@ class ModelRuns:
 
 def tables(model: ModelRuns) -> list[str]:
     """Return all runs of a model, and the ratios."""
+    lines = [f"## {model.name.capitalize()}: {model.words}", "", *rows(model)]
+    lines += _ratios(model, OURS, "graphrt's throughput by that of a peer's best setting:")
+    words = "The engine's, without a server, by the same: no server over this engine can do better:"
+    return [*lines, *_ratios(model, ENGINE.server, words), ""]
+
+
+def rows(model: ModelRuns) -> list[str]:
+    """Return the table of all runs of a model."""
     lines = [
-        f"## {model.name.capitalize()}: {model.words}",
-        "",
         "TTFT and TPOT in ms: mean, median, p99. Tokens: of all prompts and of all outputs.",
         "",
         "| concurrency | server | setting | tokens/s | TTFT | | | TPOT | | | tokens in | out |",
@@ -85,9 +91,7 @@ def tables(model: ModelRuns) -> list[str]:
     ]
     for concurrency in model.concurrencies:
         lines += [_row(model, way, concurrency) for way in model.runs]
-    lines += _ratios(model, OURS, "graphrt's throughput by that of a peer's best setting:")
-    words = "The engine's, without a server, by the same: no server over this engine can do better:"
-    return [*lines, *_ratios(model, ENGINE.server, words), ""]
+    return lines
 
 
 def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:

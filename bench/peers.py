@@ -138,11 +138,14 @@ def peer_versions(arguments: argparse.Namespace) -> list[str]:
     """Return the peers' own descriptions of their versions, a line each."""
     programs = {"llama.cpp": arguments.llama_server, "vLLM": arguments.vllm}
     return [
-        f"{name} {_version(program)}" for name, program in programs.items() if program is not None
+        f"{name} {peer_version(program)}"
+        for name, program in programs.items()
+        if program is not None
     ]
 
 
-def _version(program: Path) -> str:
+def peer_version(program: Path) -> str:
+    """Return a program's own description of its version."""
     done = subprocess.run(
         [program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

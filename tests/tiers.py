@@ -48,6 +48,7 @@ class Tier(IntEnum):
 DIRECTORIES: Final = {
     "examples": Tier.FULL,
     "process": Tier.FULL,
+    "real_models": Tier.FULL,
     "reliability": Tier.FULL,
     "typing": Tier.FULL,
     "upstream": Tier.FULL,

@@ -68,7 +68,13 @@ async def load_servable(
     engine = ProcessEngine(source.engine, name=name)
     kind = options.engine.kind
     sees_images = kind.sees_images
-    prompts = PromptProcess(str(source.path), name=name, max_tokens=length, sees_images=sees_images)
+    prompts = PromptProcess(
+        str(source.path),
+        name=name,
+        max_tokens=length,
+        sees_images=sees_images,
+        tool_parser=options.tool_parser,
+    )
     try:
         ready, prompts_ready = await asyncio.gather(
             engine.start(of_engine), prompts.start(of_prompts)
@@ -86,6 +92,8 @@ async def load_servable(
         raise
     if prompts_ready.template_problem:
         log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
+    if prompts_ready.writes_tools:
+        log.info("%s: the chat template knows no tools: requests have them in a message", name)
     if not prompts_ready.tokens.is_exact:
         log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
     log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)
@@ -111,6 +119,7 @@ async def load_servable(
                 max_model_length=length,
                 max_images=MAX_IMAGES if sees_images else 0,
                 has_logprobs=kind.has_logprobs,
+                has_prompt_logprobs=not options.engine.enable_prefix_caching,
                 has_beams=options.engine.has_beams,
                 decoding_mode=options.engine.decoding_mode,
             ),

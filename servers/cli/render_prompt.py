@@ -6,18 +6,13 @@ import argparse
 import json
 import re
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from calculators.llm.prompt.chat_template import (
+    ChatRenderer,
     ChatTemplate,
-    UnseenParts,
-    analyze,
     check_template_kwargs,
-    cut_at_marker,
-    prepare_history,
-    with_marker,
 )
 from calculators.llm.requests.messages import normalise_messages
 from calculators.media.tags import with_tags
@@ -26,6 +21,7 @@ from servers.cli.messages import CommandFailed
 
 _GRAPH_FILE = "graph.pbtxt"
 _MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
+_TOOL_PARSER = re.compile(r"""^[^#\n]*?\btool_parser\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -35,19 +31,16 @@ def execute(args: argparse.Namespace) -> int:
     request = _read_request()
     try:
         messages = normalise_messages(request.get("messages"))
-        template = ChatTemplate.load(_model_directory(Path(args.model_dir)))
         tools = _tools(request)
         arguments = check_template_kwargs(request.get("chat_template_kwargs"))
         continues = request.get("continue_final_message") is True
         if continues:
             arguments["add_generation_prompt"] = False
-        render = partial(template.render, tools=tools, template_kwargs=arguments)
-        unseen = UnseenParts(template)
-        unseen.check_documents(arguments)
-        history = prepare_history(with_tags(messages), analyze(template))
-        known = unseen.with_known_roles(history, render, has_tools=bool(tools))
-        text = cut_at_marker(render(with_marker(known))) if continues else render(known)
-        prompt = text.encode()
+        directory, tool_parser = _model(Path(args.model_dir))
+        renderer = ChatRenderer(ChatTemplate.load(directory), tool_parser)
+        prompt = renderer.render(
+            with_tags(messages), tools=tools, template_kwargs=arguments, continues=continues
+        ).encode()
     except GraphError as error:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:
@@ -99,11 +92,14 @@ def _name(tool: dict[str, Any]) -> Any:
     return (function if isinstance(function, dict) else tool).get("name")
 
 
-def _model_directory(given: Path) -> Path:
-    """Return the directory of the model; a graph in the given one may name another."""
-    graph = given / _GRAPH_FILE
+def _model(given: Path) -> tuple[Path, str]:
+    """Return the directory of the model, and the tool parser that is chosen for it, "" for none.
+
+    A graph in the given directory may name another directory, and the parser.
+    """
     try:
-        named = _MODELS_PATH.search(graph.read_text(encoding="utf-8"))
+        graph = (given / _GRAPH_FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return given
-    return given / named[2] if named else given
+        return given, ""
+    directory, parser = _MODELS_PATH.search(graph), _TOOL_PARSER.search(graph)
+    return given / directory[2] if directory else given, parser[2] if parser else ""

@@ -71,6 +71,9 @@ class GenaiPipeline:
         self._grammars: GrammarCache | None = None
         self._handles: dict[int, Any] = {}
         self._settings: dict[int, GenerationSettings] = {}
+        self._caches_prefixes = settings.enable_prefix_caching
+        #: Prompts that their answers still have to begin with; else the library returns them.
+        self._echoed: dict[int, list[int]] = {}
         self._started: set[int] = set()
         self._is_assisted = settings.decoding_mode != "standard"
         self._is_eagle3 = settings.decoding_mode == "eagle3"
@@ -141,13 +144,24 @@ class GenaiPipeline:
         try:
             self._handles[request.request_id] = self._handle_of(request)
             self._settings[request.request_id] = request.settings
+            if request.settings.echo and self._caches_prefixes:
+                prompt = np.frombuffer(request.input_ids, dtype=np.int64).tolist()
+                self._echoed[request.request_id] = prompt
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
             if "'max_length' must be greater" in str(error):
                 raise Refused(_TOO_LONG) from None
             raise Refused(library_reason(error)) from None
 
     def _handle_of(self, request: Add) -> Any:
-        config = generation_config(request.settings)
+        settings = request.settings
+        if settings.echo and self._caches_prefixes:
+            # Where a prompt begins in the cache, the library (2026.4) returns only the rest of it.
+            # Without echo it takes no request for 0 tokens.
+            most = settings.max_new_tokens
+            settings = msgspec.structs.replace(
+                settings, echo=False, max_new_tokens=1 if most == 0 else most
+            )
+        config = generation_config(settings)
         if self._sees_images:
             images = [image_tensor(image) for image in request.images]
             return self._pipeline.add_request(
@@ -188,6 +202,7 @@ class GenaiPipeline:
     def _forget(self, request_id: int) -> Any:
         self._started.discard(request_id)
         self._settings.pop(request_id, None)
+        self._echoed.pop(request_id, None)
         return self._handles.pop(request_id, None)
 
     def step(self, *, reports_all: bool = True) -> list[Tokens]:
@@ -225,9 +240,13 @@ class GenaiPipeline:
         if is_beams:
             outputs = sorted(outputs, key=_score, reverse=True)[:count]
         tokens: list[Tokens] = []
+        prompt = self._echoed.pop(request_id, []) if reads else []
         for sequence, output in enumerate(outputs):
             parts = [output] if is_beams else [read[0] for read in reads]
-            ids: list[int] = []
+            if prompt and settings.max_new_tokens == 0:
+                tokens.append(Tokens(request_id, sequence, prompt, [], "length"))
+                continue
+            ids = list(prompt)
             logprobs: list[float] = []
             for part in parts:
                 ids += part.generated_ids

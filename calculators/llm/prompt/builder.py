@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,16 +13,7 @@ import numpy as np
 import openvino_genai as genai
 
 from calculators.child_process.library_errors import library_reason
-from calculators.llm.prompt.chat_template import (
-    ChatTemplate,
-    ChatTemplateError,
-    TemplateAnalysis,
-    UnseenParts,
-    analyze,
-    cut_at_marker,
-    prepare_history,
-    with_marker,
-)
+from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from calculators.llm.prompt.chat_template.limits import RenderLimits
 from calculators.llm.prompt.messages import (
     Chat,
@@ -74,6 +64,7 @@ class PromptBuilder:
         max_tokens: int | None = None,
         *,
         sees_images: bool = False,
+        tool_parser: str = "",
         limits: RenderLimits | None = None,
     ) -> None:
         """Load tokenizer and template.
@@ -81,6 +72,7 @@ class PromptBuilder:
         Args:
             max_tokens: length of the model; prompts that must be longer are refused.
             sees_images: does the model take images? Then text must not look like one.
+            tool_parser: the operator's choice; "" leaves it to the template.
             limits: limits of one rendering.
         """
         self._limits = limits
@@ -97,12 +89,9 @@ class PromptBuilder:
             # A token stands for at most as many characters as the longest piece has bytes.
             self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
         self._problem = ""
-        self._template: ChatTemplate | None = None
-        self._analysis: TemplateAnalysis | None = None
+        self._chats: ChatRenderer | None = None
         try:
-            self._template = self._load_template(Path(model_path))
-            self._unseen = UnseenParts(self._template)
-            self._analysis = analyze(self._template)
+            self._chats = ChatRenderer(self._load_template(Path(model_path)), tool_parser)
         except ChatTemplateError as error:
             # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
@@ -126,12 +115,14 @@ class PromptBuilder:
 
     def ready(self) -> Ready:
         """Return the message that the process sends once it is loaded."""
-        analysis = self._analysis
-        return Ready(
-            tokens=self._token_table(),
-            template_problem=self._problem,
-            tool_parser=(analysis.tool_parser or "") if analysis else "",
-            reasoning_parser=(analysis.reasoning_parser or "") if analysis else "",
+        ready = Ready(tokens=self._token_table(), template_problem=self._problem)
+        if self._chats is None:
+            return ready
+        return msgspec.structs.replace(
+            ready,
+            tool_parser=self._chats.tool_parser,
+            reasoning_parser=self._chats.analysis.reasoning_parser or "",
+            writes_tools=self._chats.writes_tools,
         )
 
     def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
@@ -183,19 +174,17 @@ class PromptBuilder:
         Raises:
             ChatTemplateError: there is no usable template, or it refuses the chat.
         """
-        if self._template is None:
+        if self._chats is None:
             raise ChatTemplateError(
                 f"the model has no usable chat template: {self._problem}",
                 code=Code.FAILED_PRECONDITION,
             )
-        assert self._analysis is not None
-        self._unseen.check_documents(chat.template_kwargs)
-        render = partial(
-            self._template.render, tools=chat.tools, template_kwargs=chat.template_kwargs
+        text = self._chats.render(
+            chat.messages,
+            tools=chat.tools,
+            template_kwargs=chat.template_kwargs,
+            continues=chat.continues,
         )
-        messages = prepare_history(chat.messages, self._analysis)
-        known = self._unseen.with_known_roles(messages, render, has_tools=bool(chat.tools))
-        text = cut_at_marker(render(with_marker(known))) if chat.continues else render(known)
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -68,6 +68,7 @@ class PromptProcess:
         name: str,
         max_tokens: int | None = None,
         sees_images: bool = False,
+        tool_parser: str = "",
         seconds: float = SECONDS,
         wall_seconds: float = WALL_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
@@ -78,13 +79,21 @@ class PromptProcess:
             name: the served model's, for messages.
             max_tokens: length of the model; None: unknown.
             sees_images: does the model take images?
+            tool_parser: the operator's choice; "" leaves it to the chat template.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.
         """
         self._encode = msgspec.msgpack.Encoder().encode
         self._name = name
-        self._load = Load(model_path, MEMORY, seconds * FOR_TEMPLATE, max_tokens, sees_images)
+        self._load = Load(
+            model_path,
+            MEMORY,
+            seconds * FOR_TEMPLATE,
+            max_tokens=max_tokens,
+            sees_images=sees_images,
+            tool_parser=tool_parser,
+        )
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds
         self._short = QuestionLane(

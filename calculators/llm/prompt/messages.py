@@ -23,6 +23,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         render_seconds: processor time of one rendering.
         max_tokens: length of the model; prompts that must be longer are not tokenized.
         sees_images: does the model take images? Then text must not look like one.
+        tool_parser: the operator's choice; "" leaves it to the template.
     """
 
     model_path: str
@@ -30,6 +31,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     render_seconds: float
     max_tokens: int | None = None
     sees_images: bool = False
+    tool_parser: str = ""
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
@@ -87,12 +89,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
         tokens: the vocabulary, from which the server makes text.
         template_problem: the reason why there is no usable chat template; "" when there is one.
         tool_parser, reasoning_parser: the parsers that fit the template; "" for none.
+        writes_tools: does the template know no tools, so that they are written into messages?
     """
 
     tokens: TokenTable
     template_problem: str = ""
     tool_parser: str = ""
     reasoning_parser: str = ""
+    writes_tools: bool = False
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):

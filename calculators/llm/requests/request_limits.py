@@ -28,6 +28,7 @@ class RequestLimits:
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 for a model that reads only text.
         has_logprobs: does the engine report log-probabilities?
+        has_prompt_logprobs: does it report those of a prompt, for completions with ``echo``?
         has_beams: does the engine have beam search?
     """
 
@@ -44,6 +45,7 @@ class RequestLimits:
     max_prompts: int = 64
     max_images: int = 0
     has_logprobs: bool = True
+    has_prompt_logprobs: bool = True
     has_beams: bool = True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -37,6 +38,10 @@ _QUIET: Final = {
     "OTEL_SDK_DISABLED": "true",
 }
 
+#: The interpreter of the libraries. Another environment may have newer ones, which cannot be
+#: installed with the rest (the extra ``newest-clients``).
+PYTHON: Final = os.environ.get("CLIENTS_PYTHON") or sys.executable
+
 #: Facts that a module saw, per base URL.
 Ask = Callable[[str], list[dict[str, Any]]]
 
@@ -45,7 +50,7 @@ def run(url: str, names: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run modules of one library against the server at ``url``."""
     environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
     return subprocess.run(
-        [sys.executable, "-m", "tests.process.clients", url, *names],
+        [PYTHON, "-m", "tests.process.clients", url, *names],
         cwd=ROOT,
         env={**environ, **_QUIET},
         stdin=subprocess.DEVNULL,

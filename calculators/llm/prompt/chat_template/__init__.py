@@ -2,14 +2,15 @@
 
 ::
 
-    template = ChatTemplate.load(model_directory)       # once; compiles
-    analysis = analyze(template)                        # once; parsers, and the form of messages
-    prompt = template.render(prepare_history(messages, analysis), tools=tools)
+    template = ChatTemplate.load(model_directory)   # once; compiles
+    renderer = ChatRenderer(template)               # once; finds out what the template can do
+    prompt = renderer.render(messages, tools=tools)
 
 Needs Jinja and the standard library, but no model library.
 """
 
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate, check_template_kwargs
 from calculators.llm.prompt.chat_template.continuation import cut_at_marker, with_marker
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError
@@ -19,6 +20,7 @@ from calculators.llm.prompt.chat_template.template_files import TemplateFiles
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
 
 __all__ = [
+    "ChatRenderer",
     "ChatTemplate",
     "ChatTemplateError",
     "RenderLimits",

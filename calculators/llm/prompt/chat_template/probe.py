@@ -1,6 +1,6 @@
-"""`Probe`: finds out how a template renders tool calls and reasoning by rendering some.
+"""Probes of a template: how does it render tools, tool calls, reasoning and a system message?
 
-The first chat of each question is OpenVINO Model Server's
+The first chat of each question to `Probe` is OpenVINO Model Server's
 (``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse it
 or show nothing of it, because they expect tools, or the result of a call.
 """
@@ -28,9 +28,10 @@ _NATIVE: Final = (
 )
 _RAW_DUMP: Final = '"tool_calls": ['
 _USER: Final = {"role": "user", "content": "Hello"}
+_SYSTEM: Final = {"role": "system", "content": "Hello"}
 _CALL_ID: Final = "probe0000"  # nine letters and digits, as Mistral's templates demand
 _RESULT: Final = {"role": "tool", "tool_call_id": _CALL_ID, "name": "probe", "content": "1"}
-_TOOL: Final = {
+_TOOL: Final[dict[str, Any]] = {
     "type": "function",
     "function": {
         "name": "probe",
@@ -40,8 +41,21 @@ _TOOL: Final = {
 }
 
 
+def knows_tools(template: ChatTemplate) -> bool:
+    """Does the template show the tools of a request? One that refuses every probe may."""
+    tool = {"type": "function", "function": {**_TOOL["function"], "name": _NEEDLE}}
+    chats = [[_USER], [_SYSTEM, _USER]]
+    prompts = [prompt for chat in chats if (prompt := _render(template, chat, [tool]))]
+    return not prompts or any(_NEEDLE in prompt for prompt in prompts)
+
+
+def shows_system_message(template: ChatTemplate) -> bool:
+    """Does the template show a system message, and not refuse it or leave it out?"""
+    return _NEEDLE in _render(template, [{**_SYSTEM, "content": _NEEDLE}, _USER])
+
+
 class Probe:
-    """Answers questions about one template."""
+    """Answers questions about tool calls and reasoning of one template."""
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
@@ -92,14 +106,18 @@ class Probe:
             yield [_USER, call], None
         yield [_USER, call], [_TOOL]
         yield [_USER, call, _RESULT], [_TOOL]
-        yield [{"role": "system", "content": "Hello"}, _USER, call, _RESULT, _USER], [_TOOL]
+        yield [_SYSTEM, _USER, call, _RESULT, _USER], [_TOOL]
 
     def _render(self, chat: list[Any], tools: list[Any] | None = None) -> str:
-        """Render a chat; "" where the template refuses it."""
-        try:
-            return self._template.render(chat, tools=tools)
-        except ChatTemplateError:
-            return ""
+        return _render(self._template, chat, tools)
+
+
+def _render(template: ChatTemplate, chat: list[Any], tools: list[Any] | None = None) -> str:
+    """Render a chat; "" where the template refuses it."""
+    try:
+        return template.render(chat, tools=tools)
+    except ChatTemplateError:
+        return ""
 
 
 def _assistant(**members: Any) -> dict[str, Any]:
