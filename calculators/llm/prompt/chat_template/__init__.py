@@ -12,7 +12,6 @@ Needs Jinja and the standard library, but no model library.
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
 from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate, check_template_kwargs
-from calculators.llm.prompt.chat_template.continuation import cut_at_marker, with_marker
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 from calculators.llm.prompt.chat_template.history import prepare_history
 from calculators.llm.prompt.chat_template.limits import RenderLimits
@@ -30,7 +29,5 @@ __all__ = [
     "analyze",
     "analyze_source",
     "check_template_kwargs",
-    "cut_at_marker",
     "prepare_history",
-    "with_marker",
 ]
