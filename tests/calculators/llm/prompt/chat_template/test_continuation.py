@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from calculators.llm.prompt.chat_template import (
+    ChatRenderer,
     ChatTemplate,
     ChatTemplateError,
-    analyze,
-    cut_at_marker,
-    prepare_history,
-    with_marker,
 )
 from calculators.llm.requests.messages import normalise_messages
 from tests.calculators.llm.prompt.chat_template.families.oracle import BOS, EOS, FAMILIES
@@ -23,10 +20,11 @@ BEGUN = "The capital of France is Par"
 
 def rendered(source: str, messages: list[dict[str, Any]], *, continues: bool) -> str:
     template = ChatTemplate.of_source(source, bos_token=BOS, eos_token=EOS)
-    history = prepare_history(normalise_messages(messages), analyze(template))
-    if continues:
-        return cut_at_marker(template.render(with_marker(history), add_generation_prompt=False))
-    return template.render(history, add_generation_prompt=False)
+    return ChatRenderer(template).render(
+        normalise_messages(messages),
+        template_kwargs={"add_generation_prompt": False},
+        continues=continues,
+    )
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
