@@ -3,8 +3,10 @@
     python -m bench.model_scores --lm-eval PATH [--write FILE]
 
 ``--lm-eval`` is the executable of an environment of its own: ``pip install 'lm-eval[api,hf]'
-gguf``. Both sides get the same tokens and the weights of the same GGUF file (`bench.smollm2`),
-which transformers reads into float32. The tasks are made here, so nothing is downloaded:
+gguf``. Both sides get the same tokens and the weights of the same GGUF file, which transformers
+reads into float32: that of `bench.smollm2` (Q4_1), and the same weights in float16, because
+openvino-genai 2026.4 rounds the offsets of a Q4_1 file. The tasks are made here, so nothing is
+downloaded:
 
 - ``continuation``: which of four sentences follows in these documents? By log-probability
   (``echo`` and ``logprobs`` of ``/v1/completions``).
@@ -43,6 +45,32 @@ _SAVE_TOKENIZER: Final = (
     "import sys; from transformers import AutoTokenizer; "
     "AutoTokenizer.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]).save_pretrained(sys.argv[3])"
 )
+
+#: Writes a GGUF file with the weights of another one in float16; run in lm-eval's environment.
+_WRITE_FLOAT16: Final = """
+import sys
+import gguf
+import numpy
+
+reader = gguf.GGUFReader(sys.argv[1])
+writer = gguf.GGUFWriter(sys.argv[2], reader.get_field("general.architecture").contents())
+for field in reader.fields.values():
+    if field.name.startswith("GGUF.") or field.name == "general.architecture":
+        continue
+    if field.name == "general.file_type":
+        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        continue
+    kind, *of = field.types
+    writer.add_key_value(field.name, field.contents(), kind, of[-1] if of else None)
+for tensor in reader.tensors:
+    values = gguf.dequantize(tensor.data, tensor.tensor_type)
+    values = values.astype(numpy.float16 if values.ndim > 1 else numpy.float32)
+    writer.add_tensor(tensor.name, values)
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
+"""
 
 
 # Tasks --------------------------------------------------------------------------------------------
@@ -171,59 +199,86 @@ def run_lm_eval(program: Path, model: str, arguments: str, tasks: Path, place: P
     return Scores(json.loads(results.read_text(encoding="utf-8"))["results"], samples)
 
 
-def measure(program: Path, path: Path, place: Path) -> tuple[Scores, Scores]:
-    """Return the scores of graphrt and of transformers."""
+def measure(program: Path, path: Path, place: Path) -> tuple[Scores, Scores, Scores]:
+    """Return the scores of graphrt, of graphrt with weights in float16, and of transformers."""
     tasks, tokenizer = place / "tasks", place / "tokenizer"
     tasks.mkdir()
     write_tasks(tasks)
     python = program.parent / "python"
     save = [str(python), "-c", _SAVE_TOKENIZER, str(path.parent), path.name, str(tokenizer)]
     subprocess.run(save, check=True, capture_output=True)
+    float16 = place / "float16.gguf"
+    subprocess.run([str(python), "-c", _WRITE_FLOAT16, str(path), str(float16)], check=True)
+    ours = []
+    for file in (path, float16):
+        say(f"graphrt, {file.name}")
+        scores = place / file.stem
+        scores.mkdir()
+        ours.append(_served_scores(program, file, tasks, tokenizer, scores))
+    say("transformers")
+    arguments = (
+        f"pretrained={path.parent},gguf_file={path.name},tokenizer={tokenizer},dtype=float32"
+    )
+    return ours[0], ours[1], run_lm_eval(program, "hf", arguments, tasks, place)
+
+
+def _served_scores(program: Path, path: Path, tasks: Path, tokenizer: Path, place: Path) -> Scores:
     options = ("--model_name", _NAME, "--enable_prefix_caching", "false")
     with ServerProcess(path, *options) as server:
         arguments = (
             f"model={_NAME},base_url={server.url}/v1/completions,tokenizer={tokenizer},"
             "tokenizer_backend=huggingface,tokenized_requests=True,num_concurrent=8,max_retries=1"
         )
-        say("graphrt")
-        ours = run_lm_eval(program, "local-completions", arguments, tasks, place)
-    say("transformers")
-    arguments = (
-        f"pretrained={path.parent},gguf_file={path.name},tokenizer={tokenizer},dtype=float32"
-    )
-    return ours, run_lm_eval(program, "hf", arguments, tasks, place)
+        return run_lm_eval(program, "local-completions", arguments, tasks, place)
 
 
 # Report -------------------------------------------------------------------------------------------
 
 
-def report(ours: Scores, theirs: Scores, program: Path) -> str:
+def report(ours: Scores, float16: Scores, theirs: Scores, program: Path) -> str:
     """Return tables as Markdown."""
     lines = [
         "# Scores of a real model",
         "",
         f"`python -m bench.model_scores` on {describe_machine()}; {versions()}, "
-        f"{', '.join(_peer_versions(program))}. SmolLM2-135M-Instruct from one GGUF file (Q4_1): "
+        f"{', '.join(_peer_versions(program))}. SmolLM2-135M-Instruct from one GGUF file: "
         "graphrt over `/v1/completions`, with `--enable_prefix_caching false` and else its default "
-        "options, and transformers in float32, both by lm-eval with the same tokens.",
+        "options, from the file itself (Q4_1) and from its weights written in float16; "
+        "transformers in float32. All by lm-eval with the same tokens.",
         "",
-        "| task | documents | metric | graphrt | transformers | standard error |",
-        "|---|---|---|---|---|---|",
+        "| task | documents | metric | graphrt, float16 | transformers | graphrt, Q4_1 "
+        "| standard error |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for task, results in ours.results.items():
+    for task, results in theirs.results.items():
         for metric, value in results.items():
             if not isinstance(value, float) or "stderr" in metric:
                 continue
             name, _, filter_ = metric.partition(",")
             error = results[f"{name}_stderr,{filter_}"]
             lines.append(
-                f"| {task} | {len(ours.samples[task])} | {name} | {value:.3f} | "
-                f"{theirs.results[task][metric]:.3f} | {error:.3f} |"
+                f"| {task} | {len(theirs.samples[task])} | {name} "
+                f"| {float16.results[task][metric]:.3f} | {value:.3f} "
+                f"| {ours.results[task][metric]:.3f} | {error:.3f} |"
             )
-    return "\n".join([*lines, "", *_differences(ours, theirs)]) + "\n"
+    return (
+        "\n".join(
+            [
+                *lines,
+                "",
+                f"Float16 and transformers: {_difference(float16, theirs)}",
+                "",
+                f"Q4_1 and transformers: {_difference(ours, theirs)} openvino-genai 2026.4 rounds "
+                "the offset of each block of a Q4_1 or Q4_K file to a whole step between two "
+                "weights, so it serves other weights than the file has. Q4_0, Q6_K, Q8_0 and F16 "
+                "have no such offsets.",
+            ]
+        )
+        + "\n"
+    )
 
 
-def _differences(ours: Scores, theirs: Scores) -> list[str]:
+def _difference(ours: Scores, theirs: Scores) -> str:
     pairs = list(zip(_likelihoods(ours), _likelihoods(theirs), strict=True))
     gaps = [abs(mine - other) for both in pairs for mine, other in zip(*both, strict=True)]
     sizes = [abs(other) for _, each in pairs for other in each]
@@ -233,12 +288,12 @@ def _differences(ours: Scores, theirs: Scores) -> list[str]:
         for scores in (ours, theirs)
     ]
     other_texts = sum(mine != other for mine, other in zip(*texts, strict=True))
-    return [
-        f"Log-probabilities of the {len(gaps)} ends differ by {mean(gaps):.2f} in the mean and "
+    return (
+        f"log-probabilities of the {len(gaps)} ends differ by {mean(gaps):.2f} in the mean and "
         f"{max(gaps):.2f} at most, where they are {-mean(sizes):.0f} in the mean; for {chosen} of "
         f"{len(pairs)} documents another end is the most likely. Of {len(texts[0])} generated "
-        f"texts {other_texts} differ.",
-    ]
+        f"texts {other_texts} differ."
+    )
 
 
 def _likelihoods(scores: Scores) -> list[list[float]]:

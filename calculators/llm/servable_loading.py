@@ -10,7 +10,7 @@ from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_files.gguf import read_gguf_length
+from calculators.llm.model_files.gguf import read_gguf_model
 from calculators.llm.model_source import find_source
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
@@ -60,7 +60,17 @@ async def load_servable(
     directory = options.model_directory
     defaults = read_generation_defaults(directory)
     is_gguf = options.model_path.is_file()
-    length = read_gguf_length(options.model_path) if is_gguf else read_model_length(directory)
+    if is_gguf:
+        length, rounded = read_gguf_model(options.model_path)
+        if rounded:
+            log.warning(
+                "%s: openvino-genai does not read weights of %s exactly: expect worse answers than "
+                "from a file of Q4_0, Q6_K, Q8_0 or F16",
+                name,
+                " and ".join(rounded),
+            )
+    else:
+        length = read_model_length(directory)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     source = await find_source(options, cache, name, progress or LoadProgress())

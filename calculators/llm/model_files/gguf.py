@@ -10,7 +10,7 @@ import mmap
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graph_runtime import ResourceError
 
@@ -57,16 +57,35 @@ _BLOCKS: Final[Mapping[int, tuple[int, int]]] = {
 }
 
 
-def read_gguf_length(path: Path) -> int | None:
-    """Return the length of the model in tokens, prompt and answer together; None: unknown.
+#: Types whose blocks have an offset that is any number. openvino-genai 2026.4 rounds it to a whole
+#: step between two weights (``gguf_utils/building_blocks.cpp``), so the answers are others.
+_ROUNDED: Final[Mapping[int, str]] = {3: "Q4_1", 12: "Q4_K"}
+
+
+class GgufModel(NamedTuple):
+    """A model in a GGUF file.
+
+    Attributes:
+        length: tokens of prompt and answer together; None: unknown.
+        rounded: the types of weights that the engine does not read exactly.
+    """
+
+    length: int | None
+    rounded: tuple[str, ...]
+
+
+def read_gguf_model(path: Path) -> GgufModel:
+    """Read what is to be known of a model before it is loaded.
 
     Raises:
         ResourceError: it is no GGUF file, a truncated one, or one that the engine cannot read.
     """
-    facts = read_gguf_facts(path)
+    header = _read_header(path)
+    facts = header.facts
     _check_readable(path, facts)
     length = facts.get(f"{facts.get('general.architecture')}.context_length")
-    return length if type(length) is int and length > 0 else None
+    rounded = tuple(name for kind, name in _ROUNDED.items() if kind in header.kinds)
+    return GgufModel(length if type(length) is int and length > 0 else None, rounded)
 
 
 def read_gguf_facts(path: Path) -> Mapping[str, Any]:
@@ -75,6 +94,10 @@ def read_gguf_facts(path: Path) -> Mapping[str, Any]:
     Raises:
         ResourceError: it is no GGUF file, a truncated or a damaged one.
     """
+    return _read_header(path).facts
+
+
+def _read_header(path: Path) -> _Header:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             header = _Header(data)
@@ -84,7 +107,7 @@ def read_gguf_facts(path: Path) -> Mapping[str, Any]:
     except ValueError:
         # An empty file cannot be mapped.
         raise ResourceError(f'"{path.name}" {_NO_GGUF}: it is empty') from None
-    return header.facts
+    return header
 
 
 def _check_readable(path: Path, facts: Mapping[str, Any]) -> None:
@@ -111,7 +134,12 @@ class _NotReadable(Exception):
 
 
 class _Header:
-    """The part of the file before the weights. ``facts``: the metadata without arrays."""
+    """The part of the file before the weights.
+
+    Attributes:
+        facts: the metadata without arrays.
+        kinds: the types of the tensors, by ggml's numbers.
+    """
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
@@ -119,6 +147,7 @@ class _Header:
         self._place = "header"
         self._end_of_weights = 0
         self.facts: dict[str, Any] = {}
+        self.kinds: set[int] = set()
 
     def read(self) -> None:
         """Read all entries, and check that the file reaches the end of the last tensor.
@@ -196,6 +225,7 @@ class _Header:
         if dimensions > _DIMENSIONS:
             raise ValueError
         *lengths, kind, offset = self._unpack(f"<{dimensions}QIQ")
+        self.kinds.add(kind)
         numbers, size = _BLOCKS.get(kind, (1, 0))
         end: int = offset + max(1, math.prod(lengths) // numbers * size)
         return end

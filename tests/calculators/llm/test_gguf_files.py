@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from calculators.llm.model_files.gguf import read_gguf_facts, read_gguf_length
+from calculators.llm.model_files.gguf import read_gguf_facts, read_gguf_model
 from graph_runtime import ResourceError
 
 _U32, _STRING, _ARRAY = 4, 8, 9
-_F16, _Q8_0 = 1, 8
+_F16, _Q4_1, _Q8_0 = 1, 3, 8
 
 
 def text(value: str) -> bytes:
@@ -59,8 +59,15 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_whole_file_is_read(file: Path) -> None:
     file.write_bytes(WHOLE)
-    assert read_gguf_length(file) == 512
+    assert read_gguf_model(file) == (512, ())
     assert read_gguf_facts(file)["general.architecture"] == "llama"
+
+
+def test_weights_that_the_engine_rounds_are_named(file: Path) -> None:
+    tensors = tensor("norm", (8,), _F16, 0) + tensor("embedding", (32, 4), _Q4_1, 64)
+    entries = HEADER + METADATA + tensors
+    file.write_bytes(entries + b"\0" * (-len(entries) % 64) + b"\1" * (64 + 4 * 20))
+    assert read_gguf_model(file).rounded == ("Q4_1",)
 
 
 def place_of(length: int) -> str:
@@ -132,7 +139,7 @@ def test_any_wrong_byte_gives_a_reason_or_none_at_all(file: Path) -> None:
         wrong[place] = choice.choice([0, 1, 0x7F, 0x80, 0xFF])
         file.write_bytes(wrong)
         try:
-            read_gguf_length(file)
+            read_gguf_model(file)
         except ResourceError as error:
             reasons.append(str(error))
     assert len(reasons) > len(ENTRIES) / 2

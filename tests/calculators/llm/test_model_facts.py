@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.llm.model_files.cache_bytes import CacheShape, cache_size_for, read_cache_shape
-from calculators.llm.model_files.gguf import read_gguf_length
+from calculators.llm.model_files.gguf import read_gguf_model
 from graph_runtime import ResourceError
 
 SMOLLM2 = CacheShape(layers=30, heads=3, head_size=64, length=8192)
@@ -94,4 +94,4 @@ def test_a_file_that_the_engine_cannot_read_is_refused_by_name(
 ) -> None:
     file = gguf(tmp_path / "m.gguf", **facts)
     with pytest.raises(ResourceError, match=message):
-        read_gguf_length(file)
+        read_gguf_model(file)
