@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib.metadata import entry_points
 
@@ -37,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
             "would be found: run `python -m pip install --no-deps -e .` again"
         )
     config.pluginmanager.register(HangingTests(config), "hanging tests")
+    # Under nohup a hang-up is ignored, by the servers that tests start too.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionfinish() -> None:
