@@ -1,0 +1,1 @@
+"""Sound between calculators: `Sound`, and files of sound read and written."""
