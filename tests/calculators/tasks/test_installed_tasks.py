@@ -76,7 +76,8 @@ REPORT = """
 import json
 from calculators import tasks
 from graph_runtime import REGISTRY
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
+from servers.cli.words import spread
 from servers.fronts.http.routes import may_stream, nothing_at, task_paths
 words = spread(["serve", "--task", "shout", "--loudness", "3", "--model_path", "."])
 print(json.dumps({

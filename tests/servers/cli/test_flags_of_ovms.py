@@ -9,8 +9,9 @@ import argparse
 
 import pytest
 
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed
+from servers.cli.words import spread
 from servers.options.other_flags import REFUSED, WITHOUT_EFFECT
 
 #: Flags that serve takes, each with a value.
