@@ -1,0 +1,111 @@
+"""`SpeechModel`: openvino-genai's pipeline, from samples to text, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import openvino_genai as genai
+
+from calculators.audio.sound import Samples
+from calculators.child_process.answering_process import Report
+from calculators.child_process.messages import Loading
+from calculators.speech_to_text.messages import Load, Recognize, Recognized, Stopped
+
+
+class SpeechModel:
+    """The pipeline of a directory."""
+
+    def __init__(self, load: Load, report: Report) -> None:
+        """Load the model; ``report`` gets the phases.
+
+        Raises:
+            RuntimeError: the library's.
+        """
+        report(Loading("loading the model", 0.3, 1.0))
+        properties = dict(load.properties)
+        if load.finds_words:
+            properties["word_timestamps"] = True
+        if load.device.startswith("NPU"):
+            properties["STATIC_PIPELINE"] = True
+        self._pipeline = genai.ASRPipeline(load.model_path, load.device, **properties)
+
+    def recognize(
+        self, samples: Samples, question: Recognize, on_text: Callable[[str], bool]
+    ) -> Recognized | Stopped:
+        """Return the text of a sound.
+
+        Args:
+            samples: at 16 kHz, 201 at least.
+            on_text: called with new text; it returns False to cancel.
+
+        Raises:
+            RuntimeError: the library's.
+        """
+        is_cancelled = False
+        failure: BaseException | None = None
+
+        def streamer(text: str) -> genai.StreamingStatus:
+            # An exception here would be printed for each token, and generation would go on.
+            nonlocal is_cancelled, failure
+            try:
+                is_cancelled = is_cancelled or not on_text(text)
+            except BaseException as error:
+                failure = error
+                is_cancelled = True
+            status = genai.StreamingStatus
+            return status.CANCEL if is_cancelled else status.RUNNING
+
+        result = self._pipeline.generate(samples, streamer=streamer, **_arguments(question))
+        if failure is not None:
+            raise failure
+        if is_cancelled:
+            return Stopped()
+        return Recognized(
+            str(result.texts[0]),
+            _first_language(result),
+            [
+                (float(each.start_ts), float(each.end_ts), str(each.text), _ids(each.token_ids))
+                for each in (_of_first(result.chunks) if question.segments else ())
+            ],
+            [
+                (float(each.start_ts), float(each.end_ts), str(each.word))
+                for each in (_of_first(result.words) if question.words else ())
+            ],
+        )
+
+
+def _arguments(question: Recognize) -> dict[str, Any]:
+    """The arguments of ``generate``; those that are not given are the model's own."""
+    arguments: dict[str, Any] = {"return_timestamps": question.segments}
+    if question.words:
+        arguments["word_timestamps"] = True
+    if question.language:
+        arguments["language"] = question.language
+    if question.translates:
+        arguments["task"] = "translate"
+    if question.prompt:
+        arguments["initial_prompt"] = question.prompt
+    if question.hotwords:
+        arguments["hotwords"] = question.hotwords
+    if question.temperature > 0:
+        arguments.update(temperature=question.temperature, do_sample=True)
+    return arguments
+
+
+def _of_first(several: Any) -> Iterable[Any]:
+    """The parts of the first sequence: some pipelines return a list for each, some one list."""
+    if not several:
+        return ()
+    parts: Iterable[Any] = several[0] if isinstance(several[0], list) else several
+    return parts
+
+
+def _first_language(result: Any) -> str:
+    languages = getattr(result, "languages", None)
+    return str(languages[0]).strip("<|>") if languages else ""
+
+
+def _ids(tokens: Any) -> list[int]:
+    return [int(each) for each in np.asarray(tokens).reshape(-1)]
