@@ -7,8 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from calculators.audio.pcm import BYTES_PER_SAMPLE, to_pcm16
-from calculators.audio.resampling import resample
+from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE, resample
 from calculators.audio.sound import Sound
 from calculators.audio.sound_reader import SoundReader
 from calculators.audio.speech_recognizer import Segment, SpeechSettings, Transcript, Word
@@ -149,6 +151,12 @@ class SpeechToTextServable:
             RequestError: the settings are not the model's; the sound is too long, or too many wait.
         """
         question = self._question(settings)
+        if not LOWEST_RATE <= sound.sample_rate <= HIGHEST_RATE:
+            raise RequestError(
+                f"a sound has {LOWEST_RATE} to {HIGHEST_RATE} samples per second, "
+                f"not {sound.sample_rate}",
+                param="file",
+            )
         if sound.seconds > MOST_SECONDS:
             raise RequestError(
                 f"the sound is longer than {MOST_SECONDS:.0f} s; split it", param="file"
@@ -160,6 +168,10 @@ class SpeechToTextServable:
 
     async def _of_sound(self, spoken: SpokenText, sound: Sound, question: Recognize) -> Transcript:
         def converted() -> bytes:
+            if not np.isfinite(sound.samples).all():
+                raise RequestError(
+                    "the sound has samples that are no numbers (NaN or infinite)", param="file"
+                )
             return to_pcm16(resample(sound, SAMPLE_RATE).samples)
 
         is_long = len(sound.samples) > _LONG_SAMPLES
