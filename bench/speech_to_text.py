@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import soundfile
 
@@ -112,7 +112,8 @@ def graphrt(model: Path, files: list[Path], pipelines: int) -> Result:
     with ServerProcess(model, "--task", "speech2text", "--plugin_config", streams) as server:
 
         def transcribe(file: Path) -> str:
-            return ask(server.address, server.model, file)
+            answer = json.loads(ask(server.address, server.model, file.read_bytes()))
+            return str(answer["text"])
 
         transcribe(files[0])
         alone, texts = [], []
@@ -126,20 +127,31 @@ def graphrt(model: Path, files: list[Path], pipelines: int) -> Result:
         return Result(texts, alone, time.perf_counter() - began)
 
 
-def ask(address: str, model: str, file: Path) -> str:
-    """Send a file to a server; return the text."""
-    parts = [
-        f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="model"\r\n\r\n{model}\r\n',
+def ask(address: str, model: str, wav: bytes, **fields: str) -> bytes:
+    """Send a file to a server; return the body of the answer.
+
+    Raises:
+        RuntimeError: the answer is an error.
+    """
+    texts = {"model": model, **fields}
+    body = "".join(
+        f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'
+        for name, text in texts.items()
+    ).encode()
+    body += (
         f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n'
-        "Content-Type: audio/wav\r\n\r\n",
-    ]
-    body = "".join(parts).encode() + file.read_bytes() + f"\r\n--{_BOUNDARY}--\r\n".encode()
+        "Content-Type: audio/wav\r\n\r\n"
+    ).encode()
+    body += wav + f"\r\n--{_BOUNDARY}--\r\n".encode()
     connection = HTTPConnection(address, timeout=600)
     headers = {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
     connection.request("POST", "/v3/audio/transcriptions", body, headers)
-    answer: dict[str, Any] = json.loads(connection.getresponse().read())
+    response = connection.getresponse()
+    content = response.read()
     connection.close()
-    return str(answer["text"])
+    if response.status != 200:
+        raise RuntimeError(f"status {response.status}: {content!r}")
+    return content
 
 
 def peer(

@@ -22,7 +22,7 @@ from calculators.audio.sound import Samples, Sound
 _BLOCK_SECONDS: Final = 10
 _BLOCK_SAMPLES: Final = 4 * 1024 * 1024
 #: Channels of a file; libsndfile reads up to 1024.
-_MOST_CHANNELS: Final = 32
+MOST_CHANNELS: Final = 32
 #: The beginnings of files that libsndfile may read; it knows more formats, which nobody speaks.
 _SNDFILE: Final = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd")
 _FORMATS: Final = "wav, mp3, flac, ogg, m4a, mp4 and webm files"
@@ -144,8 +144,8 @@ def _check(sample_rate: int, channels: int) -> None:
         raise SoundFileError(
             f"has {sample_rate} samples per second; {LOWEST_RATE} to {HIGHEST_RATE} can be read"
         )
-    if channels > _MOST_CHANNELS:
-        raise SoundFileError(f"has {channels} channels; {_MOST_CHANNELS} can be read")
+    if channels > MOST_CHANNELS:
+        raise SoundFileError(f"has {channels} channels; {MOST_CHANNELS} can be read")
 
 
 def _mixed(block: Samples) -> Samples:
