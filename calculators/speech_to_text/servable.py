@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +43,7 @@ _TOO_SHORT: Final = 201
 _COST_OF_SECOND: Final = 0.1
 #: Seconds after which a client is asked to come back at the latest.
 _LATEST_RETRY: Final = 600.0
+_DEFAULTS: Final = SpeechSettings()
 #: A sound above this is converted in a thread.
 _LONG_SAMPLES: Final = 60 * SAMPLE_RATE
 
@@ -144,7 +146,7 @@ class SpeechToTextServable:
         spoken.begin(self._recognized(spoken, pcm, seconds, self._question(settings)))
         return spoken
 
-    def recognize(self, sound: Sound, settings: SpeechSettings = SpeechSettings()) -> SpokenText:  # noqa: B008  # frozen
+    def recognize(self, sound: Sound, settings: SpeechSettings = _DEFAULTS) -> SpokenText:
         """Begin to recognize a sound.
 
         Raises:
@@ -191,13 +193,14 @@ class SpeechToTextServable:
                 began = loop.time()
                 self._metrics.waited(began - came)
                 done = await self._in_process(spoken, pcm, seconds, question)
-                turn.cost = loop.time() - began
+                cost = loop.time() - began
+                turn.cost = cost
         except TooManyWaiting:
             raise self._full() from None
         finally:
             self._held -= seconds
-        self._pace += 0.5 * (turn.cost / max(seconds, 1.0) - self._pace)
-        self._metrics.recognized(seconds, turn.cost)
+        self._pace += 0.5 * (cost / max(seconds, 1.0) - self._pace)
+        self._metrics.recognized(seconds, cost)
         return _transcript(done, seconds)
 
     async def _in_process(
@@ -207,7 +210,7 @@ class SpeechToTextServable:
         for is_last in (False, True):
             process = min(self._free, key=lambda each: not each.is_ready)
             self._free.remove(process)
-            spoken.cancel_by(lambda process=process: process.cancel(question.number))  # type: ignore[misc]
+            spoken.cancel_by(partial(process.cancel, question.number))
             try:
                 return await process.recognize(question, pcm, seconds, spoken.add)
             except Lost as lost:

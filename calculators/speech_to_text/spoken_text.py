@@ -18,6 +18,7 @@ class SpokenText:
         self._changed = asyncio.Event()
         self._work: asyncio.Task[Transcript] | None = None
         self._stop: Callable[[], None] | None = None
+        self._has_pieces = False
         self.is_cancelled = False
 
     def begin(self, work: Coroutine[Any, Any, Transcript]) -> None:
@@ -28,14 +29,13 @@ class SpokenText:
     def add(self, piece: str) -> None:
         """Add text that the model has written."""
         self._pieces.append(piece)
+        self._has_pieces = True
         self._changed.set()
 
     @property
     def has_pieces(self) -> bool:
         """True if text has been added, whether it was read or not."""
-        return self._has_pieces or bool(self._pieces)
-
-    _has_pieces = False
+        return self._has_pieces
 
     def cancel_by(self, stop: Callable[[], None]) -> None:
         """Note that the work has begun: from now on ``stop`` cancels it, not its task's end."""
@@ -55,7 +55,6 @@ class SpokenText:
         while True:
             self._changed.clear()
             if self._pieces:
-                self._has_pieces = True
                 text = "".join(self._pieces)
                 self._pieces.clear()
                 yield text
