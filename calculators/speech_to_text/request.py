@@ -28,7 +28,7 @@ TRANSCRIPTIONS: Final = "/audio/transcriptions"
 TRANSLATIONS: Final = "/audio/translations"
 
 _FILE: Final = "file"
-#: Characters of a prompt; Whisper keeps its last 223 tokens.
+#: Characters of a prompt; Whisper keeps its last 220 tokens.
 _LONGEST_PROMPT: Final = 8192
 #: Words that a request may ask the model to expect, and characters of each.
 _MOST_WORDS: Final = 256

@@ -307,9 +307,18 @@ def _transcript(done: Recognized, seconds: float) -> Transcript:
         text=done.text,
         seconds=seconds,
         language=code_of(done.language) if done.language else "",
-        segments=tuple(
-            Segment(start, seconds if end < start else end, text, tuple(tokens))
-            for start, end, text, tokens in done.segments
-        ),
+        segments=_segments(done, seconds),
         words=tuple(Word(*each) for each in done.words),
     )
+
+
+def _segments(done: Recognized, seconds: float) -> tuple[Segment, ...]:
+    """The segments, within the sound. One whose end is not known lasts until the next begins."""
+    made: list[Segment] = []
+    next_start = seconds
+    for start, end, text, tokens in reversed(done.segments):
+        start = min(start, seconds)
+        end = min(end if end >= start else next_start, seconds)
+        made.append(Segment(start, end, text, tuple(tokens)))
+        next_start = start
+    return tuple(reversed(made))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import openvino_genai as genai
@@ -12,6 +12,10 @@ from calculators.audio.sound import Samples
 from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
 from calculators.speech_to_text.messages import Load, Recognize, Recognized, Stopped
+
+#: Tokens of a prompt: a half of Whisper's decoder, as OpenAI's own program has it, and room for the
+#: tokens that genai adds.
+_MOST_PROMPT_TOKENS: Final = 220
 
 
 class SpeechModel:
@@ -57,7 +61,8 @@ class SpeechModel:
             status = genai.StreamingStatus
             return status.CANCEL if is_cancelled else status.RUNNING
 
-        result = self._pipeline.generate(samples, streamer=streamer, **_arguments(question))
+        arguments = _arguments(question) | self._texts(question)
+        result = self._pipeline.generate(samples, streamer=streamer, **arguments)
         if failure is not None:
             raise failure
         if is_cancelled:
@@ -66,14 +71,43 @@ class SpeechModel:
             str(result.texts[0]),
             _first_language(result),
             [
-                (float(each.start_ts), float(each.end_ts), str(each.text), _ids(each.token_ids))
+                (float(each.start_ts), float(each.end_ts), str(each.text), self._tokens(each))
                 for each in (_of_first(result.chunks) if question.segments else ())
             ],
             [
-                (float(each.start_ts), float(each.end_ts), str(each.word))
+                (float(each.start_ts), float(each.end_ts), str(each.text))
                 for each in (_of_first(result.words) if question.words else ())
             ],
         )
+
+    def _texts(self, question: Recognize) -> dict[str, str]:
+        """Prompt and hotwords, cut to what Whisper takes: the library refuses longer ones."""
+        most = _MOST_PROMPT_TOKENS
+        texts = {}
+        if question.hotwords:
+            room = most // 2 if question.prompt else most
+            texts["hotwords"], count = self._cut(question.hotwords, slice(room))
+            most -= count
+        if question.prompt:
+            # What was said last counts most.
+            texts["initial_prompt"], _ = self._cut(question.prompt, slice(-most, None))
+        return texts
+
+    def _tokens(self, segment: Any) -> list[int]:
+        """The tokens of a segment; the library does not tell those of one without an end."""
+        return _ids(segment.token_ids) or self._encoded(str(segment.text))
+
+    def _encoded(self, text: str) -> list[int]:
+        tokenizer = self._pipeline.get_tokenizer()
+        return _ids(tokenizer.encode(text, add_special_tokens=False).input_ids.data)
+
+    def _cut(self, text: str, part: slice) -> tuple[str, int]:
+        """Return a part of a text's tokens as text, and their number."""
+        ids = self._encoded(text)
+        kept = ids[part]
+        if len(kept) < len(ids):
+            text = str(self._pipeline.get_tokenizer().decode(kept))
+        return text, len(kept)
 
 
 def _arguments(question: Recognize) -> dict[str, Any]:
@@ -85,10 +119,6 @@ def _arguments(question: Recognize) -> dict[str, Any]:
         arguments["language"] = question.language
     if question.translates:
         arguments["task"] = "translate"
-    if question.prompt:
-        arguments["initial_prompt"] = question.prompt
-    if question.hotwords:
-        arguments["hotwords"] = question.hotwords
     if question.temperature > 0:
         arguments.update(temperature=question.temperature, do_sample=True)
     return arguments

@@ -37,8 +37,10 @@ _TIMES = tuple(f"<|{step * 0.02:.2f}|>" for step in range(1501))
 _POSITIONS = 448
 #: Positions whose next tokens are the language, the first time and the first number.
 _LANGUAGE, _TIME, _FIRST = 0, 2, 3
-#: The length of a position's direction; that of a token is 1.
-_LOUDNESS = 20.0
+#: The lengths of the directions of tokens and of positions, beside which the token before is weak.
+#: Times have none, so that all of them together are less likely than the right word.
+_WORD_LENGTH = 4.0
+_POSITION_LENGTH = 20.0
 
 
 def save_whisper(folder: Path) -> None:
@@ -109,10 +111,12 @@ def _model(ids: dict[str, int], tokens: int) -> WhisperForConditionalGeneration:
         directions = torch.randn(tokens, SIZE)
         directions -= directions.mean(dim=1, keepdim=True)
         directions /= directions.norm(dim=1, keepdim=True)
-        model.model.decoder.embed_tokens.weight.copy_(directions)
+        words = _WORD_LENGTH * directions
+        words[ids[_TIMES[0]] :] = 0.0
+        model.model.decoder.embed_tokens.weight.copy_(words)
         positions = model.model.decoder.embed_positions.weight
         for place in range(_POSITIONS):
-            positions[place] = _LOUDNESS * directions[ids[_next_token(place)]]
+            positions[place] = _POSITION_LENGTH * directions[ids[_next_token(place)]]
     model.tie_weights()
     return model
 

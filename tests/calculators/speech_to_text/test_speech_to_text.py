@@ -364,7 +364,7 @@ def test_a_queue_that_is_full_asks_to_come_back(counter: Counter) -> None:
 
 def test_a_cancelled_sound_stops_at_its_next_token(counter: Counter) -> None:
     async def scenario() -> None:
-        spoken = counter.servable.recognize(Sound(tone(600.0), 16_000))
+        spoken = counter.servable.recognize(Sound(tone(120.0), 16_000))
         async for _ in spoken.pieces():
             break
         spoken.cancel()
