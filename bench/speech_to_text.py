@@ -17,8 +17,10 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
@@ -69,21 +71,21 @@ def main() -> None:
             for begin in range(0, len(SENTENCES), _PER_FILE)
         ]
         durations = [seconds_of(file.read_bytes()) for file in files]
-        ways = {
-            "graphrt, 32 bits": lambda: graphrt(whisper, files, 1),
-            "graphrt, 32 bits, two pipelines": lambda: graphrt(whisper, files, 2),
-            "graphrt, weights of 8 bits": lambda: graphrt(small, files, 1),
-            "graphrt, weights of 8 bits, two pipelines": lambda: graphrt(small, files, 2),
+        ways: dict[str, Callable[[], Result]] = {
+            "graphrt, 32 bits": partial(graphrt, whisper, files, 1),
+            "graphrt, 32 bits, two pipelines": partial(graphrt, whisper, files, 2),
+            "graphrt, weights of 8 bits": partial(graphrt, small, files, 1),
+            "graphrt, weights of 8 bits, two pipelines": partial(graphrt, small, files, 2),
         }
         cores = os.cpu_count() or 1
         if python := arguments.faster_whisper:
             for kind, name in (("float32", "32 bits"), ("int8", "8 bits")):
-                ways[f"faster-whisper, {name}"] = lambda kind=kind: peer(
-                    python, "faster-whisper", ctranslate2_path(), cores, _AT_ONCE, kind, files
+                ways[f"faster-whisper, {name}"] = partial(
+                    peer, python, "faster-whisper", ctranslate2_path(), cores, _AT_ONCE, kind, files
                 )
         if other := arguments.transformers:
-            ways["transformers, 32 bits"] = lambda: peer(
-                other, "transformers", transformers_path(), cores, 1, "float32", files
+            ways["transformers, 32 bits"] = partial(
+                peer, other, "transformers", transformers_path(), cores, 1, "float32", files
             )
         runs: dict[str, list[Result]] = {name: [] for name in ways}
         for _ in range(_REPETITIONS):

@@ -16,7 +16,8 @@ _FULL_SCALE: Final = 32768.0
 def to_pcm16(samples: Samples) -> bytes:
     """Return little-endian integers; samples beyond -1 and 1 are clipped."""
     scaled = np.rint(samples * np.float32(_FULL_SCALE))
-    return np.clip(scaled, -_FULL_SCALE, _FULL_SCALE - 1).astype("<i2").tobytes()
+    integers: NDArray[np.int16] = np.clip(scaled, -_FULL_SCALE, _FULL_SCALE - 1).astype("<i2")
+    return integers.tobytes()
 
 
 def from_pcm16(content: bytes | bytearray | memoryview) -> Samples:

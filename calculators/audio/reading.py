@@ -130,13 +130,18 @@ def _av_blocks(opened: Any, sample_rate: int) -> Iterator[Samples]:
     try:
         for frame in opened.decode(audio=0):
             for mixed in mixer.resample(frame):
-                yield _mixed(mixed.to_ndarray().reshape(-1, 1))
+                yield _of_frame(mixed)
         for mixed in mixer.resample(None):
-            yield _mixed(mixed.to_ndarray().reshape(-1, 1))
+            yield _of_frame(mixed)
     except (av.FFmpegError, ValueError) as error:
         if isinstance(error, SoundFileError):
             raise
         raise SoundFileError(f"is broken: {_reason(error)}") from None
+
+
+def _of_frame(frame: Any) -> Samples:
+    """The samples of PyAV's frame of one channel."""
+    return _mixed(np.asarray(frame.to_ndarray(), np.float32).reshape(-1, 1))
 
 
 def _check(sample_rate: int, channels: int) -> None:

@@ -131,7 +131,8 @@ class PipelineProcess:
         assert pid is not None
         self._overrun = None
         self._on_piece = on_piece
-        self._answer = answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Recognized] = asyncio.get_running_loop().create_future()
+        self._answer = answer
         self._child.expect_answer()
         limit = WorkLimit(
             pid,

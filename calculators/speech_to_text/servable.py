@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -269,7 +268,7 @@ class SpeechToTextServable:
         )
 
 
-def _properties(options: SpeechToTextOptions, entry: CacheEntry | None) -> Mapping[str, Any]:
+def _properties(options: SpeechToTextOptions, entry: CacheEntry | None) -> dict[str, Any]:
     properties = dict(options.properties)
     if entry is not None:
         properties[PROPERTY] = str(entry.path)

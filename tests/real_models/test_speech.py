@@ -35,11 +35,9 @@ def whisper(child_program: None) -> Iterator[ServerProcess]:
         yield it
 
 
-def heard(server: ServerProcess, wav: bytes, **fields: str) -> dict[str, object]:
-    answer: dict[str, object] = json.loads(
-        ask(f"127.0.0.1:{server.port}", "whisper", wav, **fields)
-    )
-    return answer
+def heard(server: ServerProcess, wav: bytes, **fields: str) -> Any:
+    """Return the answer to a file, parsed."""
+    return json.loads(ask(f"127.0.0.1:{server.port}", "whisper", wav, **fields))
 
 
 def test_sentences_are_understood(whisper: ServerProcess) -> None:

@@ -17,7 +17,7 @@ def tone(seconds: float, rate: int = 16_000, hertz: float = 440.0) -> NDArray[np
     return (0.5 * np.sin(2 * np.pi * hertz * times)).astype(np.float32)
 
 
-def encoded(samples: NDArray[Any], rate: int = 16_000, **form: str) -> bytes:
+def encoded(samples: NDArray[Any], rate: int = 16_000, /, **form: str) -> bytes:
     """Return samples as a file. ``form``: soundfile's format and subtype."""
     file = io.BytesIO()
     soundfile.write(file, samples, rate, **form)

@@ -41,8 +41,8 @@ def test_sounds_become_pieces_and_texts(tmp_path: Path) -> None:
         loaded = await load_graph(find_graph(model), REGISTRY)
         try:
             graph = CalculatorGraph(loaded.plan)
-            for name, packets in seen.items():
-                graph.observe_output_stream(name, lambda _, packet, to=packets: to.append(packet))
+            for name in seen:
+                graph.observe_output_stream(name, lambda name, packet: seen[name].append(packet))
             await graph.start_run_async(loaded._resources.side_packets)
             for time in (0, 5):
                 graph.add_packet_to_input_stream("sound", Sound(tone(1.0), 16_000), time)
