@@ -66,7 +66,7 @@ def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
 
 TASK: Final = Task(
     name="embeddings",
-    endpoints=(TaskEndpoint("/embeddings"),),
+    endpoints=(TaskEndpoint("/embeddings"), TaskEndpoint("/detokenize")),
     register=_register,
     serves=_serves,
     describe=_describe,

@@ -45,7 +45,7 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
             wanted = expected("Hello", "MEAN", normalize=False)
             np.testing.assert_allclose(vector, wanted, atol=1e-4)
         for path, method, body in DESCRIBED.examples():
-            if path.endswith("/embeddings"):
+            if path.endswith(("/embeddings", "/detokenize")):
                 status, answer = post(serving, path, {**body, "model": "tiny"})
                 assert status == 200, answer
                 text = json.dumps(answer).encode()
@@ -102,7 +102,8 @@ def test_unknown_members_are_warned_of_by_embeddings_and_chats_alike(site: Path)
                 warnings.append(response.getheader("Warning"))
                 response.read()
         misspelt = '299 graphrt "Unknown member \\"tempurature\\". Did you mean \\"temperature\\"?"'
-        near = '299 graphrt "Unknown member \\"dimension\\". Did you mean \\"dimensions\\"?"'
+        names = r"\"dimensions\" or \"output_dimension\""
+        near = rf'299 graphrt "Unknown member \"dimension\". Did you mean {names}?"'
         assert warnings == [near, misspelt, misspelt]
         _, answer = serving.get("/v3/models")
         assert [(each["task"], each["max_model_len"]) for each in answer["data"]] == [
