@@ -55,7 +55,7 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
         assert answer["error"]["param"] == "input[1]"
         status, answer = post(serving, "/embed", {"inputs": "Hello"})  # it names no model
         assert status == 200, answer
-        np.testing.assert_allclose(answer, [expected("Hello", "MEAN")], atol=1e-4)
+        np.testing.assert_allclose(np.array(answer), [expected("Hello", "MEAN")], atol=1e-4)
         status, answer = post(serving, "/v3/embeddings", {"model": "other", "input": "a"})
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         with serving.request("GET", "/v3/models") as response:
