@@ -21,7 +21,8 @@ from calculators.audio.sound import Samples, Sound
 PCM_RATE: Final = 24000
 #: Sizes in the head of a WAV file whose end is not known yet.
 _UNKNOWN: Final = 0xFFFFFFFF
-_OPUS_RATES: Final = (8000, 12000, 16000, 24000, 48000)
+#: Opus has lower rates too, at which libsndfile 1.2.2 makes a click at the beginning.
+_OPUS_RATES: Final = (24000, 48000)
 _MP3_RATES: Final = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 _AAC_RATES: Final = (*_MP3_RATES, 64000, 88200, 96000)
 

@@ -65,7 +65,9 @@ _BREAK: Final = r"\n[^\S\n]*(?=\n|[-*•#>]\s|#{2,}\s|\d{1,3}[.)]\s)"
 _PARAGRAPH: Final = "\n\n\n"
 _END: Final = re.compile(f"{_BREAK}|[{re.escape(_MARKS)}]+")
 _CLOSERS: Final = re.compile(f"[{re.escape(_CLOSING)}]*")
-_CONTROLS: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\ufeff]")
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\ufeff\ud800-\udfff]"
+)
 #: Combining marks on one letter for which a cut is moved.
 _MOST_COMBINED: Final = 8
 #: Places for a pause inside a sentence, best first.
@@ -145,7 +147,7 @@ def has_words(text: str) -> bool:
 
 
 def spoken_text(text: str) -> str:
-    """Return a text with blanks for control characters, at which some tokenizers end."""
+    """Return a text with blanks for control characters and for halves of surrogate pairs."""
     return _CONTROLS.sub(" ", text)
 
 
