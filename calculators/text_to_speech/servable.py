@@ -36,7 +36,7 @@ MOST_REQUESTS: Final = 64
 #: The voice of models that need none, for clients that must name one.
 DEFAULT_VOICE: Final = "default"
 #: Processor seconds that one text may take, and seconds after which its process is replaced.
-_CPU_SECONDS: Final = 120.0
+CPU_SECONDS: Final = 120.0
 _WALL_SECONDS: Final = 120.0
 #: Bytes by which the process may grow after loading.
 _MEMORY: Final = 8 * 1024**3
@@ -119,7 +119,7 @@ class T2sServable:
             ready=Ready,
             name=f'speech process of "{name}"',
             subject="sentence",
-            cpu_seconds=_CPU_SECONDS,
+            cpu_seconds=CPU_SECONDS,
             wall_seconds=_WALL_SECONDS,
             # A request has one sentence in the queue at a time.
             most_waiting=2 * most_requests,

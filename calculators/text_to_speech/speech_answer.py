@@ -20,6 +20,8 @@ from calculators.text_to_speech.sentences import split_sentences
 from calculators.text_to_speech.servable import SpeechStyle, T2sServable
 
 EVENTS: Final = "text/event-stream"
+#: Bytes of one part: a slow client gets the next one when it has read most of this one.
+PART_BYTES: Final = 256 * 1024
 #: OpenAI's count of tokens for sound that a model makes: one for 50 milliseconds.
 _TOKENS_OF_SECOND: Final = 20
 
@@ -70,11 +72,12 @@ class SpeechFile:
                         writer = self._request.format.writer(sound.sample_rate)
                     except UnavailableFormatError as error:
                         raise _unavailable(error) from None
-                if part := await asyncio.to_thread(writer.write, sound.samples):
-                    yield part
+                encoded = await asyncio.to_thread(writer.write, sound.samples)
+                for begin in range(0, len(encoded), PART_BYTES):
+                    yield encoded[begin : begin + PART_BYTES]
         assert writer is not None, "a text with words has a sentence"
-        if part := await asyncio.to_thread(writer.finish):
-            yield part
+        if rest := await asyncio.to_thread(writer.finish):
+            yield rest
 
 
 async def speech_events(file: SpeechFile, characters: int) -> AsyncGenerator[bytes, None]:

@@ -30,6 +30,8 @@ from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
+from calculators.text_to_speech import request as speech_request
+from calculators.text_to_speech import servable as speech
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
@@ -219,6 +221,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
         f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
+        f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
+        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
