@@ -29,9 +29,9 @@ from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
-from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from calculators.text_to_speech import request as speech_request
 from calculators.text_to_speech import servable as speech
+from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES

@@ -30,7 +30,7 @@ from calculators.text_to_speech.sentences import split_sentences
 from calculators.text_to_speech.servable import T2sServable
 from graph_runtime import REGISTRY, CalculatorGraph, Code, ResourceError, RunError
 from servers.config import find_graph
-from servers.serving.loaded_graph import LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from tests.calculators.text_to_speech.tone_model import (
     RATE,
     expected,
@@ -403,3 +403,25 @@ def test_a_voice_that_a_node_does_not_have_fails_its_run(speaker: Speaker) -> No
 
     with pytest.raises(RunError, match="Requested voice 'none' not found"):
         speaker.run(run())
+
+
+def test_the_compiled_model_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    make_model(tmp_path / "model", graph())
+    cache = tmp_path / "cache"
+
+    async def start() -> bytes:
+        settings = GraphSettings(cache_dir=str(cache))
+        loaded = await load_graph(find_graph(tmp_path / "model"), REGISTRY, settings)
+        try:
+            return file_of(await answered(loaded, input="Hello."))
+        finally:
+            await loaded.close()
+
+    def written() -> list[tuple[str, int]]:
+        return sorted((file.name, file.stat().st_mtime_ns) for file in cache.rglob("*.blob"))
+
+    first = asyncio.run(start())
+    kept = written()
+    assert kept
+    assert asyncio.run(start()) == first
+    assert written() == kept
