@@ -1,6 +1,7 @@
 """Files of sound written: whole, or in parts while the sound is still being made.
 
 Sound of one channel. libsndfile encodes, through the package soundfile; AAC needs the package av.
+The packages are imported with the first sound: servers without speech do not pay for them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import numpy as np
-import soundfile
-import soxr
 
 from calculators.audio.sound import Samples, Sound
 
@@ -86,6 +85,8 @@ class _Resampler:
     def __init__(self, source: int, target: int) -> None:
         self._stream: Any = None
         if source != target:
+            import soxr
+
             self._stream = soxr.ResampleStream(source, target, 1, dtype="float32")
 
     def convert(self, samples: Samples, *, is_last: bool = False) -> Samples:
@@ -132,6 +133,8 @@ class _LibraryFormat:
         return _nearest(source_rate, self.rates) if self.rates else source_rate
 
     def open(self, file: Any, rate: int) -> Any:
+        import soundfile
+
         return soundfile.SoundFile(
             file,
             "w",
@@ -146,6 +149,8 @@ class _LibraryFormat:
         rate = self.rate(sound.sample_rate)
         samples = sound.samples
         if rate != sound.sample_rate:
+            import soxr
+
             samples = soxr.resample(samples, sound.sample_rate, rate)
         written = io.BytesIO()
         with self.open(written, rate) as file:
