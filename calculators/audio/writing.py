@@ -270,9 +270,9 @@ def _within_bounds(samples: Samples) -> Samples:
 
 def _as_stored(samples: Samples, dtype: str) -> bytes:
     """Return samples as little-endian ``<f4`` or ``<i2``."""
-    if dtype == "<f4":
-        return samples.astype(dtype).tobytes()
-    return np.rint(_within_bounds(samples) * 32767.0).astype(dtype).tobytes()
+    values = samples if dtype == "<f4" else np.rint(_within_bounds(samples) * 32767.0)
+    stored: bytes = values.astype(dtype).tobytes()
+    return stored
 
 
 def _wav_head(rate: int, dtype: str, size: int) -> bytes:

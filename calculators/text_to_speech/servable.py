@@ -38,8 +38,11 @@ DEFAULT_VOICE: Final = "default"
 #: Processor seconds that one text may take, and seconds after which its process is replaced.
 CPU_SECONDS: Final = 120.0
 _WALL_SECONDS: Final = 120.0
-#: Bytes by which the process may grow after loading.
-_MEMORY: Final = 8 * 1024**3
+#: Sentences in the queue: one for each request, and for each run of a graph.
+_MOST_WAITING: Final = 4096
+#: Bytes of addresses by which the process may grow after loading. OpenVINO keeps kernels for each
+#: step of SpeechT5's decoder: after the longest sentences they take 10 GiB, half of it in memory.
+_MEMORY: Final = 24 * 1024**3
 #: Estimated processor seconds per character, for the order of clients.
 _COST_OF_CHARACTER: Final = 0.01
 #: The names of Kokoro's languages.
@@ -121,8 +124,7 @@ class T2sServable:
             subject="sentence",
             cpu_seconds=CPU_SECONDS,
             wall_seconds=_WALL_SECONDS,
-            # A request has one sentence in the queue at a time.
-            most_waiting=2 * most_requests,
+            most_waiting=_MOST_WAITING,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:
@@ -256,6 +258,7 @@ class T2sServable:
         finally:
             if making is not None:
                 making.cancel()
+                making.add_done_callback(_forget)
 
     def _pieces(self, sentences: Iterable[str]) -> Iterator[str]:
         for sentence in sentences:
@@ -276,3 +279,9 @@ class T2sServable:
                 change_tempo, samples, answer.sample_rate, style.speed
             )
         return Sound(samples, answer.sample_rate)
+
+
+def _forget(making: asyncio.Task[Sound]) -> None:
+    """Drop the result of a task that nobody waits for."""
+    if not making.cancelled():
+        making.exception()

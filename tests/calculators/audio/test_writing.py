@@ -29,7 +29,8 @@ def decoded(data: bytes, format: SoundFormat) -> tuple[Any, int]:
     if format.name == "pcm":
         return np.frombuffer(data, "<i2") / 32768.0, PCM_RATE
     if format.name in ("wav", "float32", "opus"):
-        return soundfile.read(io.BytesIO(data))
+        found: tuple[Any, int] = soundfile.read(io.BytesIO(data))
+        return found
     av = pytest.importorskip("av", reason="needs the extra av")
     with av.open(io.BytesIO(data)) as container:
         frames = list(container.decode(audio=0))

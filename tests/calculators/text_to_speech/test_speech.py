@@ -229,7 +229,8 @@ def test_a_wrong_request_is_refused_with_what_would_be_right(
 
 def test_null_means_absent(speaker: Speaker) -> None:
     names = ("voice", "response_format", "speed", "language", "stream_format", "instructions")
-    assert len(sound_of(speaker.ask(input="Hello.", **dict.fromkeys(names))))
+    absent: dict[str, Any] = dict.fromkeys(names)
+    assert len(sound_of(speaker.ask(input="Hello.", **absent)))
 
 
 @pytest.mark.parametrize(
