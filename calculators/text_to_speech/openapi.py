@@ -97,6 +97,7 @@ def describe(model: str) -> TaskDescription:
         summary="The voices of a model",
         form=ErrorForm.OPENAI,
         runs_graph=True,
+        parameters=("Model",),
         answers={200: answer("The voices.", {JSON: media(ref("VoiceList"))})},
     )
     body = body_schema(SPEECH_MEMBERS)
