@@ -94,14 +94,14 @@ class T2sServable:
         self._requests = 0
         self._encode = msgspec.msgpack.Encoder().encode
         self._seconds = metrics.counter(
-            "graphrt_speech_made_seconds", "Duration of the sound that was made from texts."
+            "graphrt_tts_sound_seconds", "Duration of the sound that was made from texts."
         )
         self._first_sound = metrics.histogram(
-            "graphrt_speech_first_sound_seconds",
+            "graphrt_tts_first_sound_seconds",
             "From a request's arrival at the node until its first sentence was sound.",
         )
         gauge = metrics.gauge(
-            "graphrt_speech_requests", "Requests for speech in progress, waiting ones included."
+            "graphrt_tts_requests", "Requests for speech in progress, waiting ones included."
         )
         self._forget_gauge = gauge.follow(lambda: self._requests)
         properties = dict(options.properties)

@@ -174,7 +174,7 @@ def test_sound_is_counted(serving: Serving) -> None:
     def made() -> float:
         with serving.request("GET", "/metrics") as response:
             lines = response.read().decode().splitlines()
-        (line,) = [each for each in lines if each.startswith("graphrt_speech_made_seconds_total{")]
+        (line,) = [each for each in lines if each.startswith("graphrt_tts_sound_seconds_total{")]
         return float(line.split()[-1])
 
     before = made()
