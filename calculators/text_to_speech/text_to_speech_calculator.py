@@ -16,8 +16,9 @@ class TextToSpeechCalculator(Calculator):
     """Speaks the text that its input packets make together, as in a stream of a language model.
 
     A sentence becomes one packet of sound, or several if it is long, as soon as the text shows that
-    it has ended; the end of the stream ends the last one. Empty lines end sentences too. Packets
-    have the timestamp of the piece that ended the sentence, or the next free one.
+    it has ended; empty lines end sentences too, and the end of the stream ends the last one. Behind
+    a loop, such as that of a language model, a node must therefore close the stream when the text
+    is complete. Packets have the timestamp of the piece that ended the sentence, or the next one.
 
     ::
 

@@ -239,7 +239,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{sound_reader.MEMORY >> 30} GiB, {sound_reader.MOST_WAITING}; "
         f"{sound_reader.LONG_BYTES >> 20} MiB",
         f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
-        f"{listening.MOST_SECONDS:g} s; {listening.MOST_WAITING}, {listening.MOST_HELD_SECONDS:,.0f} s",
+        f"{listening.MOST_SECONDS:g} s; {listening.MOST_WAITING}, "
+        f"{listening.MOST_HELD_SECONDS:,.0f} s",
         f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
         f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",

@@ -18,6 +18,9 @@ from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 #: The system message. A voice cannot show lists, and a listener cannot skim.
 MANNER = "You answer aloud: in a few short sentences, without lists and without markup."
 
+#: The last event of a stream.
+DONE = "data: [DONE]\n\n"
+
 
 @calculator("voice.Listen")
 class Listen(Calculator):
@@ -69,8 +72,13 @@ class ReadAnswer(Calculator):
     timestamp_offset = None  # not every event has text
 
     def process(self, cc: CalculatorContext) -> None:
-        if text := "".join(texts_of(cc.get(self.events))):
+        events = cc.get(self.events)
+        if text := "".join(texts_of(events)):
             cc.emit(self.text, text)
+        if events.endswith(DONE):
+            # The language model's node is a loop, whose streams stay open until the graph ends.
+            # Without an end here, the last sentence would wait for more.
+            cc.close(self.text)
 
 
 def texts_of(events: str) -> Iterator[str]:
