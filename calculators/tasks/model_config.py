@@ -40,9 +40,23 @@ def is_embedding_model(directory: Path) -> bool:
     if (directory / _MODULES).is_file():
         return True
     config = read_model_config(directory)
-    if "vision_config" in config:
+    if "vision_config" in config or is_speech_model(directory):
         return False
     return any(name.endswith("Model") for name in architectures(config))
+
+
+def is_speech_model(directory: Path) -> bool:
+    """Return whether a model turns texts into speech, by its config."""
+    config = read_model_config(directory)
+    names = architectures(config)
+    # Kokoro's own config has no class of transformers.
+    is_kokoro = "KModel" in names or (not names and {"n_mels", "vocab"} <= config.keys())
+    return is_kokoro or any(name.endswith("ForTextToSpeech") for name in names)
+
+
+def is_speecht5(directory: Path) -> bool:
+    """Return whether a speech model is of the SpeechT5 family, which needs a vocoder."""
+    return "SpeechT5ForTextToSpeech" in architectures(read_model_config(directory))
 
 
 def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:

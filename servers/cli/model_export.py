@@ -12,7 +12,7 @@ from typing import Any, Final
 from calculators.tasks import Task, installed_tasks
 from calculators.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed
-from servers.cli.model_graph import graph_of_model
+from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.export.export import (
     ExportRequest,
     WeightForm,
@@ -151,7 +151,11 @@ def _request(
         f"{name}: safetensors of {size_text(weights_in(files))}, exported for {found.name} with "
         f"weights in {form} ({why})"
     )
-    return found, ExportRequest(name, files, found.export_arguments(files), form)
+    arguments = (
+        *found.export_arguments(files),
+        *found.further_export_arguments(files, task_options_of(found, of_task)),
+    )
+    return found, ExportRequest(name, files, arguments, form)
 
 
 def _tell(text: str) -> None:

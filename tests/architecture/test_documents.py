@@ -34,8 +34,10 @@ from calculators.requests import tokenize_request
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
 from calculators.speech_to_text import pipeline_process
-from calculators.speech_to_text import servable as speech
+from calculators.speech_to_text import servable as listening
 from calculators.text_models import batch_runner, text_model
+from calculators.text_to_speech import request as speech_request
+from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -234,6 +236,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
         f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
+        f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
+        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
@@ -241,7 +245,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{sound_reader.MEMORY >> 30} GiB, {sound_reader.MOST_WAITING}; "
         f"{sound_reader.LONG_BYTES >> 20} MiB",
         f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
-        f"{speech.MOST_SECONDS:g} s; {speech.MOST_WAITING}, {speech.MOST_HELD_SECONDS:,.0f} s",
+        f"{listening.MOST_SECONDS:g} s; {listening.MOST_WAITING}, "
+        f"{listening.MOST_HELD_SECONDS:,.0f} s",
         f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
         f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",

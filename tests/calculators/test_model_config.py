@@ -12,6 +12,10 @@ from calculators.tasks import installed_tasks
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
 ENCODER = {"architectures": ["BertModel"]}
+SPEECHT5 = {"architectures": ["SpeechT5ForTextToSpeech"]}
+#: As Kokoro's authors write it, and as the exporter does.
+KOKORO = {"n_mels": 80, "vocab": {"a": 1}}
+EXPORTED_KOKORO = {"architectures": ["KModel"], **KOKORO}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -38,6 +42,9 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (VISION, (), "text_generation"),
         ({"architectures": ["InternVLChatModel"], "vision_config": {}}, (), "text_generation"),
         (ENCODER, (), "embeddings"),
+        (SPEECHT5, (), "text2speech"),
+        (KOKORO, (), "text2speech"),
+        (EXPORTED_KOKORO, (), "text2speech"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
         ({"architectures": ["BertForSequenceClassification"]}, (), None),
         ({"architectures": "LlamaForCausalLM"}, (), None),
@@ -59,6 +66,9 @@ def test_safetensors_show_their_task_by_their_config(
         (CAUSAL, (), "text_generation"),
         (CAUSAL, ("modules.json",), "embeddings"),
         (ENCODER, (), "embeddings"),
+        (SPEECHT5, ("openvino_vocoder.xml",), "text2speech"),
+        (KOKORO, (), "text2speech"),
+        (EXPORTED_KOKORO, (), "text2speech"),
         ("", (), "text_generation"),
     ],
 )
@@ -80,6 +90,8 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CAUSAL, "text_generation", "--task text-generation-with-past"),
         (VISION, "text_generation", "--task image-text-to-text"),
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
+        (SPEECHT5, "text2speech", "--task text-to-audio"),
+        (KOKORO, "text2speech", "--task text-to-audio"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
@@ -89,3 +101,21 @@ def test_the_exporter_receives_the_task_which_it_cannot_infer(
     (found,) = [each for each in installed_tasks() if each.name == task]
     assert found.export_arguments is not None
     assert " ".join(found.export_arguments(path)) == arguments
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "arguments"),
+    [
+        (SPEECHT5, {}, '--model-kwargs {"vocoder": "microsoft/speecht5_hifigan"}'),
+        (SPEECHT5, {"vocoder": "mine"}, '--model-kwargs {"vocoder": "mine"}'),
+        (SPEECHT5, {"model_type": "kokoro"}, ""),
+        (KOKORO, {}, ""),
+        (KOKORO, {"model_type": "speecht5", "vocoder": "v"}, '--model-kwargs {"vocoder": "v"}'),
+    ],
+)
+def test_options_of_a_task_reach_the_exporter(
+    tmp_path: Path, config: object, options: dict[str, str], arguments: str
+) -> None:
+    path = directory(tmp_path, config, "model.safetensors")
+    (found,) = [each for each in installed_tasks() if each.name == "text2speech"]
+    assert " ".join(found.further_export_arguments(path, options)) == arguments
