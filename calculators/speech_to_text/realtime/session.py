@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -84,7 +84,7 @@ class RealtimeSession:
         }
         self._begin_hearing()
 
-    async def events(self) -> AsyncIterator[str]:
+    async def events(self) -> AsyncGenerator[str, None]:
         """Yield the server's events as JSON, until the client has closed.
 
         Raises:
