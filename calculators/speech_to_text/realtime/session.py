@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -43,6 +43,8 @@ _MOST_SPEECH_MS: Final = 30_000
 _MOST_WAITING: Final = 8
 #: Events that wait for a slow client; then the client's messages wait.
 _MOST_EVENTS: Final = 256
+#: Events in a row that are refused; then the session ends.
+_MOST_BAD: Final = 64
 #: Characters of base64, and seconds of sound, that are handled before others have their turn.
 _DECODED_AT_ONCE: Final = 256 * 1024
 _HEARD_AT_ONCE: Final = 2
@@ -72,6 +74,7 @@ class RealtimeSession:
         self._transcriber = Transcriber(recognizer, self._send, _MOST_WAITING)
         self._previous_item: str | None = None
         self._speaking: Item | None = None
+        self._bad_events = 0
         self._handlers: dict[str, Callable[[Mapping[str, Any]], Awaitable[None]]] = {
             "session.update": self._update,
             "transcription_session.update": self._update_as_before,
@@ -81,11 +84,11 @@ class RealtimeSession:
         }
         self._begin_hearing()
 
-    async def events(self) -> AsyncIterator[str]:
+    async def events(self) -> AsyncGenerator[str, None]:
         """Yield the server's events as JSON, until the client has closed.
 
         Raises:
-            RequestError: the client sent nothing for too long.
+            RequestError: the client sent nothing for too long, or nothing that is understood.
         """
         work = [
             asyncio.create_task(self._listen()),
@@ -129,8 +132,13 @@ class RealtimeSession:
             if handler is None:
                 raise fields.invalid("type", f"expected one of {', '.join(self._handlers)}")
             await handler(event)
+            self._bad_events = 0
         except RequestError as error:
             await self._send("error", error=_error_object(error, event_id))
+            self._bad_events += 1
+            if self._bad_events == _MOST_BAD:
+                text = f"{_MOST_BAD} events in a row were refused"
+                raise RequestError(text, detail=text) from None
 
     # Settings -------------------------------------------------------------------------------------
 
