@@ -5,7 +5,7 @@
 
 All have the weights of Whisper tiny.en (`bench.whisper_tiny`) in 32 bits and in 8, decode greedily
 and hear the same files of espeak-ng (`bench.spoken_sentences`). PYTHON are interpreters of other
-environments, with ``faster_whisper`` and with ``transformers``, ``torch`` and ``soundfile``. Every
+environments, with ``faster_whisper`` and with ``transformers`` and ``torch``. Every
 engine runs alone, in turns; the best of the repetitions counts, as the machine may be busy.
 """
 
