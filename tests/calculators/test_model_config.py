@@ -45,7 +45,7 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (SPEECHT5, (), "text2speech"),
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
-        ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
+        ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
         ({"architectures": ["BertForSequenceClassification"]}, (), None),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
