@@ -37,12 +37,26 @@ def is_language_model(directory: Path) -> bool:
 
 def is_embedding_model(directory: Path) -> bool:
     """Return whether a model turns texts into vectors, by its config and its modules."""
+    if is_cross_encoder(directory):
+        return False
     if (directory / _MODULES).is_file():
         return True
     config = read_model_config(directory)
     if "vision_config" in config:
         return False
     return any(name.endswith("Model") for name in architectures(config))
+
+
+def is_cross_encoder(directory: Path) -> bool:
+    """Return whether a model gives a pair of texts one number, by its config."""
+    config = read_model_config(directory)
+    labels = config.get("id2label")
+    # transformers writes the labels of all models but those of two.
+    return (
+        isinstance(labels, dict)
+        and len(labels) == 1
+        and any(name.endswith("ForSequenceClassification") for name in architectures(config))
+    )
 
 
 def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:

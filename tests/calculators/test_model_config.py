@@ -12,6 +12,10 @@ from calculators.tasks import installed_tasks
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
 ENCODER = {"architectures": ["BertModel"]}
+CROSS_ENCODER = {
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "LABEL_0"},
+}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -40,6 +44,8 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (ENCODER, (), "embeddings"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
         ({"architectures": ["BertForSequenceClassification"]}, (), None),
+        (CROSS_ENCODER, (), "rerank"),
+        (CROSS_ENCODER, ("modules.json",), "rerank"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -59,6 +65,7 @@ def test_safetensors_show_their_task_by_their_config(
         (CAUSAL, (), "text_generation"),
         (CAUSAL, ("modules.json",), "embeddings"),
         (ENCODER, (), "embeddings"),
+        (CROSS_ENCODER, (), "rerank"),
         ("", (), "text_generation"),
     ],
 )
@@ -80,6 +87,8 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CAUSAL, "text_generation", "--task text-generation-with-past"),
         (VISION, "text_generation", "--task image-text-to-text"),
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
+        (CROSS_ENCODER, "rerank", "--task text-classification"),
+        (CAUSAL, "rerank", "--task text-generation"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
