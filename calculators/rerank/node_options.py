@@ -6,7 +6,7 @@ Names, defaults and their meaning are OpenVINO Model Server's (``rerank/rerank_s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from calculators.tasks.options import find_model_options, naming_node
@@ -29,10 +29,12 @@ class RerankOptions:
     Attributes:
         model: the model's directory and its properties.
         max_allowed_chunks: documents of a request at most, and chunks of all its documents.
+        warnings: texts for the log.
     """
 
     model: TextModelOptions
     max_allowed_chunks: int
+    warnings: tuple[str, ...] = ()
 
 
 def read_rerank_options(node: NodePlan, settings: ResourceSettings) -> RerankOptions:
@@ -43,25 +45,32 @@ def read_rerank_options(node: NodePlan, settings: ResourceSettings) -> RerankOpt
     """
     with naming_node(node):
         options = find_model_options(node, OPTIONS_TYPE)
-        max_tokens = 0
-        if options.HasField("max_position_embeddings"):
-            max_tokens = options.max_position_embeddings
-            _check_length(max_tokens)
-            if max_tokens > _LARGEST:
-                raise ResourceError(f"max_position_embeddings: must not be above {_LARGEST}")
         if not options.max_allowed_chunks:
             raise ResourceError("max_allowed_chunks: must be at least 1")
+        wanted: int | None = None
+        if options.HasField("max_position_embeddings"):
+            wanted = options.max_position_embeddings
+            _check_length(wanted)
         model = read_text_model(
             options.models_path,
             options.target_device,
             options.plugin_config,
             settings.directory,
-            max_tokens=max_tokens,
-            usual_max_tokens=_USUAL_LENGTH,
+            usual_max_tokens=min(wanted or _USUAL_LENGTH, _LARGEST),
+            exported_with="optimum-cli export openvino --task text-classification",
         )
         _check_length(model.max_tokens)
+        warnings: tuple[str, ...] = ()
+        if wanted is not None and wanted > model.max_tokens:
+            warnings = (
+                f"max_position_embeddings: the model takes {model.max_tokens} tokens, not {wanted}",
+            )
+        elif wanted is not None:
+            model = replace(model, max_tokens=wanted)
         return RerankOptions(
-            model=model, max_allowed_chunks=min(options.max_allowed_chunks, _LARGEST)
+            model=model,
+            max_allowed_chunks=min(options.max_allowed_chunks, _LARGEST),
+            warnings=warnings,
         )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any
 
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
@@ -12,6 +10,7 @@ from calculators.rerank.answers import rerank_answer, score_answer
 from calculators.rerank.rerank_request import parse_rerank_request
 from calculators.rerank.score_request import parse_score_request
 from calculators.rerank.servable import RerankServable
+from calculators.text_models.large_bodies import off_loop
 from calculators.text_models.tokenize_endpoint import answer_tokenize
 from graph_runtime import (
     Calculator,
@@ -22,12 +21,6 @@ from graph_runtime import (
     Out,
     SideIn,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-#: Bytes of a body that is read and answered on the event loop; larger ones are in a thread.
-_SMALL: Final = 32 * 1024
 
 
 class RerankCalculatorOV(Calculator):
@@ -92,21 +85,14 @@ class RerankCalculatorOV(Calculator):
         body = payload.parsed_json
         if body is None:
             raise RequestError("the body must be JSON, with Content-Type: application/json")
-        is_small = len(payload.body) <= _SMALL
+        size = len(payload.body)
         # A client that names no model gets the name of the only one, which the front has found.
         named = payload.record.model if payload.record is not None else ""
         if path.endswith("/score"):
-            pairs = await _run(is_small, parse_score_request, body)
+            pairs = await off_loop(size, parse_score_request, body)
             scores = await self._servable.score(pairs.ranking)
-            return await _run(is_small, score_answer, pairs, scores, pairs.model or named)
-        query = await _run(is_small, parse_rerank_request, body)
+            return await off_loop(size, score_answer, pairs, scores, pairs.model or named)
+        query = await off_loop(size, parse_rerank_request, body)
         scores = await self._servable.score(query.ranking)
         version = "2" if path.startswith("/v2/") else "1"
-        return await _run(is_small, rerank_answer, query, scores, query.model or named, version)
-
-
-async def _run(is_small: bool, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function here, or in a thread where it takes long."""
-    if is_small:
-        return function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
+        return await off_loop(size, rerank_answer, query, scores, query.model or named, version)

@@ -29,12 +29,12 @@ class RerankResourceInitializer:
         return calculator.endswith(_CALCULATORS)
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        return read_rerank_options(node, settings).model.warnings
+        return read_rerank_options(node, settings).warnings
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> RerankServable:
         options = await asyncio.to_thread(read_rerank_options, node, settings)
         name = settings.model_name or node.config.name
-        for warning in options.model.warnings:
+        for warning in options.warnings:
             _log.warning("%s: %s", name, warning)
         entry = await asyncio.to_thread(compiled_entry, options.model, settings, HEAD)
         metrics = settings.metrics.of_node(node.config.name)

@@ -136,8 +136,8 @@ class RerankServable:
     async def _ask(self, question: RankQuestion) -> tuple[Floats, list[int], int]:
         outputs = await self.model.ask(
             question,
-            sequences=len(question.documents),
-            characters=sum(map(len, question.documents)),
+            characters=sum(map(len, question.documents)) + sum(map(len, question.queries)),
+            param=question.path,
         )
         return (
             outputs.values[:, 0].astype(np.float64),

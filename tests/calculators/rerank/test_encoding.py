@@ -162,7 +162,7 @@ def test_a_prompt_that_the_client_wrote_is_left_alone(tmp_path: Path) -> None:
     too_long = "The requests length of .* tokens exceeds the model context of 300"
     with pytest.raises(InputError, match=too_long) as caught:
         prompts(tmp_path, question(query, [document, "a" * 400], first=10), 300)
-    assert caught.value.param == "documents[10]"
+    assert caught.value.param == "documents[11]"
 
 
 def test_a_long_document_has_several_prompts(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_errors_of_openvino_model_server_are_its_own(
         ({"instruction": 5}, "expected a string", "instruction"),
         ({"instruction": "i" * 16_385}, "above the maximum", "instruction"),
         ({"relevant_spans": {"mode": "enabled"}}, "is not supported", "relevant_spans"),
-        ({"documets": ["a"]}, 'Did you mean "documents"?', "documets"),
+        ({"documets": ["a"]}, 'Did you mean "documents"', "documets"),
     ],
 )
 def test_a_wrong_member_is_refused_with_what_would_be_right(

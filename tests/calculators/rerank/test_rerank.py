@@ -40,8 +40,8 @@ Ask = Callable[..., Awaitable[Any]]
 async def asked(loaded: LoadedGraph, uri: str = "/v3/rerank", **body: Any) -> Any:
     """Return the parsed answer of a graph; raise the calculator's own error."""
     packets: list[Any] = []
-    members = {"model": "tiny", **body}
-    payload = HttpPayload(uri, {}, json.dumps(members).encode(), members)
+    text = json.dumps({"model": "tiny", **body})
+    payload = HttpPayload(uri, {}, text.encode(), json.loads(text))
     try:
         await loaded.answer(payload, packets.append)
     except RunError as error:
@@ -268,7 +268,7 @@ def test_a_text_is_tokenized_without_special_tokens(ranker: Ranker) -> None:
     answer = ranker.ask("/v3/tokenize", text="the cat sat")
     assert answer["tokens"] == [4, 5, 8]
     asked_for = ranker.ask("/v3/rerank/tokenize", text="cat", add_special_tokens=True)
-    assert asked_for["tokens"] == [5]
+    assert asked_for["tokens"] == [2, 5, 3]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
@@ -290,7 +290,7 @@ def test_the_options_length_replaces_that_of_the_model(tmp_path: Path) -> None:
     make_bert(tmp_path, graph(further="max_position_embeddings: 10,"))
 
     async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
-        # 5 tokens of the query at most, 3 special ones, so chunks of 2 and more.
+        # 3 tokens of the query and 3 special ones leave 4 for each chunk.
         answer = await ask(query=QUERY, documents=["the dog ran on cat sat"], raw_scores=True)
         assert ranked(answer) == [(0, 0.0)]
         assert answer["usage"]["total_tokens"] == 10 + 8
@@ -306,13 +306,27 @@ def test_the_options_length_replaces_that_of_the_model(tmp_path: Path) -> None:
             r"should be larger than 2 \* NUMBER_OF_SPECIAL_TOKENS",
         ),
         ("max_position_embeddings: 0,", "should be larger than 2"),
-        ("max_position_embeddings: 4294967296,", "must not be above"),
     ],
 )
 def test_wrong_options_are_refused_at_the_load(tmp_path: Path, further: str, words: str) -> None:
     make_bert(tmp_path, graph(further=further))
     with pytest.raises(ResourceError, match=words):
         asyncio.run(load_graph(find_graph(tmp_path), REGISTRY))
+
+
+def test_an_option_cannot_lengthen_a_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_roberta(tmp_path, graph(further="max_position_embeddings: 26,"))
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        answer = await ask(query=QUERY, documents=["dog " * 18 + "cat"], raw_scores=True)
+        # Chunks of 17 words and of the last two.
+        assert ranked(answer) == [(0, -1.0)]
+        assert answer["usage"]["total_tokens"] == MAX_TOKENS + 9
+
+    served(tmp_path, scenario)
+    assert f"the model takes {MAX_TOKENS} tokens, not 26" in caplog.text
 
 
 @pytest.mark.parametrize(
