@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.requests import fields
+from calculators.requests.common_members import ABOUT_THE_CLIENT
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Member, honoured, ignored
 from calculators.requests.readers import BOOLEAN, POSITIVE, STRING, Choice, Integer, Value
@@ -112,11 +113,8 @@ COMMON_MEMBERS: Final[tuple[Member, ...]] = (
     honoured("activation", BOOLEAN, "The same as `use_activation`."),
     honoured("softmax", BOOLEAN, "The same as `use_activation`."),
     honoured("timeout", Value()),  # the front reads it, and knows the schema
-    *ignored(
-        "says who asks, or what is kept or counted elsewhere",
-        "user metadata safety_identifier priority request_id cache_salt service_tier",
-    ),
-    *ignored("is for models of images", "mm_processor_kwargs"),
+    *ABOUT_THE_CLIENT.values(),
+    *ignored("changes nothing in scores", "cache_salt service_tier mm_processor_kwargs"),
 )
 
 
