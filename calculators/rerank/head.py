@@ -66,7 +66,8 @@ def _logits_of_last_token(model: ov.Model) -> Any:
     batch its result would take gigabytes.
     """
     mask = mask_of(model)
-    node = find_output(model, 3).get_node()
+    logits = _word_logits(model)
+    node = logits.get_node()
     while node.get_type_name() == "Convert":
         node = node.input_value(0).get_node()
     if node.get_type_name() == "MatMul" and not node.get_attributes().get("transpose_a"):
@@ -75,8 +76,15 @@ def _logits_of_last_token(model: ov.Model) -> Any:
             last = op.unsqueeze(last_token(hidden, mask), _ints([1]))
             node.input(0).replace_source_output(last.output(0))
             model.validate_nodes_and_infer_types()
-            return op.squeeze(find_output(model, 3), _ints([1]))
-    return last_token(find_output(model, 3), mask)
+            return op.squeeze(_word_logits(model), _ints([1]))
+    return last_token(logits, mask)
+
+
+def _word_logits(model: ov.Model) -> Any:
+    """Return the output ``[batch, tokens, words]``, which the model has."""
+    output = find_output(model, 3)
+    assert output is not None
+    return output
 
 
 def _words(directory: Path) -> tuple[int, int]:

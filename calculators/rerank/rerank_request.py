@@ -58,7 +58,7 @@ def _boolean(value: Any, path: str) -> bool:
 
 
 def _truncate(value: Any, path: str) -> bool | str:
-    if value is True or value is False or value in _TRUNCATIONS:
+    if isinstance(value, bool) or (isinstance(value, str) and value in _TRUNCATIONS):
         return value
     words = ", ".join(f'"{each}"' for each in _TRUNCATIONS)
     raise fields.wrong_type(path, f"true, false, or one of {words}", value)

@@ -45,7 +45,10 @@ def shown(directory: Path, tokenizer: TextTokenizer, asked: RankQuestion) -> lis
     """Return the sequences of each document as tokens with spaces between."""
     library = Tokenizer.from_file(str(directory / "tokenizer.json"))
     encoded = encode(tokenizer, asked)
-    rest = [" ".join(map(library.id_to_token, each.ids.tolist())) for each in encoded.sequences]
+    rest = [
+        " ".join(str(library.id_to_token(token)) for token in each.ids.tolist())
+        for each in encoded.sequences
+    ]
     documents = []
     for count in encoded.note:
         documents.append(rest[:count])

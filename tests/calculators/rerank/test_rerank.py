@@ -63,7 +63,7 @@ def served(directory: Path, scenario: Callable[[LoadedGraph, Ask], Awaitable[Non
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
-def ranked(answer: Any) -> list[tuple[int, float]]:
+def ranked(answer: Any) -> list[tuple[int, Any]]:
     """Return indices and scores in the order of the answer."""
     return [(each["index"], each["relevance_score"]) for each in answer["results"]]
 

@@ -83,7 +83,7 @@ def test_a_cross_encoder_is_recognized_and_served_on_all_paths(site: Path) -> No
 def test_hostile_bodies_are_refused_and_the_next_request_is_answered(site: Path) -> None:
     good = {"model": "tiny", "query": "cat", "documents": ["cat"]}
     with Serving(site, "tiny", "--task", "rerank").wait_until_serving() as serving:
-        for members in (
+        hostile: tuple[dict[str, Any], ...] = (
             {"documents": []},
             {"documents": ["x" * 10_000_000]},
             {"documents": ["x" * 2_000_000]},
@@ -96,7 +96,8 @@ def test_hostile_bodies_are_refused_and_the_next_request_is_answered(site: Path)
             {"top_n": 10**400},
             {"top_n": -1},
             {"rank_fields": {}},
-        ):
+        )
+        for members in hostile:
             status, answer = post(serving, "/v3/rerank", {**good, **members})
             assert status in (400, 413), members.keys()
             if status == 400:
