@@ -33,6 +33,9 @@ from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.requests import tokenize_request
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
+from calculators.rerank import documents as ranked_documents
+from calculators.rerank import ranking
+from calculators.rerank.task_options import RerankTaskOptions
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as listening
 from calculators.text_models import batch_runner, text_model
@@ -227,6 +230,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
+        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
+        f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
+        f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
+        f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
         f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
         f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
