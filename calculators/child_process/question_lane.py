@@ -156,18 +156,19 @@ class QuestionLane(Generic[ReadyT]):
                 retry_after=RETRY_AFTER,
             ) from None
         try:
-            try:
-                return await self._ask(body, turn)
-            except _Lost:
-                pass
-            try:
-                return await self._ask(body, turn)
-            except _Lost as lost:
-                raise RequestError(
-                    f"the {self._name} ended twice before it answered: {lost}",
-                    code=Code.UNAVAILABLE,
-                    retry_after=RETRY_AFTER,
-                ) from None
+            reason = ""
+            for _ in range(2):
+                if self._child.state is not ChildState.READY:
+                    await self._until_ready()
+                try:
+                    return await self._put(body, turn)
+                except _Lost as lost:
+                    reason = str(lost)
+            raise RequestError(
+                f"the {self._name} ended twice before it answered: {reason}",
+                code=Code.UNAVAILABLE,
+                retry_after=RETRY_AFTER,
+            )
         finally:
             question = self._question
             if question is not None and question.turn is turn:
@@ -175,9 +176,8 @@ class QuestionLane(Generic[ReadyT]):
             else:
                 self._turns.end(turn)
 
-    async def _ask(self, body: bytes, turn: Turn) -> Any:
-        if self._child.state is not ChildState.READY:
-            await self._until_ready()
+    def _put(self, body: bytes, turn: Turn) -> asyncio.Future[Any]:
+        """Put a question to the process, which is ready; return the future answer."""
         pid = self._child.pid
         assert pid is not None
         self._overrun = None
@@ -187,7 +187,7 @@ class QuestionLane(Generic[ReadyT]):
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
         self._question = question = _Question(turn, limit)
-        return await question.answer
+        return question.answer
 
     def _end_question(self) -> asyncio.Future[Any] | None:
         """End the question that the process has; return the future of an asker who waits."""

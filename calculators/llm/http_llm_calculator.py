@@ -198,7 +198,8 @@ class HttpLLMCalculator(Calculator):
                     )
                 )
                 verbose = None
-        _check_pixels(parts)
+        if servable.sees_images:
+            _check_pixels(parts)
         if client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)
