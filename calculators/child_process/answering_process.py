@@ -93,7 +93,7 @@ def _run(
                     except Exception as error:
                         connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
                         return 1
-                    _limit_memory(load.memory_limit)
+                    limit_memory(load.memory_limit)
                     connection.send(encode(ready))
                     continue
                 assert answer is not None
@@ -125,7 +125,7 @@ def _described(error: Exception) -> str:
     return f"a request failed: {type(error).__name__}{place}"
 
 
-def _limit_memory(further_bytes: int) -> None:
+def limit_memory(further_bytes: int) -> None:
     """Limit the growth of this process's memory, where the system can do that."""
     if sys.platform != "linux":
         return
