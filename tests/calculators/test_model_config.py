@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.tasks import installed_tasks
+from calculators.tasks import installed_tasks, task_of_model, task_of_source
 
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
@@ -31,11 +31,12 @@ def directory(place: Path, config: object, *names: str) -> Path:
 
 def tasks(path: Path) -> tuple[str | None, str | None]:
     """The names of the tasks that recognize a directory as a model, and as one to export."""
-    as_it_is = [task.name for task in installed_tasks() if task.recognizes(path)]
-    to_export = [task.name for task in installed_tasks() if task.recognizes_source(path)]
-    assert len(as_it_is) <= 1
-    assert len(to_export) <= 1
-    return next(iter(as_it_is), None), next(iter(to_export), None)
+    others = [task for task in installed_tasks() if not task.is_default]
+    assert sum(task.recognizes(path) for task in others) <= 1
+    assert sum(task.recognizes_source(path) for task in others) <= 1
+    found = (task_of_model(path), task_of_source(path))
+    as_it_is, to_export = (None if task is None else task.name for task in found)
+    return as_it_is, to_export
 
 
 @pytest.mark.parametrize(
