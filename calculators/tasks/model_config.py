@@ -45,6 +45,21 @@ def is_embedding_model(directory: Path) -> bool:
     return any(name.endswith("Model") for name in architectures(config))
 
 
+def is_text_classifier(directory: Path) -> bool:
+    """Return whether a model sorts texts into classes, by its config.
+
+    A model with one class is taken for one that ranks texts.
+    """
+    if (directory / _MODULES).is_file():
+        return False
+    config = read_model_config(directory)
+    labels = config.get("id2label")
+    has_classes = not isinstance(labels, dict) or len(labels) > 1
+    return has_classes and any(
+        name.endswith("ForSequenceClassification") for name in architectures(config)
+    )
+
+
 def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the classes of transformers that a config names."""
     names = config.get("architectures")

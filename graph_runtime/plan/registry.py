@@ -36,6 +36,8 @@ ENTRY_POINT_GROUP: Final = "graphrt.calculators"
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Calculator])
+#: A class of resource initializers.
+R = TypeVar("R", bound=Callable[[], ResourceInitializer])
 
 #: Makes an executor from its ``ExecutorConfig.options`` (a MediaPipeOptions message).
 ExecutorFactory = Callable[[Any], Executor]
@@ -342,6 +344,16 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
         return target
 
     return register
+
+
+def resource_initializer(target: R) -> R:
+    """Register a class of `ResourceInitializer`: ``@resource_initializer``.
+
+    The class is called without arguments. It is registered where `calculator` registers.
+    """
+    registry = _owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+    registry.register_resource_initializer(target())
+    return target
 
 
 _package_registries: WeakValueDictionary[str, Registry] = WeakValueDictionary()

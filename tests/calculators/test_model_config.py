@@ -12,6 +12,10 @@ from calculators.tasks import installed_tasks
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
 ENCODER = {"architectures": ["BertModel"]}
+CLASSIFIER = {
+    "architectures": ["RobertaForSequenceClassification"],
+    "id2label": {"0": "anger", "1": "joy", "2": "fear"},
+}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -39,7 +43,8 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         ({"architectures": ["InternVLChatModel"], "vision_config": {}}, (), "text_generation"),
         (ENCODER, (), "embeddings"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
-        ({"architectures": ["BertForSequenceClassification"]}, (), None),
+        ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),
+        (CLASSIFIER, (), "text_classification"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -59,6 +64,7 @@ def test_safetensors_show_their_task_by_their_config(
         (CAUSAL, (), "text_generation"),
         (CAUSAL, ("modules.json",), "embeddings"),
         (ENCODER, (), "embeddings"),
+        (CLASSIFIER, (), "text_classification"),
         ("", (), "text_generation"),
     ],
 )
@@ -80,6 +86,7 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CAUSAL, "text_generation", "--task text-generation-with-past"),
         (VISION, "text_generation", "--task image-text-to-text"),
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
+        (CLASSIFIER, "text_classification", "--task text-classification"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
