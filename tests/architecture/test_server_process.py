@@ -52,7 +52,8 @@ COMMAND_LINE_AND_TASKS = """
 import sys
 import servers.cli.arguments
 from calculators.tasks import failed_tasks, installed_tasks
-assert {"text_generation", "embeddings", "text_classification"} <= {task.name for task in installed_tasks()}
+names = {task.name for task in installed_tasks()}
+assert {"text_generation", "embeddings", "text_classification"} <= names
 assert not failed_tasks()
 servers.cli.arguments.make_parser()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))

@@ -27,8 +27,8 @@ class Settings:
     seed: int = 5
     steps: int = 600
     minutes: float = 6.0
-    batch: int = 64
-    rate: float = 1e-3
+    batch: int = 48
+    rate: float = 2e-3
     #: Divisor of similarities: the smaller, the more near misses count.
     temperature: float = 0.05
 
@@ -64,11 +64,11 @@ def train(
     while done < 1.0:
         # The rate falls to zero by time or by steps, whichever ends first.
         for group in optimizer.param_groups:
-            group["lr"] = settings.rate * min(1.0, (step + 1) / 30) * (1 - done)
+            group["lr"] = settings.rate * min(1.0, (step + 1) / 10) * (1 - done)
         chosen = source.sample(known, min(settings.batch, len(known)))
         questions, texts = zip(*(training_pair(each, source) for each in chosen), strict=True)
-        asked = embed(model, tokenizer, list(questions), 32)
-        found = embed(model, tokenizer, list(texts), 112)
+        asked = embed(model, tokenizer, list(questions), 20)
+        found = embed(model, tokenizer, list(texts), 80)
         likeness = asked @ found.T / settings.temperature
         wanted = torch.arange(len(chosen))
         loss = functional.cross_entropy(likeness, wanted)
@@ -76,11 +76,11 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        running = float(loss.detach()) if step == 0 else 0.95 * running + 0.05 * float(loss)
+        running = float(loss.detach()) if step == 0 else 0.95 * running + 0.05 * float(loss.detach())
         step += 1
         spent = (time.monotonic() - begun) / 60
         done = max(step / settings.steps, spent / settings.minutes)
-        if step % 50 == 0:
+        if step % 20 == 0:
             right, near = hits(model, tokenizer, sections)
             log.info(
                 "step %d, %.1f minutes, loss %.2f; held-out hit@1 %.2f, hit@5 %.2f",

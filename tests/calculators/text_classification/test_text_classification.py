@@ -229,7 +229,7 @@ def test_a_wrong_input_is_refused_with_what_would_be_right(
     ("value", "param", "words"),
     [
         ([{"type": "image_url", "image_url": {"url": "data:,"}}], "input[0]", "images are not"),
-        ([{"type": "text", "text": "a"}, "b"], "input[1]", "expected a part"),
+        ([{"type": "text", "text": "a"}, "b"], "input[1]", "expected an object such as"),
         ([{"type": "text"}], "input[0].text", "Missing"),
         ([{"type": "text", "text": 5}], "input[0].text", "got 5|token ids"),
         ([{"type": "audio"}], "input[0].type", 'the string "audio" is not "text"'),
