@@ -93,7 +93,7 @@ def _run(
                     except Exception as error:
                         connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
                         return 1
-                    _limit_memory(load.memory_limit)
+                    limit_memory(load.memory_limit)
                     connection.send(encode(ready))
                     continue
                 assert answer is not None
@@ -101,12 +101,12 @@ def _run(
             except ParentGone:
                 raise
             except Exception as error:
-                connection.send(encode(Log(logging.ERROR, _LOGGER, _described(error))))
-                answered = encode(failure(_reason(error)))
+                connection.send(encode(Log(logging.ERROR, _LOGGER, describe_failure(error))))
+                answered = encode(failure(failure_reason(error)))
             connection.send(answered)
 
 
-def _reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """The reason of an error, for the client."""
     if isinstance(error, MemoryError):
         return "the request needs too much memory"
@@ -117,7 +117,7 @@ def _reason(error: Exception) -> str:
     return "the request cannot be handled"
 
 
-def _described(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Type and place of an error for the log, without its text, which may quote the client."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -125,7 +125,7 @@ def _described(error: Exception) -> str:
     return f"a request failed: {type(error).__name__}{place}"
 
 
-def _limit_memory(further_bytes: int) -> None:
+def limit_memory(further_bytes: int) -> None:
     """Limit the growth of this process's memory, where the system can do that."""
     if sys.platform != "linux":
         return

@@ -1,11 +1,12 @@
-"""The OpenAPI description of ``/v3/embeddings``."""
+"""The OpenAPI description of ``/v3/embeddings`` and of the other forms of it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from calculators.embeddings.request import EMBEDDINGS_MEMBERS
-from calculators.requests.members import body_schema
+from calculators.requests.members import Members, body_schema
 from calculators.requests.schema import (
     Schema,
     array,
@@ -28,13 +29,15 @@ from calculators.tasks.operation import (
     media,
     prefixed,
 )
+from calculators.text_models.tokenize_endpoint import DETOKENIZE_MEMBERS
 
+_VECTOR: Final = array(number())
 _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "Embedding": record(
         {
             "object": const("embedding"),
             "index": integer("The place of its text in the request.", minimum=0),
-            "embedding": one_of(array(number()), string(contentEncoding="base64")),
+            "embedding": one_of(_VECTOR, string(contentEncoding="base64")),
         },
         required=("object", "index", "embedding"),
     ),
@@ -50,28 +53,60 @@ _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("object", "data", "model", "usage"),
     ),
+    "DetokenizeResponse": record(
+        {"prompt": string("The text."), "content": string("The same.")},
+        required=("prompt", "content"),
+    ),
 }
 
 
 def describe(model: str) -> TaskDescription:
-    """Operation and schemas. ``model``: a name for the example."""
-    operation = Operation(
+    """Operations and schemas. ``model``: a name for the examples."""
+    operations = (
+        _operation(
+            prefixed("/embeddings"),
+            "createEmbedding",
+            "A vector for each text",
+            "The vectors.",
+            "CreateEmbedding",
+            two_texts={"model": model, "input": ["Hello", "Hi"]},
+        ),
+        _operation(
+            prefixed("/detokenize"),
+            "detokenize",
+            "The text of token ids",
+            "The text.",
+            "Detokenize",
+            two_tokens={"model": model, "tokens": [5, 6]},
+        ),
+    )
+    bodies = {
+        "CreateEmbeddingRequest": EMBEDDINGS_MEMBERS,
+        "DetokenizeRequest": DETOKENIZE_MEMBERS,
+    }
+    schemas = {name: _body(members) for name, members in bodies.items()}
+    return TaskDescription(operations, {**schemas, **_ANSWER_SCHEMAS})
+
+
+def _operation(
+    paths: Mapping[str, str], id: str, summary: str, about: str, name: str, **examples: Any
+) -> Operation:
+    return Operation(
         method="post",
-        paths=prefixed("/embeddings"),
-        id="createEmbedding",
+        paths=paths,
+        id=id,
         tag="OpenAI",
-        summary="A vector for each text",
+        summary=summary,
         form=ErrorForm.OPENAI,
         runs_graph=True,
         parameters=("Timeout",),
-        body={
-            JSON: media(
-                ref("CreateEmbeddingRequest"), two_texts={"model": model, "input": ["Hello", "Hi"]}
-            )
-        },
-        answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
+        body={JSON: media(ref(f"{name}Request"), **examples)},
+        answers={200: answer(about, {JSON: media(ref(f"{name}Response"))})},
     )
-    body = body_schema(EMBEDDINGS_MEMBERS)
+
+
+def _body(members: Members) -> Schema:
+    body = body_schema(members)
     # A member that the front reads.
     body["properties"]["timeout"] = nullable(TIMEOUT)
-    return TaskDescription((operation,), {"CreateEmbeddingRequest": body, **_ANSWER_SCHEMAS})
+    return body

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 def _register(registry: Registry) -> None:
     from calculators.embeddings.embeddings_calculator_ov import EmbeddingsCalculatorOV
     from calculators.embeddings.resources import EmbeddingsResourceInitializer
+    from calculators.embeddings.text_embedding_calculator import TextEmbeddingCalculator
 
     registry.register_calculator(EmbeddingsCalculatorOV)
+    registry.register_calculator(TextEmbeddingCalculator)
     registry.register_resource_initializer(EmbeddingsResourceInitializer())
 
 
