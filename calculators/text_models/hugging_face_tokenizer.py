@@ -72,11 +72,12 @@ class HuggingFaceTokenizer(TextTokenizer):
         first_most: int | None = None,
         seconds_most: int | None = None,
         chunks: bool = False,
+        side: Side = "right",
     ) -> list[list[Tokens]]:
         most = self.max_tokens if most is None else most
         (head,) = self._tokenizer.encode_batch_fast([first], add_special_tokens=False)
         if first_most is not None and len(head) > first_most:
-            head.truncate(first_most)
+            head.truncate(first_most, direction=side)
         room = most - self._special_of_pair - len(head)
         if room < 1:
             raise InputError(
@@ -86,10 +87,10 @@ class HuggingFaceTokenizer(TextTokenizer):
         made = []
         for second in self._tokenizer.encode_batch_fast(seconds, add_special_tokens=False):
             if seconds_most is not None and len(second) > seconds_most:
-                second.truncate(seconds_most)
+                second.truncate(seconds_most, direction=side)
             parts = [second]
             if len(second) > room:
-                second.truncate(room)
+                second.truncate(room, direction="right" if chunks else side)
                 if chunks:
                     parts += second.overflowing
             made.append([_tokens(self._tokenizer.post_process(head, part)) for part in parts])

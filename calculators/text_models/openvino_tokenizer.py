@@ -71,6 +71,7 @@ class OpenvinoTokenizer(TextTokenizer):
         first_most: int | None = None,
         seconds_most: int | None = None,
         chunks: bool = False,
+        side: Side = "right",
     ) -> list[list[Tokens]]:
         raise InputError(
             "the model's directory has no tokenizer.json, which pairs of texts need",

@@ -67,6 +67,7 @@ class TextTokenizer(ABC):
         first_most: int | None = None,
         seconds_most: int | None = None,
         chunks: bool = False,
+        side: Side = "right",
     ) -> list[list[Tokens]]:
         """Return the sequences for the pair of ``first`` with each of ``seconds``.
 
@@ -78,6 +79,7 @@ class TextTokenizer(ABC):
             seconds_most: tokens of each second text; the rest is cut off.
             chunks: a second text that does not fit is split into consecutive parts, each with a
                 sequence of its own; otherwise it is cut off.
+            side: the side that is cut off, where chunks do not keep all.
 
         Raises:
             InputError: ``first`` leaves no room; the tokenizer has no template for pairs.

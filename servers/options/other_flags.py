@@ -52,10 +52,6 @@ _SEQUENCES: Final = (
 
 #: Flags that would change what a server does, and that are not served: the reason, and a remedy.
 REFUSED: Final[dict[str, tuple[str, str]]] = {
-    "max_allowed_chunks": (
-        "reranking is not served by this version",
-        "serve the model with OpenVINO Model Server, or rank by its embeddings",
-    ),
     "resolution": _IMAGES,
     "max_resolution": _IMAGES,
     "default_resolution": _IMAGES,

@@ -29,6 +29,9 @@ from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
+from calculators.rerank import documents as ranked_documents
+from calculators.rerank import ranking
+from calculators.rerank.task_options import RerankTaskOptions
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -214,6 +217,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
+        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
+        f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
+        f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
+        f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",

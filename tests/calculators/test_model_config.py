@@ -12,6 +12,10 @@ from calculators.tasks import installed_tasks
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
 ENCODER = {"architectures": ["BertModel"]}
+CROSS_ENCODER = {
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "LABEL_0"},
+}
 CLASSIFIER = {
     "architectures": ["RobertaForSequenceClassification"],
     "id2label": {"0": "anger", "1": "joy", "2": "fear"},
@@ -43,6 +47,8 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         ({"architectures": ["InternVLChatModel"], "vision_config": {}}, (), "text_generation"),
         (ENCODER, (), "embeddings"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
+        (CROSS_ENCODER, (), "rerank"),
+        (CROSS_ENCODER, ("modules.json",), "rerank"),
         ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),
         (CLASSIFIER, (), "text_classification"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
@@ -64,6 +70,7 @@ def test_safetensors_show_their_task_by_their_config(
         (CAUSAL, (), "text_generation"),
         (CAUSAL, ("modules.json",), "embeddings"),
         (ENCODER, (), "embeddings"),
+        (CROSS_ENCODER, (), "rerank"),
         (CLASSIFIER, (), "text_classification"),
         ("", (), "text_generation"),
     ],
@@ -86,6 +93,8 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CAUSAL, "text_generation", "--task text-generation-with-past"),
         (VISION, "text_generation", "--task image-text-to-text"),
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
+        (CROSS_ENCODER, "rerank", "--task text-classification"),
+        (CAUSAL, "rerank", "--task text-generation"),
         (CLASSIFIER, "text_classification", "--task text-classification"),
     ],
 )

@@ -35,6 +35,7 @@ SERVED = """
 --cache_interval_multiplier 2        --max_prompt_len 1024             --kv_cache_precision u8
 --model_distribution_policy TENSOR_PARALLEL                            --normalize true
 --truncate false                     --pooling CLS
+--max_allowed_chunks 5
 """
 #: Flags that are accepted, and of which a line says that they have no effect.
 NO_EFFECT = """
@@ -48,7 +49,6 @@ NO_EFFECT = """
 NOT_SERVED = {
     "--stateful true": "keep no state",
     "--low_latency_transformation true": "keep no state",
-    "--max_allowed_chunks 5": "reranking",
     "--resolution 512x512": "images",
     "--max_resolution 512x512": "images",
     "--default_resolution 512x512": "images",
@@ -60,7 +60,6 @@ NOT_SERVED = {
     "--source_loras a=org/name": "adapters",
     "--model_type kokoro": "speech",
     "--vocoder org/name": "speech",
-    "--task rerank": "rerank is not served by this version",
     "--task image_generation": "image_generation is not served by this version",
     "--task text2speech": "text2speech is not served by this version",
     "--task speech2text": "speech2text is not served by this version",
