@@ -23,10 +23,15 @@ _FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
+def cache_directory() -> Path:
+    """Return the directory for downloaded models; it may not exist yet."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "graphrt" / "bench"
+
+
 def smollm2_path() -> Path:
     """Return the path that the file has when it is downloaded."""
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "graphrt" / "bench" / _FILE
+    return cache_directory() / _FILE
 
 
 def get_smollm2() -> Path:

@@ -64,7 +64,8 @@ class Task:
             argument is the name of a model for examples.
         graph: returns the text of a graph that serves a model; the first argument has the given
             ``options`` by field. Raises `TaskError`.
-        example: returns path and JSON body of a first request to a model of this name.
+        example: returns path and body of a first request to a model of this name; a value that
+            begins with "@" is a file, and makes the body a form.
         docs: the page about the task, a path in the repository.
         options: the options of ``graph`` for the command line: a frozen dataclass whose fields are
             declared with `calculators.settings.declaration.option`. Tasks share options by

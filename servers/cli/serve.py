@@ -6,7 +6,9 @@ import argparse
 import json
 import logging
 import os
+import shlex
 import sys
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -130,13 +132,7 @@ def _report(server: Server) -> None:
         lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}/v2/models/{name}"]
     elif first is not None:
         path, body = _example(first)
-        # The shell's quotes are around it, so there must be none inside.
-        data = json.dumps(body).replace("'", "\\u0027")
-        lines += [
-            "try:",
-            f"  curl {_key_header(server)}{_reachable(http)}{path} "
-            f"-H 'Content-Type: application/json' -d '{data}'",
-        ]
+        lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}{path} {_data(body)}"]
     print("\n".join(lines), file=sys.stderr, flush=True)
     if not installed_tasks():
         print_warning(
@@ -174,6 +170,15 @@ def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
     of_nodes = (task_of_node(node.calculator_type) for node in servable.graph.plan.nodes)
     task = next(filter(None, of_nodes), default_task())
     return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
+
+
+def _data(body: Mapping[str, Any]) -> str:
+    """Return curl's options for a body: JSON, or a form if a value is a file (``@speech.wav``)."""
+    if any(isinstance(value, str) and value.startswith("@") for value in body.values()):
+        return " ".join(f"-F {shlex.quote(f'{name}={value}')}" for name, value in body.items())
+    # The shell's quotes are around it, so there must be none inside.
+    data = json.dumps(body).replace("'", "\\u0027")
+    return f"-H 'Content-Type: application/json' -d '{data}'"
 
 
 def _key_header(server: Server) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from calculators.audio import sound_reader
+from calculators.audio.reading import MOST_CHANNELS
+from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
 from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
@@ -32,6 +35,8 @@ from calculators.requests.request_record import MOST_WARNINGS
 from calculators.rerank import documents as ranked_documents
 from calculators.rerank import ranking
 from calculators.rerank.task_options import RerankTaskOptions
+from calculators.speech_to_text import pipeline_process
+from calculators.speech_to_text import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -187,6 +192,10 @@ def test_the_limits_agree_with_the_code() -> None:
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
+        f"{http.max_upload_bytes >> 20} MiB (`--max_upload_size`); {http.max_form_parts}, "
+        f"{http.max_form_text_bytes >> 20} MiB; {http.max_part_headers}, "
+        f"{http.max_part_header_bytes} bytes",
+        f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
         f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
@@ -229,6 +238,13 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
+        f"{sound_reader.CPU_SECONDS:g} s, {sound_reader.WALL_SECONDS:g} s, "
+        f"{sound_reader.MEMORY >> 30} GiB, {sound_reader.MOST_WAITING}; "
+        f"{sound_reader.LONG_BYTES >> 20} MiB",
+        f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
+        f"{speech.MOST_SECONDS:g} s; {speech.MOST_WAITING}, {speech.MOST_HELD_SECONDS:,.0f} s",
+        f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
+        f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",
         f"{MAX_BYTES >> 20} MiB; {MAX_ENTRIES:,}",
         f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",

@@ -76,7 +76,9 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        running = float(loss.detach()) if step == 0 else 0.95 * running + 0.05 * float(loss.detach())
+        running = (
+            float(loss.detach()) if step == 0 else 0.95 * running + 0.05 * float(loss.detach())
+        )
         step += 1
         spent = (time.monotonic() - begun) / 60
         done = max(step / settings.steps, spent / settings.minutes)

@@ -62,7 +62,6 @@ NOT_SERVED = {
     "--vocoder org/name": "speech",
     "--task image_generation": "image_generation is not served by this version",
     "--task text2speech": "text2speech is not served by this version",
-    "--task speech2text": "speech2text is not served by this version",
     "--pipeline_type OMNI": "OMNI is not served by this version",
 }
 #: Flags that choose what the program does, and the words of graphrt that do it.

@@ -1,0 +1,180 @@
+"""Reading sound files: one channel at one sample rate, in blocks.
+
+Files of strangers are decoded here, by libraries in C: call it in a child process only
+(`calculators.audio.sound_reader`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import soundfile
+import soxr
+
+from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
+from calculators.audio.sound import Samples, Sound
+
+#: Seconds, and samples of all channels, that are decoded at a time: so a small file cannot fill the
+#: memory.
+_BLOCK_SECONDS: Final = 10
+_BLOCK_SAMPLES: Final = 4 * 1024 * 1024
+#: Channels of a file; libsndfile reads up to 1024.
+MOST_CHANNELS: Final = 32
+#: The beginnings of files that libsndfile may read; it knows more formats, which nobody speaks.
+_SNDFILE: Final = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd")
+_FORMATS: Final = "wav, mp3, flac, ogg, m4a, mp4 and webm files"
+
+
+class SoundFileError(ValueError):
+    """A file cannot be read as sound; the text is for the client, and completes "the file"."""
+
+
+def read_sound(content: bytes, *, sample_rate: int, max_seconds: float) -> Sound:
+    """Read a whole file: WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, with PyAV MP4 and WebM too.
+
+    Args:
+        sample_rate: of the result, in Hz; its one channel is the mean of the file's.
+        max_seconds: the duration above which a file is refused, whatever its headers say.
+
+    Raises:
+        SoundFileError: it is none of these, is broken, or is too long.
+    """
+    blocks = list(read_blocks(content, sample_rate=sample_rate, max_seconds=max_seconds))
+    samples = np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
+    return Sound(samples, sample_rate)
+
+
+def read_blocks(content: bytes, *, sample_rate: int, max_seconds: float) -> Iterator[Samples]:
+    """Yield the samples of `read_sound` in blocks; arguments and errors are the same."""
+    left = int(max_seconds * sample_rate)
+    for block in _resampled(content, sample_rate):
+        left -= len(block)
+        if left < 0:
+            raise SoundFileError(f"is longer than {max_seconds:.0f} s; split it")
+        yield block
+
+
+def _resampled(content: bytes, sample_rate: int) -> Iterator[Samples]:
+    rate, blocks = _decoded(content)
+    if rate == sample_rate:
+        yield from blocks
+        return
+    resampler = soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
+    for block in blocks:
+        yield resampler.resample_chunk(block)
+    yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+def _decoded(content: bytes) -> tuple[int, Iterator[Samples]]:
+    """The sample rate of a file, and its samples with their channels mixed."""
+    start = content[:12]
+    if start[4:8] == b"ftyp":
+        return _decoded_by_av(content, "mp4")
+    if start.startswith(b"\x1a\x45\xdf\xa3"):
+        return _decoded_by_av(content, "matroska")
+    # MPEG's frames begin with eleven set bits.
+    is_mpeg = len(start) > 1 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0
+    if not is_mpeg and not start.startswith(_SNDFILE):
+        raise SoundFileError(f"is no sound that can be read; {_FORMATS} are")
+    return _decoded_by_sndfile(_with_length(content) if start.startswith(b"RIFF") else content)
+
+
+def _decoded_by_sndfile(content: bytes) -> tuple[int, Iterator[Samples]]:
+    try:
+        file = soundfile.SoundFile(io.BytesIO(content))
+    except soundfile.LibsndfileError as error:
+        raise SoundFileError(f"cannot be read: {error.error_string}") from None
+    _check(file.samplerate, file.channels)
+    return file.samplerate, _sndfile_blocks(file)
+
+
+def _sndfile_blocks(file: Any) -> Iterator[Samples]:
+    frames = min(file.samplerate * _BLOCK_SECONDS, _BLOCK_SAMPLES // file.channels)
+    while True:
+        try:
+            block = file.read(frames, dtype="float32", always_2d=True)
+        except soundfile.LibsndfileError as error:
+            raise SoundFileError(f"is broken: {error.error_string}") from None
+        if not len(block):
+            return
+        yield _mixed(block)
+
+
+def _decoded_by_av(content: bytes, container: str) -> tuple[int, Iterator[Samples]]:
+    try:
+        import av
+    except ImportError:
+        raise SoundFileError(
+            f"is in a container ({container}) that this server cannot open: install PyAV beside it "
+            "(pip install graphrt[av]), or send wav, mp3, flac or ogg"
+        ) from None
+    try:
+        # The container is named: FFmpeg's other formats include lists of further files to open.
+        opened = av.open(io.BytesIO(content), format=container)
+    except (av.FFmpegError, ValueError) as error:
+        raise SoundFileError(f"cannot be read: {_reason(error)}") from None
+    if not opened.streams.audio:
+        raise SoundFileError("has no sound in it")
+    context = opened.streams.audio[0].codec_context
+    _check(context.sample_rate, context.channels)
+    return context.sample_rate, _av_blocks(opened, context.sample_rate)
+
+
+def _av_blocks(opened: Any, sample_rate: int) -> Iterator[Samples]:
+    import av
+
+    mixer = av.AudioResampler(format="flt", layout="mono", rate=sample_rate)
+    try:
+        for frame in opened.decode(audio=0):
+            for mixed in mixer.resample(frame):
+                yield _of_frame(mixed)
+        for mixed in mixer.resample(None):
+            yield _of_frame(mixed)
+    except (av.FFmpegError, ValueError) as error:
+        if isinstance(error, SoundFileError):
+            raise
+        raise SoundFileError(f"is broken: {_reason(error)}") from None
+
+
+def _of_frame(frame: Any) -> Samples:
+    """The samples of PyAV's frame of one channel."""
+    return _mixed(np.asarray(frame.to_ndarray(), np.float32).reshape(-1, 1))
+
+
+def _check(sample_rate: int, channels: int) -> None:
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise SoundFileError(
+            f"has {sample_rate} samples per second; {LOWEST_RATE} to {HIGHEST_RATE} can be read"
+        )
+    if channels > MOST_CHANNELS:
+        raise SoundFileError(f"has {channels} channels; {MOST_CHANNELS} can be read")
+
+
+def _mixed(block: Samples) -> Samples:
+    """The mean of the channels. ``block``: shape ``[samples, channels]``."""
+    mixed = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32)
+    if not np.isfinite(mixed).all():
+        raise SoundFileError("has samples that are no numbers (NaN or infinite)")
+    return np.ascontiguousarray(mixed, np.float32)
+
+
+def _with_length(content: bytes) -> bytes:
+    """A WAV whose chunk of samples has a length: programs that write to a pipe leave 0."""
+    place = 12
+    while place + 8 <= len(content):
+        length = int.from_bytes(content[place + 4 : place + 8], "little")
+        if content[place : place + 4] == b"data":
+            if length:
+                break
+            rest = (len(content) - place - 8).to_bytes(4, "little")
+            return content[: place + 4] + rest + content[place + 8 :]
+        place += 8 + length + length % 2
+    return content
+
+
+def _reason(error: Exception) -> str:
+    """FFmpeg's words about an error, without the name of a file."""
+    return str(getattr(error, "strerror", "") or "it is damaged")

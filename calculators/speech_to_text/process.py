@@ -1,0 +1,141 @@
+"""The model's process: ``python -m calculators.speech_to_text.process DESCRIPTOR PARENT``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from calculators.audio.pcm import from_pcm16
+from calculators.audio.sound import Samples as Floats
+from calculators.child_process.answering_process import limit_memory
+from calculators.child_process.library_errors import library_reason
+from calculators.child_process.load_failure import load_failure
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.child_process.parent_connection import (
+    ParentConnection,
+    ParentGone,
+    die_with_parent,
+)
+from calculators.speech_to_text.messages import (
+    Cancel,
+    Failed,
+    Load,
+    Piece,
+    Ready,
+    Recognize,
+    Recognized,
+    Samples,
+    Stopped,
+    encode,
+    to_model_decoder,
+)
+
+if TYPE_CHECKING:
+    from calculators.speech_to_text.speech_model import SpeechModel
+
+_LOGGER: Final = "graphrt.child"
+
+
+class SpeechProcess:
+    """Answers one sound after the other, and reads messages between two tokens.
+
+    One thread does everything: the pipeline takes no second one.
+    """
+
+    def __init__(self, connection: ParentConnection) -> None:
+        self._connection = connection
+        self._waiting: deque[Any] = deque()
+        self._samples: list[Floats] = []
+        self._model: SpeechModel | None = None
+        #: The last sound that was cancelled.
+        self._cancelled = -1
+        self._is_stopping = False
+
+    def run(self) -> int:
+        """Answer until the server sends `Stop`; returns the exit code.
+
+        Raises:
+            ParentGone: the server is gone.
+        """
+        while True:
+            self._receive(wait=not self._waiting)
+            while self._waiting:
+                message = self._waiting.popleft()
+                if isinstance(message, Stop):
+                    return 0
+                if isinstance(message, Load):
+                    if not self._load(message):
+                        return 1
+                elif isinstance(message, Samples):
+                    self._samples.append(from_pcm16(message.pcm))
+                elif isinstance(message, Recognize):
+                    self._connection.send(encode(self._answer(message)))
+
+    def _receive(self, *, wait: bool) -> None:
+        for frame in self._connection.receive(wait=wait):
+            message = to_model_decoder.decode(frame)
+            if isinstance(message, Cancel):
+                self._cancelled = message.number
+                continue
+            self._is_stopping = isinstance(message, Stop)
+            self._waiting.append(message)
+
+    def _load(self, load: Load) -> bool:
+        try:
+            # Imported here: the library takes long to load, and may be what is broken.
+            from calculators.speech_to_text.speech_model import SpeechModel
+
+            self._model = SpeechModel(load, self._report)
+        except Exception as error:
+            self._connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
+            return False
+        limit_memory(load.memory_limit)
+        self._connection.send(encode(Ready()))
+        return True
+
+    def _report(self, phase: Loading) -> None:
+        self._connection.send(encode(phase))
+
+    def _answer(self, question: Recognize) -> Recognized | Stopped | Failed:
+        assert self._model is not None, "it is loaded first"
+        samples = np.concatenate(self._samples) if self._samples else np.zeros(0, np.float32)
+        self._samples.clear()
+
+        def on_text(text: str) -> bool:
+            self._receive(wait=False)
+            if self._is_stopping or self._cancelled == question.number:
+                return False
+            if text:
+                self._connection.send(encode(Piece(text)))
+            return True
+
+        if self._cancelled == question.number:
+            return Stopped()
+        try:
+            return self._model.recognize(samples, question, on_text)
+        except ParentGone:
+            raise
+        except Exception as error:
+            text = f"a sound failed: {type(error).__name__}: {library_reason(error)}"
+            self._connection.send(encode(Log(logging.ERROR, _LOGGER, text)))
+            return Failed()
+
+
+def main() -> int:
+    descriptor, parent = map(int, sys.argv[1:3])
+    connection = ParentConnection(descriptor)
+    try:
+        die_with_parent(parent)
+        return SpeechProcess(connection).run()
+    except ParentGone:
+        return 0
+
+
+if __name__ == "__main__":
+    # Skips the library's destructors, which are slow.
+    os._exit(main())

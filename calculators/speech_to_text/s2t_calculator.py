@@ -1,0 +1,142 @@
+"""`S2tCalculator`: OpenAI's transcriptions and translations over a speech model."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import set_current_record
+from calculators.speech_to_text.answers import delta_event, done_event, whole_answer
+from calculators.speech_to_text.request import (
+    TRANSCRIPTIONS,
+    TRANSLATIONS,
+    SpeechRequest,
+    parse_speech_request,
+)
+from calculators.speech_to_text.servable import SpeechToTextServable
+from calculators.speech_to_text.spoken_text import SpokenText
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    In,
+    Out,
+    SideIn,
+)
+
+_PATHS: Final = (TRANSCRIPTIONS, TRANSLATIONS)
+
+
+class S2tCalculator(Calculator):
+    """Answers a request with a file of sound with its text.
+
+    A streamed answer is one packet for each piece of text, with the timestamps 0, 1, and so on.
+    ``LOOPBACK`` is for graphs of OpenVINO Model Server, and is not used: one call sends all pieces.
+
+    ::
+
+        node {
+          name: "S2tExecutor"
+          calculator: "S2tCalculator"
+          input_stream: "LOOPBACK:loopback"
+          input_stream: "HTTP_REQUEST_PAYLOAD:input"
+          input_side_packet: "STT_NODE_RESOURCES:s2t_servable"
+          output_stream: "LOOPBACK:loopback"
+          output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+          input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+          node_options {
+            [type.googleapis.com/mediapipe.S2tCalculatorOptions] { models_path: "./" }
+          }
+          input_stream_handler {
+            input_stream_handler: "SyncSetInputStreamHandler"
+            options {
+              [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
+                sync_set { tag_index: "LOOPBACK:0" }
+              }
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server ``audio/speech_to_text/s2t_calculator.cc``.
+    """
+
+    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
+    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
+    turn = In[bool]("LOOPBACK", optional=True)
+    http_response = Out[object]("HTTP_RESPONSE_PAYLOAD", optional=True)
+    response = Out[object]("RESPONSE_PAYLOAD", optional=True)
+    next_turn = Out[bool]("LOOPBACK", optional=True)
+    resources = SideIn[dict[str, Any]]("STT_NODE_RESOURCES")
+    timestamp_offset = None
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        contract.set_apart("LOOPBACK")
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._servable = find_servable(cc, cc.side(self.resources))
+        self._spoken: SpokenText | None = None
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for request, response in (
+            (self.http_request, self.http_response),
+            (self.request, self.response),
+        ):
+            if cc.is_connected(request) and not cc.is_empty(request):
+                await self._answer(cc, cc.take(request), response)
+
+    def close(self, cc: CalculatorContext) -> None:
+        if self._spoken is not None:
+            self._spoken.cancel()
+
+    async def _answer(
+        self, cc: CalculatorContext, payload: HttpPayload, response: Out[object]
+    ) -> None:
+        # Child processes take turns by client, whom they find by the task's record.
+        set_current_record(payload.record)
+        client = payload.client
+        request = _parsed(payload)
+        # The body is as large as the file.
+        del payload
+        spoken = await self._servable.recognize_file(request.content, request.settings)
+        self._spoken = spoken
+        client.on_disconnect(spoken.cancel)
+        if not request.is_stream:
+            cc.emit(response, whole_answer(await spoken.transcript(), request), at=0)
+            return
+        time = 0
+        async for piece in spoken.pieces():
+            await client.writable()
+            cc.emit(response, delta_event(piece), at=time)
+            cc.flush()
+            time += 1
+        cc.emit(response, done_event(await spoken.transcript(), request), at=time)
+
+
+def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> SpeechToTextServable:
+    """Return the resource of the context's node.
+
+    Raises:
+        GraphError: there is none.
+    """
+    servable = resources.get(cc.node_name)
+    if servable is None:
+        raise GraphError(
+            f"Could not find initialized STT node named: {cc.node_name}",
+            code=Code.FAILED_PRECONDITION,
+        )
+    found: SpeechToTextServable = servable
+    return found
+
+
+def _parsed(payload: HttpPayload) -> SpeechRequest:
+    path = payload.uri.partition("?")[0]
+    if not path.endswith(_PATHS):
+        raise RequestError(
+            "Unsupported URI: a speech model answers /v3/audio/transcriptions and "
+            "/v3/audio/translations, and the same under /v1",
+            code=Code.NOT_FOUND,
+        )
+    return parse_speech_request(payload.form, path)
