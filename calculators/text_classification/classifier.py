@@ -49,6 +49,7 @@ class TextClassifier:
     ) -> None:
         """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
         self._options = options
+        self._name = name
         self.max_tokens = options.model.max_tokens
         self._model = TextModel(
             "calculators.text_classification.process",
@@ -96,7 +97,9 @@ class TextClassifier:
 
         def made() -> bytes:
             scores, tokens = self._means(outputs, has_scores=request.has_scores)
-            return answers.classify_answer(request.model, self.classes.labels, scores, tokens)
+            return answers.classify_answer(
+                request.model or self._name, self.classes.labels, scores, tokens
+            )
 
         return await _made(made, outputs)
 
@@ -129,7 +132,9 @@ class TextClassifier:
             windows, _ = outputs.note
             scores = apply(self.classes.function, outputs.values)
             scores = highest_of_windows(scores, [sum(windows)] if request.is_one else windows)
-            return answers.moderation_answer(request.model, self.classes.rules, scores)
+            return answers.moderation_answer(
+                request.model or self._name, self.classes.rules, scores
+            )
 
         return await _made(made, outputs)
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from calculators.requests import fields
+from calculators.requests.common_members import ABOUT_THE_CLIENT
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
-from calculators.requests.readers import BOOLEAN, STRING, Value
+from calculators.requests.readers import BOOLEAN, Value
 from calculators.requests.schema import array, one_of, string
+from calculators.text_classification.common_members import MODEL, TIMEOUT
 from calculators.text_classification.texts import MAX_CHARACTERS, MAX_TEXTS, Texts, read_texts
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 
 CLASSIFY_MEMBERS: Final[Members] = table(
-    honoured("model", STRING, "The name of the model.", is_required=True, minLength=1),
+    MODEL,
     honoured(
         "input",
         Value(one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS))),
@@ -29,11 +31,9 @@ CLASSIFY_MEMBERS: Final[Members] = table(
     ),
     honoured("activation", BOOLEAN, "An older name of use_activation."),
     honoured("softmax", BOOLEAN, "An older name of use_activation."),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
-    ignored(
-        "says who asks, or what is kept or counted elsewhere",
-        "user metadata safety_identifier priority request_id rid",
-    ),
+    TIMEOUT,
+    ABOUT_THE_CLIENT,
+    ignored("names the request for a log", "rid"),
     refused("is not supported; send texts as input", "messages prompt"),
     refused(
         "is not supported; the scores of a long text are the means over its windows",
@@ -47,7 +47,7 @@ class ClassifyRequest:
     """Texts to classify.
 
     Attributes:
-        model: the name that the client used.
+        model: the name that the client used; "" for none.
         has_scores: apply sigmoid or softmax, as the model wants it.
     """
 

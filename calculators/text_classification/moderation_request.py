@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.requests import fields
+from calculators.requests.common_members import ABOUT_THE_CLIENT
 from calculators.requests.http_payload import RequestError
-from calculators.requests.members import Members, honoured, ignored, read_members, table
-from calculators.requests.readers import STRING, Value
+from calculators.requests.members import Members, honoured, read_members, table
+from calculators.requests.readers import Value
 from calculators.requests.schema import array, one_of, string, tagged
+from calculators.text_classification.common_members import MODEL, TIMEOUT
 from calculators.text_classification.texts import (
     MAX_CHARACTERS,
     MAX_TEXTS,
@@ -24,7 +26,7 @@ _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 _PART: Final = tagged("text", {"text": _TEXT})
 
 MODERATION_MEMBERS: Final[Members] = table(
-    honoured("model", STRING, "The name of the model.", is_required=True, minLength=1),
+    MODEL,
     honoured(
         "input",
         Value(
@@ -37,11 +39,8 @@ MODERATION_MEMBERS: Final[Members] = table(
         "A text, several texts, each with a result, or the parts of one message, with one result.",
         is_required=True,
     ),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
-    ignored(
-        "says who asks, or what is kept or counted elsewhere",
-        "user metadata safety_identifier priority request_id",
-    ),
+    TIMEOUT,
+    ABOUT_THE_CLIENT,
 )
 
 
@@ -50,7 +49,7 @@ class ModerationRequest:
     """Texts to moderate.
 
     Attributes:
-        model: the name that the client used.
+        model: the name that the client used; "" for none.
         is_one: the texts are parts of one message, which gets one result.
     """
 

@@ -26,10 +26,11 @@ from calculators.tasks.operation import (
     TaskDescription,
     answer,
     media,
-    prefixed,
+    paths_of,
 )
 from calculators.text_classification.categories import CATEGORIES
 from calculators.text_classification.classify_request import CLASSIFY_MEMBERS
+from calculators.text_classification.endpoints import ENDPOINTS
 from calculators.text_classification.moderation_request import MODERATION_MEMBERS
 from calculators.text_classification.predict_request import PREDICT_MEMBERS
 
@@ -51,7 +52,7 @@ _MODERATION: Final[dict[str, Schema]] = {
     "CreateModerationResponse": record(
         {
             "id": string(),
-            "model": string("As the request has it."),
+            "model": string("As the request has it, else the name of the model that is served."),
             "results": array(ref("Moderation")),
         },
         required=("id", "model", "results"),
@@ -72,7 +73,7 @@ _CLASSES: Final[dict[str, Schema]] = {
             "id": string(),
             "object": const("list"),
             "created": integer("Seconds since 1970.", minimum=0),
-            "model": string("As the request has it."),
+            "model": string("As the request has it, else the name of the model that is served."),
             "data": array(ref("ClassifiedText")),
             "usage": record(
                 {
@@ -99,7 +100,7 @@ def describe(model: str) -> TaskDescription:
     """Operations and schemas. ``model``: a name for the examples."""
     operations = (
         _operation(
-            "/moderations",
+            "moderations",
             "createModeration",
             "OpenAI",
             "The categories of harmful content that texts have",
@@ -111,7 +112,7 @@ def describe(model: str) -> TaskDescription:
             "CreateModerationResponse",
         ),
         _operation(
-            "/classify",
+            "classify",
             "classify",
             "vLLM",
             "The classes of texts",
@@ -119,7 +120,7 @@ def describe(model: str) -> TaskDescription:
             "ClassifyResponse",
         ),
         _operation(
-            "/predict",
+            "predict",
             "predict",
             "text-embeddings-inference",
             "The classes of texts and of pairs of texts",
@@ -138,11 +139,11 @@ def describe(model: str) -> TaskDescription:
 
 
 def _operation(
-    path: str, name: str, tag: str, summary: str, body: Schema, response: str
+    endpoint: str, name: str, tag: str, summary: str, body: Schema, response: str
 ) -> Operation:
     return Operation(
         method="post",
-        paths=prefixed(path),
+        paths=paths_of(ENDPOINTS[endpoint]),
         id=name,
         tag=tag,
         summary=summary,

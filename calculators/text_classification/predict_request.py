@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
-from calculators.requests.readers import BOOLEAN, STRING, Choice, Value
+from calculators.requests.readers import BOOLEAN, Choice, Value
 from calculators.requests.schema import array, one_of, string
+from calculators.text_classification.common_members import MODEL, TIMEOUT
 from calculators.text_classification.texts import (
     MAX_CHARACTERS,
     MAX_TEXTS,
@@ -24,7 +25,7 @@ _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 _ALONE_OR_PAIR: Final = array(_TEXT, minItems=1, maxItems=2)
 
 PREDICT_MEMBERS: Final[Members] = table(
-    honoured("model", STRING, "The name of the model.", minLength=1),
+    MODEL,
     honoured(
         "inputs",
         Value(one_of(_TEXT, _ALONE_OR_PAIR, array(_ALONE_OR_PAIR, minItems=1, maxItems=MAX_TEXTS))),
@@ -42,7 +43,7 @@ PREDICT_MEMBERS: Final[Members] = table(
         "The end that is cut off.",
     ),
     honoured("raw_scores", BOOLEAN, "Scores without sigmoid or softmax."),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
+    TIMEOUT,
 )
 
 

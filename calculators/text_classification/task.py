@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.model_config import has_safetensors, is_text_classifier
 from calculators.tasks.options import DeviceOptions
 from calculators.tasks.task import ModelToServe, Task
+from calculators.text_classification.endpoints import ENDPOINTS
 
 if TYPE_CHECKING:
     from calculators.tasks.operation import TaskDescription
@@ -70,7 +70,7 @@ def _facts(classifier: TextClassifier) -> Mapping[str, Any]:
 
 TASK: Final = Task(
     name="text_classification",
-    endpoints=(TaskEndpoint("/classify"), TaskEndpoint("/moderations"), TaskEndpoint("/predict")),
+    endpoints=tuple(ENDPOINTS.values()),
     register=_register,
     serves=_serves,
     describe=_describe,

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
+from graph_runtime.language.text_parser import type_sources
 from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
 from graph_runtime.plan.subgraph import Subgraph
@@ -312,6 +313,7 @@ def _core_registry() -> Registry:
     ):
         registry.register_input_stream_handler(handler)
     registry.enable_entry_points()
+    type_sources.append(registry.load_entry_points)
     return registry
 
 

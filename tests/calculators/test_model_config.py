@@ -46,7 +46,7 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (VISION, (), "text_generation"),
         ({"architectures": ["InternVLChatModel"], "vision_config": {}}, (), "text_generation"),
         (ENCODER, (), "embeddings"),
-        ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
+        ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
         (CROSS_ENCODER, (), "rerank"),
         (CROSS_ENCODER, ("modules.json",), "rerank"),
         ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),

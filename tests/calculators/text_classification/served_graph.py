@@ -28,7 +28,7 @@ class ServedGraph:
         return self._runner.run(asyncio.wait_for(self._asked(path, body), PATIENCE))
 
     async def _asked(self, path: str, body: dict[str, Any]) -> Any:
-        packets: list[str | bytes] = []
+        packets: list[Any] = []
         payload = HttpPayload(path, {}, b"", body)
         try:
             await self.loaded.answer(payload, packets.append)
