@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,12 @@ _LARGEST: Final = 80.0
 
 def apply(function: ScoreFunction, outputs: Floats) -> Floats:
     """Return scores of the same shape, ``[windows, classes]``. ``function``: not AUTO."""
-    match function:
-        case ScoreFunction.SIGMOID:
-            scores = 1 / (1 + np.exp(-np.clip(outputs, -_LARGEST, _LARGEST)))
-        case ScoreFunction.SOFTMAX:
-            powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            scores = powers / powers.sum(axis=1, keepdims=True)
-        case _:
-            scores = outputs
+    scores: NDArray[np.floating[Any]] = outputs
+    if function is ScoreFunction.SIGMOID:
+        scores = 1 / (1 + np.exp(-np.clip(outputs, -_LARGEST, _LARGEST)))
+    elif function is ScoreFunction.SOFTMAX:
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        scores = powers / powers.sum(axis=1, keepdims=True)
     return np.asarray(scores, np.float32)
 
 

@@ -70,7 +70,9 @@ class TextClassificationCalculatorOV(Calculator):
                 return await self._classifier.classify(parse_classify_request(body))
             case "predict":
                 return await self._classifier.predict(parse_predict_request(body))
-        raise RequestError(
-            "a model that classifies texts answers /v1/moderations, /v1/classify and /v1/predict",
-            code=Code.NOT_FOUND,
-        )
+            case _:
+                raise RequestError(
+                    "a model that classifies texts answers /v1/moderations, /v1/classify and "
+                    "/v1/predict",
+                    code=Code.NOT_FOUND,
+                )

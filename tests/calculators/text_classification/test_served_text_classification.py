@@ -134,24 +134,36 @@ def test_the_described_requests_and_answers_are_real(guard: Serving) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "param"),
+    ("path", "body", "status", "param"),
     [
-        ("/v1/moderations", {"input": []}, "input"),
-        ("/v1/moderations", {"input": "a" * 10_000_000}, "input"),
-        ("/v1/moderations", {"input": [1, 2]}, "input[0]"),
-        ("/v1/moderations", {"input": "\ud800"}, "input"),
-        ("/v1/classify", {"input": {"a": 1}}, "input"),
-        ("/v1/classify", {"input": [[]]}, "input[0]"),
-        ("/v1/predict", {"inputs": [[]]}, "inputs[0]"),
+        ("/v1/moderations", {"input": []}, 400, "input"),
+        ("/v1/moderations", {"input": "a" * 200_000}, 400, "input"),
+        ("/v1/moderations", {"input": "a" * 10_000_000}, 413, None),
+        ("/v1/moderations", {"input": [1, 2]}, 400, "input[0]"),
+        ("/v1/moderations", {"input": "\ud800"}, 400, None),
+        ("/v1/classify", {"input": {"a": 1}}, 400, "input"),
+        ("/classify", {"input": [[]]}, 400, "input[0]"),
+        ("/predict", {"inputs": [[]]}, 400, "inputs[0]"),
     ],
 )
 def test_a_hostile_request_is_refused_and_the_next_one_answered(
-    guard: Serving, path: str, body: dict[str, Any], param: str
+    guard: Serving, path: str, body: dict[str, Any], status: int, param: str | None
 ) -> None:
-    status, answer = post(guard, path, {"model": "guard", **body})
-    assert (status, answer["error"]["param"]) == (400, param)
-    status, answer = post(guard, "/v1/classify", {"model": "guard", "input": "tea"})
-    assert (status, answer["data"][0]["label"]) == (200, "calm")
+    found, answer = post(guard, path, {"model": "guard", **body})
+    assert (found, answer["error"]["param"]) == (status, param)
+    found, answer = post(guard, "/v1/classify", {"model": "guard", "input": "tea"})
+    assert (found, answer["data"][0]["label"]) == (200, "calm")
+
+
+def test_a_request_that_names_no_model_is_for_the_only_one(guard: Serving) -> None:
+    address = f"http://127.0.0.1:{guard.port}/v1"
+    with openai.OpenAI(base_url=address, api_key="none", max_retries=0) as client:
+        moderation = client.moderations.create(input="you fool")
+    assert (moderation.model, moderation.results[0].flagged) == ("guard", True)
+    status, answer = post(guard, "/predict", {"inputs": [["tea"], ["you fool"]]})
+    assert (status, [each[0]["label"] for each in answer]) == (200, ["calm", "insult"])
+    status, answer = post(guard, "/classify", {"input": "tea"})
+    assert (status, answer["model"]) == (200, "guard")
 
 
 def test_a_graph_is_checked_without_loading_it(place: Path, tmp_path: Path) -> None:
