@@ -41,7 +41,7 @@ from calculators.text_models.compiled_forms import CompiledForms
 from calculators.text_models.messages import Load
 from calculators.text_models.model_options import read_text_model
 from calculators.text_models.text_model import TextModel
-from calculators.text_models.text_tokenizer import open_tokenizer
+from calculators.text_models.tokenizer_files import open_tokenizer
 
 CLIENTS: Final = (1, 8, 64)
 TOKENS: Final = {"query": 8, "chunk": 147}

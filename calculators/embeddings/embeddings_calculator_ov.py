@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from calculators.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
+from calculators.embeddings.endpoints import EMBED, EMBEDDINGS
 from calculators.embeddings.request import (
     EmbeddingsRequest,
     parse_cohere_request,
@@ -29,25 +30,21 @@ from graph_runtime import (
 
 
 class _Form(NamedTuple):
-    """An API: the end of its paths, the reader of its requests, and the writer of its answers."""
+    """An API: the reader of its requests, and the writer of its answers."""
 
-    end: str
     parse: Callable[[object], EmbeddingsRequest]
     write: Callable[[Answered], bytes]
 
 
-#: The first that matches a path counts.
-_FORMS: Final = (
-    _Form("/embeddings", parse_embeddings_request, openai_answer),
-    _Form("/v2/embed", parse_cohere_request, cohere_answer),
-    _Form("/embed", parse_tei_request, tei_answer),
-)
+_OPENAI: Final = _Form(parse_embeddings_request, openai_answer)
+_COHERE: Final = _Form(parse_cohere_request, cohere_answer)
+_TEI: Final = _Form(parse_tei_request, tei_answer)
 
 
 class EmbeddingsCalculatorOV(Calculator):
     """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
 
-    ``/v2/embed`` is Cohere's form of it and ``/embed`` that of text-embeddings-inference; paths
+    ``/embed`` takes the forms of text-embeddings-inference and of Cohere; paths
     that end in ``tokenize`` and ``detokenize`` are answered by the model's tokenizer. All of it
     happens in the model's own process; no thread waits. The tags are OpenVINO Model Server's;
     those with HTTP_ before them are taken too.
@@ -96,19 +93,23 @@ class EmbeddingsCalculatorOV(Calculator):
             return await answer_detokenize(self._servable.model, payload)
         if path.endswith("tokenize"):
             return await answer_tokenize(self._servable.model, payload)
-        form = next((form for form in _FORMS if path.endswith(form.end)), None)
-        if form is None:
+        value = payload.parsed_json
+        if path.endswith(EMBEDDINGS.path):
+            form = _OPENAI
+        elif path.endswith(EMBED.path):
+            form = _COHERE if isinstance(value, dict) and "texts" in value else _TEI
+        else:
             raise RequestError(
                 "an embedding model answers /v3/embeddings, and the same under /v1",
                 code=Code.NOT_FOUND,
             )
-        if payload.parsed_json is None:
+        if value is None:
             # The text of OpenVINO Model Server.
             raise RequestError(
                 "Non-json request received in embeddings calculator: the body must be JSON, with "
                 "Content-Type: application/json"
             )
-        request = await off_loop(len(payload.body), form.parse, payload.parsed_json)
+        request = await off_loop(len(payload.body), form.parse, value)
         return await self._servable.answer(request, form.write)
 
 

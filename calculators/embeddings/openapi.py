@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from calculators.embeddings.request import EMBEDDINGS_MEMBERS
-from calculators.requests.members import Members, body_schema
+from calculators.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
 from calculators.requests.schema import (
     Schema,
+    anything,
     array,
     const,
     integer,
-    nullable,
     number,
     one_of,
     record,
@@ -22,14 +21,13 @@ from calculators.requests.schema import (
 from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
-    TIMEOUT,
     Operation,
     TaskDescription,
     answer,
     media,
-    prefixed,
+    paths_of,
 )
-from calculators.text_models.tokenize_endpoint import DETOKENIZE_MEMBERS
+from calculators.text_models.openapi import describe_tokenizing, with_timeout
 
 _VECTOR: Final = array(number())
 _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
@@ -53,60 +51,70 @@ _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("object", "data", "model", "usage"),
     ),
-    "DetokenizeResponse": record(
-        {"prompt": string("The text."), "content": string("The same.")},
-        required=("prompt", "content"),
+    "EmbedTextsResponse": record(
+        {
+            "id": string(),
+            "response_type": const("embeddings_by_type"),
+            "embeddings": anything("Arrays of vectors, by the type of their numbers."),
+            "texts": array(string()),
+            "meta": anything("The version of the API, and the tokens of all texts."),
+        },
+        required=("id", "embeddings", "texts", "meta"),
     ),
 }
 
 
 def describe(model: str) -> TaskDescription:
     """Operations and schemas. ``model``: a name for the examples."""
-    operations = (
-        _operation(
-            prefixed("/embeddings"),
-            "createEmbedding",
-            "A vector for each text",
-            "The vectors.",
-            "CreateEmbedding",
-            two_texts={"model": model, "input": ["Hello", "Hi"]},
-        ),
-        _operation(
-            prefixed("/detokenize"),
-            "detokenize",
-            "The text of token ids",
-            "The text.",
-            "Detokenize",
-            two_tokens={"model": model, "tokens": [5, 6]},
-        ),
-    )
-    bodies = {
-        "CreateEmbeddingRequest": EMBEDDINGS_MEMBERS,
-        "DetokenizeRequest": DETOKENIZE_MEMBERS,
-    }
-    schemas = {name: _body(members) for name, members in bodies.items()}
-    return TaskDescription(operations, {**schemas, **_ANSWER_SCHEMAS})
-
-
-def _operation(
-    paths: Mapping[str, str], id: str, summary: str, about: str, name: str, **examples: Any
-) -> Operation:
-    return Operation(
+    embeddings = Operation(
         method="post",
-        paths=paths,
-        id=id,
+        paths=paths_of(EMBEDDINGS),
+        id="createEmbedding",
         tag="OpenAI",
-        summary=summary,
+        summary="A vector for each text",
         form=ErrorForm.OPENAI,
         runs_graph=True,
         parameters=("Timeout",),
-        body={JSON: media(ref(f"{name}Request"), **examples)},
-        answers={200: answer(about, {JSON: media(ref(f"{name}Response"))})},
+        body={
+            JSON: media(
+                ref("CreateEmbeddingRequest"), two_texts={"model": model, "input": ["Hello", "Hi"]}
+            )
+        },
+        answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
     )
-
-
-def _body(members: Members) -> Schema:
-    body = body_schema(members)
-    # A member that the front reads.
-    body["properties"]["timeout"] = nullable(TIMEOUT)
-    return body
+    embed = Operation(
+        method="post",
+        paths=paths_of(EMBED),
+        id="embed",
+        tag="OpenAI",
+        summary="A vector for each text, as text-embeddings-inference and Cohere have it",
+        about="A body with `texts` is Cohere's, one with `inputs` text-embeddings-inference's.",
+        form=ErrorForm.OPENAI,
+        runs_graph=True,
+        parameters=("Timeout",),
+        body={
+            JSON: media(
+                one_of(ref("EmbedInputsRequest"), ref("EmbedTextsRequest")),
+                inputs={"model": model, "inputs": ["Hello", "Hi"]},
+                texts={"model": model, "texts": ["Hello", "Hi"], "input_type": "search_query"},
+            )
+        },
+        answers={
+            200: answer(
+                "The vectors.",
+                {JSON: media(one_of(array(_VECTOR), ref("EmbedTextsResponse")))},
+            )
+        },
+    )
+    tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
+    inputs = with_timeout(TEI_MEMBERS)
+    inputs["required"] = ["inputs"]
+    schemas = {
+        "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
+        "EmbedInputsRequest": inputs,
+        "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
+    }
+    return TaskDescription(
+        (embeddings, embed, *tokenizing.operations),
+        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+    )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.embeddings.task_options import EmbeddingsOptions
-from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.model_config import has_safetensors, is_embedding_model
 from calculators.tasks.task import ModelToServe, Task
 
@@ -66,7 +66,7 @@ def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
 
 TASK: Final = Task(
     name="embeddings",
-    endpoints=(TaskEndpoint("/embeddings"),),
+    endpoints=(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
     register=_register,
     serves=_serves,
     describe=_describe,

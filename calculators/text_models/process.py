@@ -139,7 +139,7 @@ class TextModelProcess:
         from calculators.child_process.messages import Loading
         from calculators.text_models.batch_runner import BatchRunner
         from calculators.text_models.compiled_forms import CompiledForms, find_function
-        from calculators.text_models.text_tokenizer import open_tokenizer
+        from calculators.text_models.tokenizer_files import open_tokenizer
 
         self._send(Loading("loading the tokenizer", 0.0, 0.3))
         encode, build_head = self._names

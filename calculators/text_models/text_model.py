@@ -37,9 +37,9 @@ MOST_QUESTIONS: Final = 4096
 MOST_CHARACTERS: Final = 64 << 20
 #: Seconds of silence after which a process that owes answers is replaced. While it computes it
 #: gives a sign of life each second.
-_HANG_SECONDS: Final = 20.0
+HANG_SECONDS: Final = 20.0
 #: Bytes by which the process may grow after loading.
-_MEMORY: Final = 8 << 30
+MEMORY: Final = 8 << 30
 #: Questions remembered because they ended the process.
 _REMEMBERED: Final = 256
 #: Threads of the tokenizer's own would take the processors from the streams.
@@ -122,7 +122,7 @@ class TextModel:
             module=module,
             load=Load(
                 str(options.directory),
-                _MEMORY,
+                MEMORY,
                 options.device,
                 properties,
                 options.max_tokens,
@@ -136,7 +136,7 @@ class TextModel:
             on_failed_restart=self._fail_all,
             is_requests_fault=self._judge,
             is_busy=lambda: any(each.is_sent for each in self._questions.values()),
-            hang_seconds=_HANG_SECONDS,
+            hang_seconds=HANG_SECONDS,
             environment=_ENVIRONMENT,
         )
 

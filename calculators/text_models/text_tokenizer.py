@@ -106,22 +106,6 @@ class TextTokenizer(ABC):
         """Return the text of token ids, each of which must be in the vocabulary."""
 
 
-def open_tokenizer(load: Load) -> TextTokenizer:
-    """Open the tokenizer of a model's directory: tokenizer.json, else OpenVINO's own files.
-
-    Raises:
-        RuntimeError: it cannot be read.
-    """
-    file = Path(load.model_path) / "tokenizer.json"
-    if file.is_file():
-        from calculators.text_models.hugging_face_tokenizer import HuggingFaceTokenizer
-
-        return HuggingFaceTokenizer(load, file)
-    from calculators.text_models.openvino_tokenizer import OpenvinoTokenizer
-
-    return OpenvinoTokenizer(load)
-
-
 def read_object(file: Path) -> Mapping[str, Any]:
     """Return the JSON object of a file; an empty one if there is none."""
     try:

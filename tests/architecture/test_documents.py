@@ -15,6 +15,7 @@ from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.embeddings import texts
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
 from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
@@ -37,6 +38,8 @@ from calculators.rerank import ranking
 from calculators.rerank.task_options import RerankTaskOptions
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as speech
+from calculators.text_classification import texts as classified_texts
+from calculators.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -226,6 +229,12 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
+        f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
+        f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
+        f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
+        f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
+        f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
+        f"{text_model.MEMORY >> 30} GiB",
         f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
         f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
         f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "

@@ -71,7 +71,7 @@ def with_llama_index(url: str) -> Any:
 def with_cohere(url: str) -> Any:
     import cohere
 
-    client = cohere.ClientV2(api_key="unused", base_url=f"{url}/v1")
+    client = cohere.ClientV2(api_key="unused", base_url=url)
     answer = client.embed(
         model=MODEL,
         texts=TEXTS,

@@ -10,7 +10,8 @@ import pytest
 
 from calculators.text_models.encoded import InputError, Tokens
 from calculators.text_models.messages import Load
-from calculators.text_models.text_tokenizer import TextTokenizer, open_tokenizer
+from calculators.text_models.text_tokenizer import TextTokenizer
+from calculators.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.text_models.word_tokenizer import CLS, SEP, VOCABULARY, ids, write_tokenizer
 from tests.checkout import ROOT
 
