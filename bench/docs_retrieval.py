@@ -31,32 +31,34 @@ _RANKED: Final = 12
 
 
 class Models:
-    """The embedder and the ranker of a server."""
+    """The embedder and the ranker, each with its server."""
 
-    def __init__(self, server: ServerProcess) -> None:
-        self._connection = http.client.HTTPConnection(server.address)
+    def __init__(self, embedder: ServerProcess, ranker: ServerProcess) -> None:
+        self._embedder = http.client.HTTPConnection(embedder.address)
+        self._ranker = http.client.HTTPConnection(ranker.address)
 
     def vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, (texts, size), each of length 1."""
         found: list[Any] = []
         for start in range(0, len(texts), _BATCH):
             body = {"model": "docs_embedder", "input": texts[start : start + _BATCH]}
-            found += [each["embedding"] for each in self._post("/v3/embeddings", body)["data"]]
+            answer = _post(self._embedder, "/v3/embeddings", body)
+            found += [each["embedding"] for each in answer["data"]]
         return np.array(found, np.float32)
 
     def ranked(self, query: str, documents: list[str]) -> list[int]:
         """Return the places of documents, the best first."""
         body = {"model": "docs_ranker", "query": query, "documents": documents}
-        return [each["index"] for each in self._post("/v3/rerank", body)["results"]]
+        return [each["index"] for each in _post(self._ranker, "/v3/rerank", body)["results"]]
 
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
-        headers = {"Content-Type": "application/json"}
-        self._connection.request("POST", path, json.dumps(body), headers)
-        with self._connection.getresponse() as response:
-            answer = json.loads(response.read())
-        if response.status != 200:
-            raise RuntimeError(f"{path} answers {response.status}: {answer}")
-        return answer
+
+def _post(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> Any:
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    with connection.getresponse() as response:
+        answer = json.loads(response.read())
+    if response.status != 200:
+        raise RuntimeError(f"{path} answers {response.status}: {answer}")
+    return answer
 
 
 def places(
@@ -84,16 +86,16 @@ def main() -> None:
     print(f"{len(sections)} sections, {len(held_out)} of them held out.", end="\n\n")
     print("| searched among | order | hit@1 | hit@5 |")
     print("|---|---|---|---|")
-    server = ServerProcess(MODELS / "docs_embedder", str(MODELS / "docs_ranker"))
-    try:
-        models = Models(server)
+    with (
+        ServerProcess(MODELS / "docs_embedder") as embedder,
+        ServerProcess(MODELS / "docs_ranker") as ranker,
+    ):
+        models = Models(embedder, ranker)
         for among, candidates in (("held-out sections", held_out), ("all sections", sections)):
             for order, ranks in (("embedder", False), ("embedder, then ranker", True)):
                 found = np.array(places(models, held_out, candidates, ranks=ranks))
                 first, near = (found < 1).mean(), (found < 5).mean()
                 print(f"| {len(candidates)} {among} | {order} | {first:.2f} | {near:.2f} |")
-    finally:
-        server.close()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,6 @@ def export_embedder(weights: Path, tokenizer: Tokenizer, target: Path) -> None:
     """Write the embedder with weights of 8 bits."""
     model = make_embedder(tokenizer.get_vocab_size(), tokenizer.token_to_id("[PAD]"))
     model.load_state_dict(torch.load(weights))
-    model.set_attn_implementation("eager")
     example = torch.ones((2, 7), dtype=torch.long)
     with torch.no_grad():
         found = ov.convert_model(
