@@ -83,7 +83,6 @@ def main() -> None:
     sections = read_sections()
     held_out = [section for section in sections if section.is_held_out]
     print(describe_machine(), end="\n\n")
-    print(f"{len(sections)} sections, {len(held_out)} of them held out.", end="\n\n")
     print("| searched among | order | hit@1 | hit@5 |")
     print("|---|---|---|---|")
     with (
@@ -91,11 +90,13 @@ def main() -> None:
         ServerProcess(MODELS / "docs_ranker") as ranker,
     ):
         models = Models(embedder, ranker)
-        for among, candidates in (("held-out sections", held_out), ("all sections", sections)):
+        for among, candidates in (("held-out", held_out), ("all", sections)):
             for order, ranks in (("embedder", False), ("embedder, then ranker", True)):
                 found = np.array(places(models, held_out, candidates, ranks=ranks))
                 first, near = (found < 1).mean(), (found < 5).mean()
-                print(f"| {len(candidates)} {among} | {order} | {first:.2f} | {near:.2f} |")
+                print(
+                    f"| {among} {len(candidates)} sections | {order} | {first:.2f} | {near:.2f} |"
+                )
 
 
 if __name__ == "__main__":
