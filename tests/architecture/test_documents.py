@@ -229,14 +229,14 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
-        f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
-        f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
-        f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
-        f"{text_model.MEMORY >> 30} GiB",
         f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
         f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
         f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
         f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
+        f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
+        f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
+        f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
+        f"{text_model.MEMORY >> 30} GiB",
         f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
         f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "

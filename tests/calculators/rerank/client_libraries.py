@@ -61,7 +61,7 @@ def litellm_providers(url: str) -> dict[str, Any]:
         "jina_ai": ranked("jina_ai", ""),
         "hosted_vllm": ranked("hosted_vllm", "/v1", return_documents=True),
         "voyage_top": ranked("voyage", "/v1", top_n=1),
-        "infinity": ranked("infinity", "/v1"),
+        "infinity": ranked("infinity", "/v1", return_documents=False),
         "huggingface": ranked("huggingface", ""),
     }
 

@@ -12,7 +12,8 @@ from calculators.rerank.encoding import encode
 from calculators.rerank.messages import RankQuestion
 from calculators.text_models.encoded import InputError
 from calculators.text_models.messages import Load
-from calculators.text_models.text_tokenizer import TextTokenizer, open_tokenizer
+from calculators.text_models.text_tokenizer import TextTokenizer
+from calculators.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.rerank.tiny_rerankers import (
     MAX_TOKENS,
     make_bert,

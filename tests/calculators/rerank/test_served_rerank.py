@@ -93,7 +93,7 @@ def test_hostile_bodies_are_refused_and_the_next_request_is_answered(site: Path)
             {"documents": ["a"] * 10_001},
             {"query": []},
             {"query": "x" * 10_000_000},
-            {"top_n": 10**400},
+            {"top_n": 10**60},
             {"top_n": -1},
             {"rank_fields": {}},
         )
