@@ -18,9 +18,9 @@ from calculators.requests.schema import (
     ref,
     string,
 )
+from calculators.rerank.endpoints import RERANK, SCORE
 from calculators.rerank.rerank_request import RERANK_MEMBERS
 from calculators.rerank.score_request import SCORE_MEMBERS
-from calculators.rerank.task import RERANK, SCORE
 from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
