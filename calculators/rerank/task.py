@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.rerank.endpoints import RERANK, SCORE
+from calculators.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.rerank.task_options import RerankTaskOptions
 from calculators.tasks.model_config import has_safetensors, is_cross_encoder, is_language_model
 from calculators.tasks.task import ModelToServe, Task
@@ -68,7 +68,7 @@ def _facts(servable: RerankServable) -> Mapping[str, Any]:
 
 TASK: Final = Task(
     name="rerank",
-    endpoints=(RERANK, SCORE),
+    endpoints=(RERANK, SCORE, TOKENIZE, DETOKENIZE),
     register=_register,
     serves=_serves,
     describe=_describe,
