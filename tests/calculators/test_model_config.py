@@ -20,6 +20,10 @@ CROSS_ENCODER = {
     "architectures": ["BertForSequenceClassification"],
     "id2label": {"0": "LABEL_0"},
 }
+CLASSIFIER = {
+    "architectures": ["RobertaForSequenceClassification"],
+    "id2label": {"0": "anger", "1": "joy", "2": "fear"},
+}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -51,9 +55,10 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
-        ({"architectures": ["BertForSequenceClassification"]}, (), None),
         (CROSS_ENCODER, (), "rerank"),
         (CROSS_ENCODER, ("modules.json",), "rerank"),
+        ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),
+        (CLASSIFIER, (), "text_classification"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -77,6 +82,7 @@ def test_safetensors_show_their_task_by_their_config(
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
         (CROSS_ENCODER, (), "rerank"),
+        (CLASSIFIER, (), "text_classification"),
         ("", (), "text_generation"),
     ],
 )
@@ -102,6 +108,7 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (KOKORO, "text2speech", "--task text-to-audio"),
         (CROSS_ENCODER, "rerank", "--task text-classification"),
         (CAUSAL, "rerank", "--task text-generation"),
+        (CLASSIFIER, "text_classification", "--task text-classification"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
