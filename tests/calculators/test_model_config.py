@@ -24,6 +24,7 @@ CLASSIFIER = {
     "architectures": ["RobertaForSequenceClassification"],
     "id2label": {"0": "anger", "1": "joy", "2": "fear"},
 }
+WHISPER = {"architectures": ["WhisperForConditionalGeneration"]}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -54,11 +55,11 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (SPEECHT5, (), "text2speech"),
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
-        ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
         (CROSS_ENCODER, (), "rerank"),
         (CROSS_ENCODER, ("modules.json",), "rerank"),
         ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),
         (CLASSIFIER, (), "text_classification"),
+        (WHISPER, (), "speech2text"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -93,6 +94,11 @@ def test_models_in_openvinos_form_show_their_task(
     assert tasks(model) == (task, None)
 
 
+def test_a_whisper_in_openvinos_form_is_for_speech(tmp_path: Path) -> None:
+    model = directory(tmp_path, WHISPER, "openvino_encoder_model.xml", "openvino_decoder_model.xml")
+    assert tasks(model) == ("speech2text", None)
+
+
 def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
     assert tasks(tmp_path) == (None, None)
@@ -109,6 +115,7 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CROSS_ENCODER, "rerank", "--task text-classification"),
         (CAUSAL, "rerank", "--task text-generation"),
         (CLASSIFIER, "text_classification", "--task text-classification"),
+        (WHISPER, "speech2text", "--task automatic-speech-recognition-with-past"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
