@@ -74,7 +74,8 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
     rooms |= {
-        ROOT / "calculators" / name for name in ("child_process", "embeddings", "text_to_speech")
+        ROOT / "calculators" / name
+        for name in ("child_process", "embeddings", "speech_to_text", "text_to_speech")
     }
     assert folders == {*rooms, plain_models}
 
