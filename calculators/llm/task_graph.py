@@ -22,7 +22,11 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.tasks.model_config import is_embedding_model, is_speech_model
+from calculators.tasks.model_config import (
+    classifies_texts,
+    is_embedding_model,
+    is_speech_model,
+)
 from calculators.tasks.task import ModelToServe, TaskError
 from graph_runtime import ResourceError
 
@@ -170,6 +174,7 @@ def holds_model(path: Path) -> bool:
         (directory / _CONFIG_FILE).is_file()
         and any((directory / name).is_file() for name in _MODEL_FILES)
         and not is_embedding_model(directory)
+        and not classifies_texts(directory)
         and not is_speech_model(directory)
     )
 

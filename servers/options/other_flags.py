@@ -26,8 +26,8 @@ WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
     ),
     "num_streams": (
         True,
-        "a model of embeddings computes one inference at a time; for a plain model set NUM_STREAMS "
-        "in --plugin_config",
+        "set NUM_STREAMS in --plugin_config; without it a model of embeddings has a stream for "
+        "each processor",
     ),
     "sequence_cleaner_poll_wait_minutes": (True, "models with sequences are not served"),
     "idle_sequence_cleanup": (False, "models with sequences are not served"),
@@ -48,10 +48,6 @@ _SEQUENCES: Final = (
 
 #: Flags that would change what a server does, and that are not served: the reason, and a remedy.
 REFUSED: Final[dict[str, tuple[str, str]]] = {
-    "max_allowed_chunks": (
-        "reranking is not served by this version",
-        "serve the model with OpenVINO Model Server, or rank by its embeddings",
-    ),
     "resolution": _IMAGES,
     "max_resolution": _IMAGES,
     "default_resolution": _IMAGES,

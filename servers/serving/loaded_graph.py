@@ -20,7 +20,7 @@ from calculators.openvino.model_provider import MODELS, ModelProvider
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_queue import REQUEST_LIMIT
-from calculators.requests.request_record import current_record
+from calculators.requests.request_record import RequestRecord, current_record
 from calculators.tasks import task_of_node
 from graph_runtime import (
     METRICS,
@@ -264,7 +264,7 @@ class LoadedGraph:
         """
         self._check_answers_http()
         with self.users:
-            graph = self._new_graph()
+            graph = self._new_graph(payload.record)
             packets = LoopDelivery(emit)
             graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
             try:
@@ -313,7 +313,7 @@ class LoadedGraph:
             self._check_answers_http()
             return await self._text_model.infer(request, client)
         with self.users:
-            graph = self._new_graph()
+            graph = self._new_graph(current_record())
             try:
                 side_packets = self._side_packets_of(request)
                 return await infer_once(graph, self._interface, request, side_packets)
@@ -340,7 +340,7 @@ class LoadedGraph:
                     yield texts
             return
         with self.users:
-            graph = self._new_graph()
+            graph = self._new_graph(current_record())
             try:
                 side_packets = self._side_packets_of(first)
                 stream = GraphStream(graph, self._interface, first.model, client, emit)
@@ -395,13 +395,12 @@ class LoadedGraph:
 
         ending.add_done_callback(ended)
 
-    def _new_graph(self) -> CalculatorGraph:
+    def _new_graph(self, record: RequestRecord | None) -> CalculatorGraph:
         graph = CalculatorGraph(
             validated_graph=self.plan, registry=self._registry, services=self._services
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
-        record = current_record()
         if record is not None and record.trace is not None:
             graph.trace(record.begin_run(self._name))
         return graph

@@ -52,7 +52,7 @@ COMMAND_LINE_AND_TASKS = """
 import sys
 import servers.cli.arguments
 from calculators.tasks import failed_tasks, installed_tasks
-assert {"text_generation", "embeddings"} <= {task.name for task in installed_tasks()}
+assert {"text_generation", "embeddings", "rerank"} <= {task.name for task in installed_tasks()}
 assert not failed_tasks()
 servers.cli.arguments.make_parser()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
@@ -75,7 +75,7 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
     rooms |= {
         ROOT / "calculators" / name
-        for name in ("child_process", "embeddings", "speech_to_text", "text_to_speech")
+        for name in "child_process embeddings rerank speech_to_text text_models text_to_speech".split()
     }
     assert folders == {*rooms, plain_models}
 

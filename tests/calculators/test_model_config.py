@@ -16,6 +16,10 @@ SPEECHT5 = {"architectures": ["SpeechT5ForTextToSpeech"]}
 #: As Kokoro's authors write it, and as the exporter does.
 KOKORO = {"n_mels": 80, "vocab": {"a": 1}}
 EXPORTED_KOKORO = {"architectures": ["KModel"], **KOKORO}
+CROSS_ENCODER = {
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "LABEL_0"},
+}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -47,6 +51,8 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (EXPORTED_KOKORO, (), "text2speech"),
         ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
         ({"architectures": ["BertForSequenceClassification"]}, (), None),
+        (CROSS_ENCODER, (), "rerank"),
+        (CROSS_ENCODER, ("modules.json",), "rerank"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -69,6 +75,7 @@ def test_safetensors_show_their_task_by_their_config(
         (SPEECHT5, ("openvino_vocoder.xml",), "text2speech"),
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
+        (CROSS_ENCODER, (), "rerank"),
         ("", (), "text_generation"),
     ],
 )
@@ -92,6 +99,8 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
         (SPEECHT5, "text2speech", "--task text-to-audio"),
         (KOKORO, "text2speech", "--task text-to-audio"),
+        (CROSS_ENCODER, "rerank", "--task text-classification"),
+        (CAUSAL, "rerank", "--task text-generation"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(

@@ -9,8 +9,9 @@ import argparse
 
 import pytest
 
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed
+from servers.cli.words import spread
 from servers.options.other_flags import REFUSED, WITHOUT_EFFECT
 
 #: Flags that serve takes, each with a value.
@@ -35,7 +36,7 @@ SERVED = """
 --cache_interval_multiplier 2        --max_prompt_len 1024             --kv_cache_precision u8
 --model_distribution_policy TENSOR_PARALLEL                            --normalize true
 --truncate false                     --pooling CLS
---model_type kokoro                  --vocoder org/name
+--model_type kokoro                  --vocoder org/name                --max_allowed_chunks 5
 """
 #: Flags that are accepted, and of which a line says that they have no effect.
 NO_EFFECT = """
@@ -49,7 +50,6 @@ NO_EFFECT = """
 NOT_SERVED = {
     "--stateful true": "keep no state",
     "--low_latency_transformation true": "keep no state",
-    "--max_allowed_chunks 5": "reranking",
     "--resolution 512x512": "images",
     "--max_resolution 512x512": "images",
     "--default_resolution 512x512": "images",
@@ -59,7 +59,6 @@ NOT_SERVED = {
     "--default_num_inference_steps 5": "images",
     "--max_num_inference_steps 5": "images",
     "--source_loras a=org/name": "adapters",
-    "--task rerank": "rerank is not served by this version",
     "--task image_generation": "image_generation is not served by this version",
     "--pipeline_type OMNI": "OMNI is not served by this version",
 }
