@@ -73,10 +73,8 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
-    rooms |= {
-        ROOT / "calculators" / name
-        for name in "child_process embeddings rerank speech_to_text text_models text_to_speech".split()
-    }
+    families = ("embeddings", "rerank", "speech_to_text", "text_models", "text_to_speech")
+    rooms |= {ROOT / "calculators" / name for name in ("child_process", *families)}
     assert folders == {*rooms, plain_models}
 
 
