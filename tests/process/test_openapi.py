@@ -123,7 +123,11 @@ def test_errors_fit_their_schemas(
 
 @pytest.mark.parametrize(
     "path",
-    [path for path, method, _ in DESCRIBED.operations() if method == "get"],
+    [
+        path
+        for path, method, _ in DESCRIBED.operations()
+        if method == "get" and path not in OF_OTHER_TASKS
+    ],
 )
 def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
     reply = client.get(path.format(model="demo", version="1"))
