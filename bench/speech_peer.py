@@ -26,7 +26,12 @@ def faster_whisper(model: str, threads: int, workers: int, kind: str) -> Callabl
 
     def transcribe(file: str) -> str:
         segments, _ = whisper.transcribe(
-            file, language="en", beam_size=1, temperature=0.0, condition_on_previous_text=False
+            file,
+            language="en",
+            beam_size=1,
+            temperature=0.0,
+            condition_on_previous_text=False,
+            without_timestamps=True,
         )
         return "".join(each.text for each in segments)
 

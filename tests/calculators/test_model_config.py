@@ -12,6 +12,7 @@ from calculators.tasks import installed_tasks
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
 ENCODER = {"architectures": ["BertModel"]}
+WHISPER = {"architectures": ["WhisperForConditionalGeneration"]}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -38,7 +39,7 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (VISION, (), "text_generation"),
         ({"architectures": ["InternVLChatModel"], "vision_config": {}}, (), "text_generation"),
         (ENCODER, (), "embeddings"),
-        ({"architectures": ["WhisperForConditionalGeneration"]}, (), None),
+        (WHISPER, (), "speech2text"),
         ({"architectures": ["BertForSequenceClassification"]}, (), None),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
@@ -69,6 +70,11 @@ def test_models_in_openvinos_form_show_their_task(
     assert tasks(model) == (task, None)
 
 
+def test_a_whisper_in_openvinos_form_is_for_speech(tmp_path: Path) -> None:
+    model = directory(tmp_path, WHISPER, "openvino_encoder_model.xml", "openvino_decoder_model.xml")
+    assert tasks(model) == ("speech2text", None)
+
+
 def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
     assert tasks(tmp_path) == (None, None)
@@ -80,6 +86,7 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (CAUSAL, "text_generation", "--task text-generation-with-past"),
         (VISION, "text_generation", "--task image-text-to-text"),
         (ENCODER, "embeddings", "--task feature-extraction --library transformers"),
+        (WHISPER, "speech2text", "--task automatic-speech-recognition-with-past"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(
