@@ -491,6 +491,23 @@ class CalculatorContext:
         """Close an output stream before the node closes."""
         self.outputs[port.key].close()
 
+    def flush(self) -> None:
+        """Send now what this call has sent so far, instead of when it returns.
+
+        For calls of coroutines that take long: receivers and observers get the packets while the
+        call goes on. Bounds that follow from an offset move when the call returns.
+
+        Raises:
+            StateError: the node makes calls in parallel, whose outputs are sent in the order of
+                their inputs.
+        """
+        if self._node.is_parallel:
+            raise StateError(
+                f'node "{self.node_name}": flush() is not for nodes with max_in_flight above 1, '
+                f"whose outputs are sent in the order of their inputs"
+            )
+        self._node.queue.flush(self)
+
     @overload
     def side(self, port: SideIn[T]) -> T: ...
     @overload

@@ -19,8 +19,8 @@ Rules
 
 (1) Bounds never fall. A mirror's bound is at least that of its stream, unless the mirror ignores
     timestamps, or has refused a packet, which is an error of the graph.
-(2) A shard reaches its stream when its call returns, never earlier; the shards of parallel calls
-    in the order of their input sets (`release_in_order`).
+(2) A shard reaches its stream when its call returns, or says so (`flush`); the shards of parallel
+    calls in the order of their input sets (`release_in_order`).
 (3) A packet moves the bound to the next timestamp. Only a bound beyond that is propagated on its
     own.
 (4) A mirror's node is notified when its queue stops being empty, or when its bound moves while the
@@ -117,6 +117,12 @@ class Flow:
                     self.propagate_one(shard.stream, packet)
                     continue
             self.propagate_shard(shard, time)
+
+    def flush(self, context: CalculatorContext) -> None:
+        """Propagate the outputs of a call that goes on. The offset takes effect when it returns."""
+        for shard in context.output_list:
+            if shard.packets or shard.updated_bound != _UNSET:
+                self.propagate_shard(shard, ts.UNSTARTED)
 
     def finished_simple(self, node: Node, context: CalculatorContext) -> None:
         """End a call of a node with a sole input (`Node.sole_input`). The hot path."""

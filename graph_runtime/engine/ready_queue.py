@@ -7,6 +7,7 @@ first; then sources: lower layer, smaller process order, lower id
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,14 @@ class ReadyQueue:
         sources: (layer, order, id) of sources that can run, a heap.
         has_only_calls: no ``open`` waits and nothing is paused, so the heap alone decides.
         paused: no call may be taken for now.
+        flush: `Driver.flush` of the run's driver, for contexts of the queue's nodes.
     """
 
     __slots__ = (
         "_contexts",
         "_paused",
         "executor",
+        "flush",
         "has_only_calls",
         "heap",
         "is_pumped",
@@ -52,6 +55,7 @@ class ReadyQueue:
         self._contexts: dict[int, list[CalculatorContext]] = {}
         self._paused = False
         self.has_only_calls = True
+        self.flush: Callable[[CalculatorContext], None] = _flush_nothing
 
     @property
     def paused(self) -> bool:
@@ -107,3 +111,8 @@ class ReadyQueue:
         self.sources.clear()
         self._contexts.clear()
         self.has_only_calls = not self._paused
+        self.flush = _flush_nothing
+
+
+def _flush_nothing(context: CalculatorContext) -> None:
+    """Do nothing: the run has not begun, or is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from typing import Any
 
@@ -377,3 +378,59 @@ def test_coroutines_of_two_nodes_behind_a_third_overlap(registry: Registry, driv
     run_graph(graph, driver, [("in", 4, 0)])
 
     assert [sink.pairs for sink in sinks] == [[(0, 8)], [(0, 8)]]
+
+
+class Countdown(Calculator):
+    """Sends numbers in one call, each after the one before has arrived."""
+
+    value = In[int]()
+    out = Out[int]()
+    timestamp_offset = None
+    arrivals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for number in range(cc.get(self.value), 0, -1):
+            cc.emit(self.out, number, at=100 - number)
+            cc.flush()
+            assert await asyncio.to_thread(self.arrivals.get, timeout=PATIENCE) == number
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("stream", ["a", "b"])
+def test_packets_leave_a_call_that_goes_on(registry: Registry, driver: str, stream: str) -> None:
+    registry.register_calculator(Countdown)
+    graph = make_graph(
+        """
+        input_stream: "in"
+        node { calculator: "Countdown" input_stream: "in" output_stream: "a" }
+        node { calculator: "Forward" input_stream: "a" output_stream: "b" }
+        """,
+        registry,
+        driver,
+    )
+    graph.observe_output_stream(stream, lambda _, packet: Countdown.arrivals.put(packet.payload))
+    run_graph(graph, driver, [("in", 3, 0)])
+    assert Countdown.arrivals.empty()
+
+
+class EarlyParallel(Calculator):
+    """Tries to send early from one of several calls."""
+
+    value = In[int]()
+    out = Out[int]()
+
+    async def process(self, cc: CalculatorContext) -> None:
+        cc.emit(self.out, cc.get(self.value))
+        cc.flush()
+
+
+def test_parallel_calls_cannot_send_before_their_turn(registry: Registry) -> None:
+    registry.register_calculator(EarlyParallel)
+    graph = make_graph(
+        'input_stream: "in" node { calculator: "EarlyParallel" input_stream: "in" '
+        'output_stream: "a" max_in_flight: 2 }',
+        registry,
+        "event loop",
+    )
+    with pytest.raises(RunError, match="max_in_flight"):
+        run_graph(graph, "event loop", [("in", 1, 0)])

@@ -134,6 +134,9 @@ class Driver(ABC):
         """Take over a run; ``pools``: the queue and executor of each thread pool, by name."""
         self.scheduler = scheduler
         self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
+        self.queue.flush = self.flush
+        for pool in self.pools.values():
+            pool.queue.flush = self.flush
 
     @property
     def is_abandoned(self) -> bool:
@@ -155,6 +158,13 @@ class Driver(ABC):
         """Let waiters check their conditions; there is no new work. Lock held; any thread."""
 
     # Calls from inside ----------------------------------------------------------------------------
+
+    def flush(self, context: CalculatorContext) -> None:
+        """Propagate what a running call has sent so far. Lock not held; inside the call."""
+        with self.lock:
+            self.scheduler.flow.flush(context)
+            self._after_step()
+            self._settle()
 
     @property
     def is_inside_call(self) -> bool:
