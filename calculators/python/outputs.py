@@ -9,6 +9,7 @@ from typing import NoReturn
 from calculators.python.handler_error import HandlerError
 from calculators.python.instance import Outputs
 from calculators.python.pyovms import Tensor
+from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from graph_runtime.errors import did_you_mean
 
 
@@ -16,9 +17,9 @@ class OutputForm:
     """The outputs of a node, and the forms that a handler's result may have.
 
     A list of `Tensor` goes to the streams that the tensors are named after; some may be left out.
-    A node with an ``HTTP_RESPONSE_PAYLOAD`` output may give the answer itself instead: ``str`` or
-    ``bytes``, sent unchanged, or an object that becomes JSON: the body when it is returned, an
-    event ``data: ...`` of the stream when it is yielded.
+    A node with an ``HTTP_RESPONSE_PAYLOAD`` output may give the answer itself instead: ``str``,
+    ``bytes`` or an `HttpAnswer`, sent unchanged, or an object that becomes JSON: the body when it
+    is returned, an event ``data: ...`` of the stream when it is yielded.
     """
 
     def __init__(self, node_name: str, streams: Sequence[str], response: str | None) -> None:
@@ -70,8 +71,8 @@ class OutputForm:
             found[tensor.name] = tensor
         return tuple(found.items())
 
-    def _answer(self, value: object, *, is_event: bool) -> str | bytes:
-        if isinstance(value, str | bytes):
+    def _answer(self, value: object, *, is_event: bool) -> ResponsePacket:
+        if isinstance(value, str | bytes | HttpAnswer):
             return value
         plain: object = dict(value) if isinstance(value, Mapping) else value
         try:

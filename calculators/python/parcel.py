@@ -18,7 +18,9 @@ import numpy as np
 
 from calculators.child_process.framing import Frame, Piece
 from calculators.python.pyovms import Tensor
+from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload
+from calculators.requests.multipart_form import FormFile, MultipartForm
 
 ALIGNMENT: Final = 16
 #: A first byte that MessagePack never uses.
@@ -44,15 +46,36 @@ class TensorHead(msgspec.Struct, frozen=True, tag="tensor", array_like=True):
     size: int
 
 
-class RequestHead(msgspec.Struct, frozen=True, tag="request", array_like=True):
-    """An `HttpPayload` as pieces of data: JSON of ``[uri, headers]``, the body, the parsed JSON.
+class FileHead(msgspec.Struct, frozen=True, array_like=True):
+    """A `FormFile` without its content; ``name`` is its name in the form."""
 
-    ``json_size`` is None without the last.
+    name: str
+    filename: str
+    content_type: str
+    size: int
+
+
+class RequestHead(msgspec.Struct, frozen=True, tag="request", array_like=True):
+    """An `HttpPayload` as pieces of data.
+
+    The pieces are JSON of ``[uri, headers, method, fields of the form]``, the body, the parsed JSON
+    and the contents of the form's files. ``json_size`` is None without parsed JSON, ``files``
+    without a form.
     """
 
     front_size: int
     body_size: int
     json_size: int | None
+    files: tuple[FileHead, ...] | None = None
+
+
+class AnswerHead(msgspec.Struct, frozen=True, tag="answer", array_like=True):
+    """An `HttpAnswer` without its body."""
+
+    content_type: str
+    headers: dict[str, str]
+    has_more: bool
+    size: int
 
 
 class TextHead(msgspec.Struct, frozen=True, tag="text", array_like=True):
@@ -63,7 +86,7 @@ class BytesHead(msgspec.Struct, frozen=True, tag="bytes", array_like=True):
     size: int
 
 
-Head = TensorHead | RequestHead | TextHead | BytesHead
+Head = TensorHead | RequestHead | AnswerHead | TextHead | BytesHead
 
 
 class UnsupportedPayloadError(Exception):
@@ -74,13 +97,18 @@ def packed(value: Any) -> tuple[Head, list[Piece]]:
     """The head that describes a value, and its data, not copied if contiguous.
 
     Raises:
-        UnsupportedPayloadError: the value is not a tensor of plain elements, an HTTP request,
-            ``str`` or ``bytes``.
+        UnsupportedPayloadError: the value is not a tensor of plain elements, an HTTP request, an
+            `HttpAnswer`, ``str`` or ``bytes``.
     """
     if isinstance(value, Tensor):
         return _packed_tensor(value)
     if isinstance(value, HttpPayload):
+        if value.messages is not None:
+            raise UnsupportedPayloadError("a WebSocket")
         return _packed_request(value)
+    if isinstance(value, HttpAnswer):
+        head = AnswerHead(value.content_type, dict(value.headers), value.has_more, len(value.body))
+        return head, [value.body]
     if isinstance(value, str):
         text = value.encode("utf-8", "surrogatepass")
         return TextHead(len(text)), [text]
@@ -143,8 +171,18 @@ def _packed_tensor(tensor: Tensor) -> tuple[Head, list[Piece]]:
 
 
 def _packed_request(payload: HttpPayload) -> tuple[Head, list[Piece]]:
+    form = payload.form
+    fields = None if form is None else dict(form.fields)
     # JSON can hold the halves of surrogate pairs that headers and texts may have.
-    front = json.dumps([payload.uri, dict(payload.headers)]).encode()
+    front = json.dumps([payload.uri, dict(payload.headers), payload.method, fields]).encode()
+    if form is not None:
+        uploads = [(name, each) for name, files in form.files.items() for each in files]
+        files = tuple(
+            FileHead(name, each.filename, each.content_type, len(each.content))
+            for name, each in uploads
+        )
+        head = RequestHead(len(front), len(payload.body), None, files)
+        return head, [front, payload.body, *(each.content for _, each in uploads)]
     if payload.parsed_json is None:
         return RequestHead(len(front), len(payload.body), None), [front, payload.body]
     try:
@@ -168,9 +206,22 @@ def _unpacked(head: Head, data: _Data) -> Any:
             array = np.empty(head.data_shape, dtype)
         return Tensor(head.name, array, head.shape, head.datatype)
     if isinstance(head, RequestHead):
-        uri, headers = json.loads(bytes(data.take(head.front_size)))
+        uri, headers, method, fields = json.loads(bytes(data.take(head.front_size)))
         body = bytes(data.take(head.body_size))
         parsed = None if head.json_size is None else json.loads(bytes(data.take(head.json_size)))
-        return HttpPayload(uri, headers, body, parsed)
+        form = None if head.files is None else MultipartForm(fields, _files(head.files, data))
+        return HttpPayload(uri, headers, body, parsed, form=form, method=method)
+    if isinstance(head, AnswerHead):
+        return HttpAnswer(
+            bytes(data.take(head.size)), head.content_type, head.headers, head.has_more
+        )
     raw = data.take(head.size)
     return str(raw, "utf-8", "surrogatepass") if isinstance(head, TextHead) else bytes(raw)
+
+
+def _files(heads: Sequence[FileHead], data: _Data) -> dict[str, list[FormFile]]:
+    files: dict[str, list[FormFile]] = {}
+    for head in heads:
+        upload = FormFile(head.filename, head.content_type, bytes(data.take(head.size)))
+        files.setdefault(head.name, []).append(upload)
+    return files

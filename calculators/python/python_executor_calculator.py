@@ -9,6 +9,7 @@ from calculators.python.inputs import input_of
 from calculators.python.instance import Outputs
 from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import (
     Calculator,
@@ -30,7 +31,8 @@ class PythonExecutorCalculator(Calculator):
         after the stream; anything else unchanged. ``HTTP_REQUEST_PAYLOAD``: an `HttpPayload`.
     Outputs: any number with any tags. ``execute`` returns a list of `Tensor`, each sent on the
         stream it is named after, at the input timestamp; a stream without one gets none.
-        ``HTTP_RESPONSE_PAYLOAD``: str, bytes, or an object that becomes JSON; `OutputForm`.
+        ``HTTP_RESPONSE_PAYLOAD``: str, bytes, an `HttpAnswer`, or an object that becomes JSON;
+        `OutputForm`.
     LOOPBACK, an input and an output that are one back edge: ``execute`` may return a generator.
         Its first value is sent at the input timestamp, each further one a microsecond later. An
         input with a later timestamp waits for its end, an earlier one is refused
@@ -86,7 +88,7 @@ class PythonExecutorCalculator(Calculator):
                 inputs[tag, index].set(HttpPayload if tag in REQUEST_TAGS else Any)
         for tag, index in outputs:
             if tag != LOOPBACK:
-                outputs[tag, index].set(str | bytes if tag in RESPONSE_TAGS else Any)
+                outputs[tag, index].set(ResponsePacket if tag in RESPONSE_TAGS else Any)
         contract.require(
             contract.max_in_flight == 1 or not inputs.has_tag(LOOPBACK),
             "A PythonExecutorCalculator with LOOPBACK takes no max_in_flight: its turns follow one "

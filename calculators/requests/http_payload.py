@@ -2,7 +2,8 @@
 
 The streams carry it under the tags ``HTTP_REQUEST_PAYLOAD`` (an `HttpPayload`) and
 ``HTTP_RESPONSE_PAYLOAD`` (``str`` or ``bytes``: the body of a unary answer, or the events of a
-stream, each ``data: ...`` with its blank line), as in OpenVINO Model Server. No transport here.
+stream, each ``data: ...`` with its blank line), as in OpenVINO Model Server. An answer that is
+neither JSON nor events is an `calculators.requests.http_answer.HttpAnswer`. No transport here.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from calculators.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
+
+if TYPE_CHECKING:
+    from calculators.requests.multipart_form import MultipartForm
 
 #: From the first quotation mark to the last: a quoted text may contain some itself.
 _QUOTED: Final = re.compile(r"""(?<!\w)["'`](?:.*["'`]|.*$)""", re.DOTALL)
@@ -90,6 +94,17 @@ class NoClient:
         return
 
 
+class Messages(Protocol):
+    """The messages of a WebSocket's client. The packets of the response stream go to it."""
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message; None once the client has closed. One task may wait at a time.
+
+        Raises:
+            RequestError: DEADLINE_EXCEEDED, the client sends nothing for too long.
+        """
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class HttpPayload:
     """One HTTP request.
@@ -97,10 +112,14 @@ class HttpPayload:
     Attributes:
         uri: path and query as sent, ``/v3/chat/completions``.
         headers: names in lower case.
-        body: the body as sent.
+        body: the body as sent; empty for a form, whose bytes are in ``form``.
         parsed_json: the parsed body, or None when it is not JSON.
         client: reports when the peer goes, and when it is slow.
         record: the request's record, to be filled in by calculators; by default the current one.
+        form: the parsed body of a ``multipart/form-data`` request, else None.
+        method: POST, or another method that the endpoint has.
+        messages: what the client of a WebSocket sends; None for every other request. Each ``str``
+            or ``bytes`` packet is a message to it, and the run's end closes it.
     """
 
     uri: str
@@ -109,3 +128,6 @@ class HttpPayload:
     parsed_json: Any = None
     client: ClientConnection = field(default_factory=NoClient)
     record: RequestRecord | None = field(default_factory=current_record, repr=False, compare=False)
+    form: MultipartForm | None = None
+    method: str = "POST"
+    messages: Messages | None = None

@@ -11,12 +11,15 @@ from calculators.tasks.installed import (
     ENTRY_POINT_GROUP,
     KNOWN_ELSEWHERE,
     default_task,
+    endpoint_at,
+    endpoint_paths,
     failed_tasks,
     find_task,
     installed_tasks,
     operation_of,
     register,
     task_of_node,
+    tasks_at,
 )
 from calculators.tasks.task import ModelToServe, Task, TaskError
 
@@ -30,10 +33,13 @@ __all__ = [
     "TaskEndpoint",
     "TaskError",
     "default_task",
+    "endpoint_at",
+    "endpoint_paths",
     "failed_tasks",
     "find_task",
     "installed_tasks",
     "operation_of",
     "register",
     "task_of_node",
+    "tasks_at",
 ]

@@ -21,7 +21,10 @@ class ErrorForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskEndpoint:
-    """A path that graphs with nodes of the task answer, by POST.
+    """A path that graphs with nodes of the task answer.
+
+    Several tasks may have an endpoint of one path; the model that a request names decides which
+    graph answers. Such endpoints may differ only in ``aliases`` and ``operation``.
 
     Attributes:
         path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`.
@@ -29,9 +32,25 @@ class TaskEndpoint:
         error_form: the form of its errors.
         operation: the name of the operation in traces (OpenTelemetry's ``gen_ai.operation.name``);
             "" is the path without its first slash.
+        methods: POST, GET or both; GET brings HEAD. A request with GET has no body: it names its
+            model as ``?model=``.
+        aliases: further whole paths, without prefixes: ``/v2/rerank``.
+        takes_form: a POST may have a form, ``multipart/form-data``, instead of JSON.
+        needs_model: a request with POST must name a model. Without that, one that names none is
+            for the only model of the tasks of this path, as is one with GET.
+        is_socket: a request with GET becomes a WebSocket; ``methods`` must be GET.
     """
 
     path: str
     streams: bool = False
     error_form: ErrorForm = ErrorForm.OPENAI
     operation: str = ""
+    methods: tuple[str, ...] = ("POST",)
+    aliases: tuple[str, ...] = ()
+    takes_form: bool = False
+    needs_model: bool = True
+    is_socket: bool = False
+
+    def paths(self) -> tuple[str, ...]:
+        """Return all whole paths."""
+        return (*(prefix + self.path for prefix in PREFIXES), *self.aliases)

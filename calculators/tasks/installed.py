@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from calculators.settings.declaration import options_of
+from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.options import DeviceOptions
 from calculators.tasks.task import Task
 
@@ -54,19 +55,46 @@ def _check(task: Task, others: Collection[Task]) -> None:
     """Check a task against the others.
 
     Raises:
-        ValueError: a path is invalid, or belongs to another task.
+        ValueError: a path or method is invalid, or another task has the path and serves it
+            otherwise.
         TypeError: another task declares the same option.
     """
     for endpoint in task.endpoints:
-        if not endpoint.path.startswith("/") or endpoint.path.endswith("/"):
-            raise ValueError(
-                f'the path "{endpoint.path}" must begin with a slash, and must not end with one'
-            )
-    own = {endpoint.path for endpoint in task.endpoints}
-    for other in others:
-        for path in sorted(own & {endpoint.path for endpoint in other.endpoints}):
-            raise ValueError(f'the path "{path}" is the task {other.name}\'s')
+        for path in (endpoint.path, *endpoint.aliases):
+            if not path.startswith("/") or path.endswith("/"):
+                raise ValueError(
+                    f'the path "{path}" must begin with a slash, and must not end with one'
+                )
+        if not endpoint.methods or not set(endpoint.methods) <= {"GET", "POST"}:
+            raise ValueError(f'the methods of the path "{endpoint.path}" must be GET, POST or both')
+        if endpoint.is_socket and endpoint.methods != ("GET",):
+            raise ValueError(f'the WebSocket at the path "{endpoint.path}" must have GET only')
+    taken = {
+        path: (other, endpoint)
+        for other in others
+        for endpoint in other.endpoints
+        for path in endpoint.paths()
+    }
+    for endpoint in task.endpoints:
+        for path in endpoint.paths():
+            if path in taken and _behaviour(taken[path][1]) != _behaviour(endpoint):
+                name = taken[path][0].name
+                raise ValueError(
+                    f'the path "{path}" is the task {name}\'s, which serves it otherwise'
+                )
     options_of(DeviceOptions, *(other.options for other in others), task.options)
+
+
+def _behaviour(endpoint: TaskEndpoint) -> tuple[object, ...]:
+    """Return the attributes that endpoints of one path must share."""
+    return (
+        endpoint.streams,
+        endpoint.error_form,
+        endpoint.methods,
+        endpoint.takes_form,
+        endpoint.needs_model,
+        endpoint.is_socket,
+    )
 
 
 def installed_tasks() -> tuple[Task, ...]:
@@ -92,6 +120,37 @@ def default_task() -> Task | None:
 def task_of_node(calculator: str) -> Task | None:
     """Return the task of a node with this calculator type; None if it has none."""
     return next((task for task in installed_tasks() if task.serves(calculator)), None)
+
+
+@cache
+def _endpoints() -> tuple[Mapping[str, TaskEndpoint], Mapping[str, tuple[str, ...]]]:
+    """Return the endpoints, and the names of their tasks, by whole path."""
+    endpoints: dict[str, TaskEndpoint] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    for task in installed_tasks():
+        for endpoint in task.endpoints:
+            for path in endpoint.paths():
+                endpoints.setdefault(path, endpoint)
+                names[path] = (*names.get(path, ()), task.name)
+    return endpoints, names
+
+
+def endpoint_at(path: str) -> TaskEndpoint | None:
+    """Return the endpoint of a whole path; None if no task has one.
+
+    Of endpoints that several tasks have there, all of which behave alike, it is the first.
+    """
+    return _endpoints()[0].get(path)
+
+
+def tasks_at(path: str) -> tuple[str, ...]:
+    """Return the names of the tasks that have an endpoint at a whole path."""
+    return _endpoints()[1].get(path, ())
+
+
+def endpoint_paths() -> frozenset[str]:
+    """Return the whole paths of all endpoints."""
+    return frozenset(_endpoints()[0])
 
 
 @cache

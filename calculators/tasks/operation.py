@@ -6,16 +6,18 @@ of the task, or to one of the server (``OpenAIError``, ``AnthropicError``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from calculators.requests.schema import Schema, const, number, one_of, record, string
-from calculators.tasks.endpoint import PREFIXES, ErrorForm
+from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 BINARY: Final = "application/octet-stream"
+FORM: Final = "multipart/form-data"
 
 #: The longest time-out of a request in seconds; timers accept no longer ones.
 MAX_TIMEOUT: Final = 1e6
@@ -35,7 +37,8 @@ class Operation:
         form: the form of its errors.
         runs_graph: a graph answers, so every status of a graph's error is possible.
         errors: further statuses of errors, besides the ones that every request can get.
-        parameters: names of the document's header parameters; parameters of paths are added.
+        parameters: names of the document's parameters: headers such as ``Timeout``, and ``Model``
+            for the query of an endpoint with GET; parameters of paths are added.
         body: OpenAPI's media type objects by media type; None: no body.
         answers: successful answers by status.
     """
@@ -74,6 +77,18 @@ def prefixed(rest: str) -> dict[str, str]:
         "" if prefix == PREFIXES[0] else prefix.replace("/", "").upper(): prefix + rest
         for prefix in PREFIXES
     }
+
+
+def paths_of(endpoint: TaskEndpoint) -> dict[str, str]:
+    """Return the paths of an endpoint with its aliases, for `Operation.paths`."""
+    return {
+        **prefixed(endpoint.path),
+        **{_camel(alias): alias for alias in endpoint.aliases},
+    }
+
+
+def _camel(path: str) -> str:
+    return "At" + "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", path))
 
 
 def answer(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import Code, GraphError
 
@@ -136,7 +137,7 @@ class LoadedServable(Protocol):
     reached, and `UnavailableError` after the servable has been unloaded.
     """
 
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+    async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """Run the graph for one HTTP request; ``emit`` receives each response packet in order.
 
         Cancelling this coroutine cancels the graph.

@@ -49,6 +49,15 @@ class HttpOptions(FrontOptions):
         metavar="HOSTS",
         reads=value_types.hosts,
     )
+    max_upload_bytes: int = option(
+        25 << 20,
+        "the largest request with files, multipart/form-data: 100M, 1G; default 25M, as OpenAI's "
+        "API",
+        flag="max_upload_size",
+        group=HTTP,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
     unknown_members: UnknownMembers = option(  # noqa: RUF009 - an enumeration is immutable
         UnknownMembers.REFUSE,
         "a member of a request that no endpoint has, such as a misspelt one: `refuse` answers 400, "

@@ -17,6 +17,7 @@ from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model_provider import MODELS, ModelProvider
+from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import current_record
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 
-Emit = Callable[[str | bytes], object]
+Emit = Callable[[ResponsePacket], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,9 +464,10 @@ def refusal_of(
 
 def _send(emit: Emit, stream: str, packet: Packet) -> None:
     value = packet.payload
-    if not isinstance(value, (str, bytes)):
+    if not isinstance(value, (str, bytes, HttpAnswer)):
+        kind = type(value).__name__
         raise GraphError(
-            f'the response stream "{stream}" carries str or bytes, not {type(value).__name__}',
+            f'the response stream "{stream}" carries str, bytes or HttpAnswer, not {kind}',
             code=Code.INTERNAL,
         )
     emit(value)

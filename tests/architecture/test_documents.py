@@ -184,6 +184,10 @@ def test_the_limits_agree_with_the_code() -> None:
     expected = [
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
+        f"{http.max_upload_bytes >> 20} MiB (`--max_upload_size`); {http.max_form_parts}, "
+        f"{http.max_form_text_bytes >> 20} MiB; {http.max_part_headers}, "
+        f"{http.max_part_header_bytes} bytes",
+        f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
         f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "

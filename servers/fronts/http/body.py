@@ -18,25 +18,34 @@ from servers.fronts.http.settings import HttpSettings
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # Parsing a longer body takes milliseconds, and 8 MiB some tens. One is parsed at a time, because
 # many that arrive together would block the loop for seconds.
-_SHORT = 64 * 1024
-_large_bodies = FairTurns()
+SHORT = 64 * 1024
+large_bodies = FairTurns()
 
 
 async def read_json(
-    request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
+    request: web.BaseRequest,
+    settings: HttpSettings,
+    hold: BodyHold,
+    *,
+    types: str = "application/json",
 ) -> tuple[bytes, Any]:
     """Read a JSON body; return it as sent, and parsed.
+
+    ``types``: the Content-Types that the path takes, for the error about another one.
 
     Raises:
         HttpError: 400, 408, 413, 415, 417.
         RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
-    _check_headers(request)
+    check_encoding(request)
+    content_type = request.headers.get("Content-Type", "")
+    if content_type != "application/json":
+        _check_content_type(content_type, types)
     body = await read_bytes(request, settings, settings.max_body_bytes, hold)
-    if len(body) <= _SHORT:
+    if len(body) <= SHORT:
         return body, _parsed(body, settings)
-    async with _large_bodies.turn(float(len(body))):
+    async with large_bodies.turn(float(len(body))):
         begin = perf_counter()
         value = _parsed(body, settings)
         # Leave the loop to others for as long as the parser has blocked it.
@@ -137,19 +146,20 @@ async def _next_piece(
                 raise
 
 
-def _check_headers(request: web.BaseRequest) -> None:
-    headers = request.headers
-    if headers.get("Content-Encoding", "identity").lower() != "identity":
+def check_encoding(request: web.BaseRequest) -> None:
+    """Refuse a compressed body.
+
+    Raises:
+        HttpError: 400.
+    """
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise HttpError(400, "a body with a Content-Encoding is not accepted: send it without")
-    content_type = headers.get("Content-Type", "")
-    if content_type != "application/json":
-        _check_content_type(content_type)
 
 
-def _check_content_type(content_type: str) -> None:
+def _check_content_type(content_type: str, types: str) -> None:
     media, _, parameters = content_type.partition(";")
     if media.strip().lower() != "application/json":
-        raise HttpError(415, "the body must have the Content-Type application/json")
+        raise HttpError(415, f"the body must have the Content-Type {types}")
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":

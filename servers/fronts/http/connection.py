@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 # that does not read.
 _UNSENT_IN_KERNEL = 128 * 1024
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+# Linger for 0 seconds: the close is a reset.
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class RequestInHand(Protocol):
@@ -44,7 +48,7 @@ class RequestInHand(Protocol):
         """Answer with an error now."""
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
-        """Send a comment in a stream that has sent nothing for ``seconds``."""
+        """Send a comment in a stream of events that has sent nothing for ``seconds``."""
 
 
 class HttpConnection(web.RequestHandler):
@@ -191,6 +195,14 @@ class HttpConnection(web.RequestHandler):
             if self.exchange is not None:
                 self.exchange.disconnect()
             self._wire.abort()
+
+    def reset(self) -> None:
+        """Close the connection so that the client cannot take it for the end of a body."""
+        peer = self._wire.get_extra_info("socket") if self._wire is not None else None
+        if peer is not None:
+            with contextlib.suppress(OSError):
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.abort()
 
     def watch(self, now: float) -> None:
         """Check for time-outs. ``now``: the loop's time."""

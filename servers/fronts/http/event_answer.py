@@ -10,8 +10,9 @@ from aiohttp import web
 
 from calculators.requests.request_record import note_error, note_reason
 from calculators.tasks import ErrorForm
+from servers.fronts.http.answer_stream import AnswerStream, SentResponse
 from servers.fronts.http.errors import HttpError, http_error
-from servers.fronts.http.event_stream import EventStream, SentResponse
+from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
 from servers.operations.request_log import reason_for_log
 
@@ -35,15 +36,22 @@ async def answer_in_events(
     except Exception as raised:
         if not stream.has_started:
             raise
-        error = http_error(raised, exchange.request_id)
-        if not exchange.client.is_disconnected:
-            log_cause(error, exchange.request_id)
-        note_error(str(error.status))
-        note_reason(reason_of(error))
-        stream.fail(error)
+        fail_stream(exchange, stream, raised)
     else:
         stream.end()
     return SentResponse()
+
+
+def fail_stream(exchange: Exchange, stream: AnswerStream, raised: Exception) -> None:
+    """End an answer that has begun, because ``raised`` ended its request."""
+    error = http_error(raised, exchange.request_id)
+    if not exchange.client.is_disconnected:
+        log_cause(error, exchange.request_id)
+    note_error(str(error.status))
+    note_reason(reason_of(error))
+    stream.fail(error)
+    if not stream.tells_errors:
+        exchange.keeps_alive = False
 
 
 def reason_of(error: HttpError) -> str:

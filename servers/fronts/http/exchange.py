@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from calculators.requests.request_record import RequestRecord
 from calculators.tasks import ErrorForm
 from graph_runtime import Code, UnavailableError
 from servers.fronts.body_room import BodyHold
+from servers.fronts.http.answer_stream import AnswerStream, ByteStream
 from servers.fronts.http.client import Client
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.event_stream import EventStream
@@ -26,7 +28,7 @@ class Exchange:
         record: its record; calculators add warnings for the client to it.
         hold: its body's share of the memory for bodies.
         route: the route of its path; None before it is known, and if there is none.
-        stream: the answer, if it is a stream and has begun.
+        stream: the answer, if it is sent in pieces.
         keeps_alive: the connection may serve another request afterwards.
     """
 
@@ -65,27 +67,53 @@ class Exchange:
         self.client = Client(connection)
         self.headers = {"Server": "graphrt", "X-Request-Id": request_id}
         self.route: Route | None = None
-        self.stream: EventStream | None = None
+        self.stream: AnswerStream | None = None
         self.keeps_alive = request.keep_alive and not connection.is_last
         self._began = connection.loop.time()
         self._deadline: asyncio.TimerHandle | None = None
         self._ends_at = 0.0
         self._ending: Exception | None = None
 
-    def begin_stream(self, form: ErrorForm) -> EventStream:
-        """Make the stream of events that answers this request; nothing is sent yet."""
-        is_chunked = self.request.version >= (1, 1)
-        if not is_chunked:
-            self.keeps_alive = False  # the connection's end is the stream's
-        self.stream = EventStream(
+    def begin_stream(
+        self, form: ErrorForm, headers: Mapping[str, str] | None = None
+    ) -> EventStream:
+        """Make the stream of events that answers this request; nothing is sent yet.
+
+        ``headers``: further ones of this answer.
+        """
+        stream = EventStream(
             self.connection,
             self.record,
-            self.headers,
+            {**self.headers, **headers} if headers else self.headers,
             form,
-            is_chunked=is_chunked,
+            is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
         )
-        return self.stream
+        self.stream = stream
+        return stream
+
+    def begin_bytes(self, fields: Mapping[str, str]) -> ByteStream:
+        """Make the stream of bytes that answers this request; nothing is sent yet.
+
+        ``fields``: headers of this answer.
+        """
+        stream = ByteStream(
+            self.connection,
+            self.record,
+            fields,
+            self.headers,
+            is_chunked=self._may_chunk(),
+            keeps_alive=self.keeps_alive,
+        )
+        self.stream = stream
+        return stream
+
+    def _may_chunk(self) -> bool:
+        """Return whether the client understands chunks."""
+        if self.request.version >= (1, 1):
+            return True
+        self.keeps_alive = False  # the connection's end is the stream's
+        return False
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
         """Send a comment when the answer is a stream that has sent nothing for ``seconds``."""

@@ -1,131 +1,207 @@
-"""POST requests to graphs, under ``/v3/`` and ``/v1/``."""
+"""Requests to graphs: under ``/v3/`` and ``/v1/``, and at the whole paths that tasks have."""
 
 from __future__ import annotations
 
-import logging
 import weakref
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.requests.http_answer import ResponsePacket
+from calculators.requests.http_payload import HttpPayload, Messages
+from calculators.requests.multipart_form import MultipartForm
 from calculators.requests.request_record import name_model
-from calculators.tasks import ErrorForm
+from calculators.tasks import TaskEndpoint, endpoint_at, tasks_at
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
-from servers.fronts.http.deadline import limit_time_by
+from servers.fronts.http.browser_guard import BrowserGuard
+from servers.fronts.http.deadline import limit_time, limit_time_by
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.event_answer import answer_in_events
-from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.routes import (
-    error_form,
-    may_stream,
-    nothing_at,
-    task_paths,
-)
+from servers.fronts.http.form_body import FORM, has_form, read_form
+from servers.fronts.http.form_texts import front_members
+from servers.fronts.http.graph_answer import answer_from_packets
+from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
+from servers.fronts.http.routes import error_form, may_stream, nothing_at
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.http.warning_header import with_warnings
-
-_log = logging.getLogger(__name__)
 
 # Nothing is served under a longer name, so similar names are not searched for.
 MAX_MODEL_CHARS = 1024
 
 
-async def answer_graph_request(
-    exchange: Exchange, path: str, data_plane: DataPlane, settings: HttpSettings
-) -> web.StreamResponse:
-    """Run the graph that the body names, and answer with its packets.
+class GraphRequests:
+    """Runs the graphs that requests name, and answers with their packets."""
 
-    Raises:
-        Exception: nothing has been sent; the answer is `http_error` of it.
-    """
-    request = exchange.request
-    try:
-        body, value = await read_json(request, settings, exchange.hold)
-    except HttpError as error:
-        is_for_a_graph = request.body_exists and error.status != 415
-        if path not in task_paths() and not is_for_a_graph:
-            raise HttpError(404, nothing_at(path)) from None
-        raise
-    if not isinstance(value, dict):
-        raise HttpError(400, "the body must be a JSON object")
-    if value.get("model") is None and path not in task_paths():
-        # The request names no graph, so there is none to answer at this path.
-        raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
-    model = _model_of(value)
-    name_model(model)
-    limit_time_by(exchange, value)
-    is_stream = may_stream(path) and _wants_stream(value)
-    headers = {name.lower(): text for name, text in request.headers.items()}
-    headers["x-request-id"] = exchange.request_id
-    if settings.access.keys is not None:
-        for name in KEY_HEADERS:  # keys are for this server, not for the graph
-            headers.pop(name, None)
-    payload = HttpPayload(request.raw_path, headers, body, value, exchange.client)
-    weakref.finalize(payload, exchange.hold.release)
-    answering = (
-        _stream(exchange, data_plane, model, payload, error_form(path))
-        if is_stream
-        else _unary(exchange, data_plane, model, payload)
-    )
-    # A parsed body is several times as large as the body: only the graph should hold it.
-    del body, value, payload
-    return await answering
+    def __init__(self, data_plane: DataPlane, settings: HttpSettings, guard: BrowserGuard) -> None:
+        self._data_plane = data_plane
+        self._settings = settings
+        self._guard = guard
+        self._sockets = 0
+
+    async def answer(self, exchange: Exchange, path: str) -> web.StreamResponse:
+        """Answer one request.
+
+        Raises:
+            Exception: nothing has been sent; the answer is `http_error` of it.
+        """
+        endpoint = endpoint_at(path)
+        if endpoint is not None and endpoint.is_socket:
+            return await self._answer_socket(exchange, path, endpoint)
+        limit_time(exchange, self._settings.request_seconds)
+        request = exchange.request
+        body, value, form = b"", None, None
+        if request.method != "POST":
+            members = _query_members(request)
+        elif has_form(request) and (endpoint is None or endpoint.takes_form):
+            # A page of any site may send a form without asking first.
+            self._guard.check_page(request.headers)
+            form = await read_form(request, self._settings, exchange.hold)
+            members = front_members(form)
+        else:
+            body, value = await self._read_json(exchange, path, endpoint)
+            members = value
+        if members.get("model") is None and endpoint is None:
+            # The request names no graph, so there is none to answer at this path.
+            raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
+        model = self._model_of(members, path, endpoint, request.method)
+        limit_time_by(exchange, members)
+        is_stream = may_stream(path) and _wants_stream(members)
+        payload = self._payload(exchange, body, value, form)
+        run = self._run(model, Method.STREAM if is_stream else Method.UNARY, payload)
+        # A parsed body is several times as large as the body: only the graph should hold it.
+        del body, value, form, members, payload
+        return await answer_from_packets(exchange, error_form(path), run, is_stream=is_stream)
+
+    async def _answer_socket(
+        self, exchange: Exchange, path: str, endpoint: TaskEndpoint
+    ) -> web.StreamResponse:
+        # It lasts as long as it is used; only the client's own limit counts.
+        limit_time(exchange, 0)
+        request = exchange.request
+        if request.method != "GET" or not wants_socket(request):
+            headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+            raise HttpError(426, "this path is a WebSocket's", headers=headers)
+        # Browsers let a page of any site open one.
+        self._guard.check_page(request.headers)
+        model = self._model_of(_query_members(request), path, endpoint, request.method)
+        if self._sockets >= self._settings.max_sockets:
+            raise HttpError(503, "too many WebSockets are open", headers={"Retry-After": "1"})
+        self._sockets += 1
+        try:
+            stream = MessageStream(exchange, self._settings)
+            payload = self._payload(exchange, b"", None, None, stream)
+            run = self._run(model, Method.STREAM, payload)
+            del payload
+            return await stream.answer(run)
+        finally:
+            self._sockets -= 1
+
+    async def _read_json(
+        self, exchange: Exchange, path: str, endpoint: TaskEndpoint | None
+    ) -> tuple[bytes, dict[str, Any]]:
+        request = exchange.request
+        takes_form = endpoint is None or endpoint.takes_form
+        types = f"application/json or {FORM}" if takes_form else "application/json"
+        try:
+            body, value = await read_json(request, self._settings, exchange.hold, types=types)
+        except HttpError as error:
+            is_for_a_graph = request.body_exists and error.status != 415
+            if endpoint is None and not is_for_a_graph:
+                raise HttpError(404, nothing_at(path)) from None
+            raise
+        if not isinstance(value, dict):
+            raise HttpError(400, "the body must be a JSON object")
+        return body, value
+
+    def _model_of(
+        self, members: dict[str, Any], path: str, endpoint: TaskEndpoint | None, method: str
+    ) -> str:
+        model = members.get("model")
+        if model is None:
+            if endpoint is None or (method == "POST" and endpoint.needs_model):
+                text = "the body has no model: name one that is served"
+                raise HttpError(400, text, param="model")
+            model = self._only_model(path, method)
+        if not isinstance(model, str) or not model:
+            text = "model must be the name of a model, as a string"
+            raise HttpError(400, text, param="model")
+        if len(model) > MAX_MODEL_CHARS:
+            raise HttpError(404, "no such model", param="model", code="model_not_found")
+        name_model(model)
+        return model
+
+    def _only_model(self, path: str, method: str) -> str:
+        """Return the only model of the tasks that answer a path.
+
+        Raises:
+            HttpError: 404, there is none; 400, there are several.
+        """
+        tasks = tasks_at(path)
+        models = self._data_plane.models()
+        names = [each.name for each in models if each.task in tasks and not each.parent]
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            text = "no model that answers this path is served"
+            raise HttpError(404, text, param="model", code="model_not_found")
+        place = "model" if method == "POST" else "?model="
+        text = f"{len(names)} models answer this path: name one of them as {place}"
+        raise HttpError(400, text, param="model")
+
+    def _payload(
+        self,
+        exchange: Exchange,
+        body: bytes,
+        value: Any,
+        form: MultipartForm | None,
+        messages: Messages | None = None,
+    ) -> HttpPayload:
+        request = exchange.request
+        headers = {name.lower(): text for name, text in request.headers.items()}
+        headers["x-request-id"] = exchange.request_id
+        if self._settings.access.keys is not None:
+            for name in (*KEY_HEADERS, KEY_PROTOCOL):  # keys are for this server, not for the graph
+                headers.pop(name, None)
+        payload = HttpPayload(
+            request.raw_path,
+            headers,
+            body,
+            value,
+            exchange.client,
+            form=form,
+            method="GET" if request.method == "HEAD" else request.method,
+            messages=messages,
+        )
+        weakref.finalize(payload, exchange.hold.release)
+        return payload
+
+    def _run(
+        self, model: str, method: Method, payload: HttpPayload
+    ) -> Callable[[Callable[[ResponsePacket], None]], Awaitable[None]]:
+        """Return a function that runs the graph once; it keeps no payload that the graph has."""
+        kept = [payload]
+
+        async def run(emit: Callable[[ResponsePacket], None]) -> None:
+            servable = await self._data_plane.resolve(model, method)
+            await servable.answer(kept.pop(), emit)
+
+        return run
 
 
-def _model_of(value: dict[str, Any]) -> str:
-    model = value.get("model")
-    if model is None:
-        raise HttpError(400, "the body has no model: name one that is served", param="model")
-    if not isinstance(model, str) or not model:
-        raise HttpError(400, "model must be the name of a model, as a string", param="model")
-    if len(model) > MAX_MODEL_CHARS:
-        raise HttpError(404, "no such model", param="model", code="model_not_found")
-    return model
+def _query_members(request: web.BaseRequest) -> dict[str, Any]:
+    """Return the members that a request without a body has in its query."""
+    models = request.query.getall("model", [])
+    if len(models) > 1:
+        raise HttpError(400, "the query has model more than once", param="model")
+    return {"model": models[0]} if models else {}
 
 
-def _wants_stream(value: dict[str, Any]) -> bool:
-    stream = value.get("stream")
+def _wants_stream(members: dict[str, Any]) -> bool:
+    stream = members.get("stream")
     if stream is None:
         return False
     if not isinstance(stream, bool):
         raise HttpError(400, "stream must be true or false", param="stream")
     return stream
-
-
-async def _unary(
-    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload
-) -> web.StreamResponse:
-    packets: list[str | bytes] = []
-    kept = [payload]
-    del payload
-    servable = await data_plane.resolve(model, Method.UNARY)
-    await servable.answer(kept.pop(), packets.append)
-    if not packets:
-        raise RuntimeError(f"the graph of model {model!r} gave no answer")
-    if len(packets) > 1:
-        _log.warning("the graph of model %r gave more than one packet to a unary request", model)
-    packet = packets[0]
-    answer = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
-    headers = exchange.headers
-    if exchange.record.warnings:
-        headers = with_warnings(headers, exchange.record.warnings)
-    return web.Response(body=answer, content_type="application/json", headers=headers)
-
-
-async def _stream(
-    exchange: Exchange, data_plane: DataPlane, model: str, payload: HttpPayload, form: ErrorForm
-) -> web.StreamResponse:
-    kept = [payload]
-    del payload
-
-    async def run(stream: EventStream) -> None:
-        servable = await data_plane.resolve(model, Method.STREAM)
-        await servable.answer(kept.pop(), stream.emit)
-        if not stream.has_started:
-            raise RuntimeError(f"the graph of model {model!r} gave no answer")
-
-    return await answer_in_events(exchange, form, run)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from calculators.inference.place import quoted
 from calculators.requests.request_record import current_record, note_reason
-from calculators.tasks import ErrorForm
+from calculators.tasks import ErrorForm, endpoint_at
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
@@ -25,8 +25,9 @@ from servers.fronts.http.docs_page import docs_answer
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_answer import log_cause, reason_of
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.graph_request import MAX_MODEL_CHARS, answer_graph_request
+from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
+from servers.fronts.http.message_stream import key_in_protocols, wants_socket
 from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
@@ -38,7 +39,6 @@ from servers.fronts.http.routes import (
     error_form,
     find_route,
     nothing_at,
-    task_paths,
 )
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.warning_header import with_warnings
@@ -74,6 +74,7 @@ class Handler:
         self._guard = BrowserGuard(settings)
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
+        self._graphs = GraphRequests(data_plane, settings, self._guard)
         self._document = PublishedDocument(document)
         self._metrics = metrics
         self.is_draining = False
@@ -137,15 +138,14 @@ class Handler:
         access = self._settings.access
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
-            headers = request.headers
-            access.check(path, headers.get("Authorization"), headers.get("X-Api-Key"))
+            access.check(path, _authorization(request), request.headers.get("X-Api-Key"))
         route = exchange.route = find_route(path)
         if route is None:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
-            if route.endpoint is Endpoint.GRAPH and path not in task_paths():
+            if route.endpoint is Endpoint.GRAPH and endpoint_at(path) is None:
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
@@ -156,10 +156,11 @@ class Handler:
             access.check_control()
             self._guard.check_page(request.headers)
         if route.endpoint in RUNS:
-            limit_time(exchange, self._settings.request_seconds)
             _note_client(request, access)
         if route.endpoint is Endpoint.GRAPH:
-            return await answer_graph_request(exchange, path, self._data_plane, self._settings)
+            return await self._graphs.answer(exchange, path)
+        if route.endpoint in RUNS:
+            limit_time(exchange, self._settings.request_seconds)
         if path.startswith("/v2/"):
             _check_names(route)
         if route.endpoint is Endpoint.RELOAD:
@@ -253,9 +254,16 @@ def _note_client(request: web.BaseRequest, access: Access) -> None:
         peer = request.get_extra_info("peername")
         # The peer of a Unix socket is a string, nearly always empty.
         address, port = peer[:2] if isinstance(peer, tuple) else ("", "")
-        headers = request.headers
-        authorization, key = headers.get("Authorization"), headers.get("X-Api-Key")
+        authorization, key = _authorization(request), request.headers.get("X-Api-Key")
         record.client = access.client(str(address), str(port), authorization, key)
+
+
+def _authorization(request: web.BaseRequest) -> str | None:
+    """Return the header with a key; a page that opens a WebSocket cannot send it."""
+    authorization = request.headers.get("Authorization")
+    if authorization is None and wants_socket(request):
+        return key_in_protocols(request)
+    return authorization
 
 
 def _check_request_line(request: web.BaseRequest) -> None:

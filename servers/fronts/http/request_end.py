@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from calculators.tasks import endpoint_at
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.routes import Endpoint, Route, task_paths
+from servers.fronts.http.routes import Endpoint, Route
 from servers.operations.request_log import RequestEnd
 
 _MODEL = "/v2/models/{model}"
@@ -56,7 +57,7 @@ def route_name(path: str, route: Route | None) -> str:
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return path if path in task_paths() else f"{path[:3]}/{{path}}"
+        return path if endpoint_at(path) is not None else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

@@ -10,7 +10,12 @@ from enum import Enum, auto
 from functools import cache
 from urllib.parse import unquote_to_bytes
 
-from calculators.tasks import PREFIXES, ErrorForm, TaskEndpoint, installed_tasks
+from calculators.tasks import (
+    ErrorForm,
+    TaskEndpoint,
+    endpoint_at,
+    installed_tasks,
+)
 from servers.access.access import DOCS_ROUTES
 
 
@@ -88,6 +93,8 @@ FIXED = {
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
+_GRAPH_GET = Route(Endpoint.GRAPH, _GET)
+_GRAPH_GET_POST = Route(Endpoint.GRAPH, (*_GET, *POST))
 _KSERVE_PREFIX = "/v2/models/"
 _KSERVE_ACTIONS = {
     "infer": (Endpoint.INFER, POST),
@@ -107,12 +114,6 @@ def task_endpoints() -> tuple[TaskEndpoint, ...]:
 
 
 @cache
-def task_paths() -> frozenset[str]:
-    """The full paths of all endpoints of tasks; graphs may answer others."""
-    return frozenset(prefix + endpoint.path for prefix in PREFIXES for endpoint in task_endpoints())
-
-
-@cache
 def _streaming_words() -> tuple[str, ...]:
     """Return the words of paths whose answers may be streams.
 
@@ -129,10 +130,17 @@ def _streaming_words() -> tuple[str, ...]:
 def _ends(*, form: ErrorForm | None = None, streams: bool | None = None) -> tuple[str, ...]:
     """Return the ends of the paths of matching endpoints; None matches all."""
     return tuple(
-        endpoint.path
-        for endpoint in task_endpoints()
-        if form in (None, endpoint.error_form) and streams in (None, endpoint.streams)
+        dict.fromkeys(
+            endpoint.path
+            for endpoint in task_endpoints()
+            if form in (None, endpoint.error_form) and streams in (None, endpoint.streams)
+        )
     )
+
+
+@cache
+def _aliases() -> frozenset[str]:
+    return frozenset(alias for endpoint in task_endpoints() for alias in endpoint.aliases)
 
 
 def find_route(path: str) -> Route | None:
@@ -140,6 +148,9 @@ def find_route(path: str) -> Route | None:
     fixed = FIXED.get(path)
     if fixed is not None:
         return fixed
+    endpoint = endpoint_at(path)
+    if endpoint is not None:
+        return _task_route(endpoint)
     if _has_dot_segment(path):
         return None
     if path.startswith(_KSERVE_PREFIX):
@@ -158,13 +169,18 @@ def nothing_at(path: str) -> str:
     """Return the error text for a path at which nothing is served, with paths that are served."""
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
-        return f"nothing is served at this path; there are {ends}, and the same under /v1"
+        text = f"nothing is served at this path; there are {ends}, and the same under /v1"
+        aliases = ", ".join(sorted(_aliases()))
+        return f"{text}; further {aliases}" if aliases else text
     hint = "" if path.startswith("/v2/") else "; /docs shows what is, /openapi.json lists it"
     return f"nothing is served at this path{hint}"
 
 
 def may_stream(path: str) -> bool:
     """Return whether ``"stream": true`` has a meaning at this path."""
+    endpoint = endpoint_at(path)
+    if endpoint is not None:
+        return endpoint.streams
     if path.endswith(_ends(streams=False)):
         return False
     return any(word in path for word in _streaming_words())
@@ -172,11 +188,20 @@ def may_stream(path: str) -> bool:
 
 def error_form(path: str) -> ErrorForm:
     """Return the form of errors that the clients of this path expect."""
+    endpoint = endpoint_at(path)
+    if endpoint is not None:
+        return endpoint.error_form
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):
         return ErrorForm.ANTHROPIC
     return ErrorForm.OPENAI
+
+
+def _task_route(endpoint: TaskEndpoint) -> Route:
+    if "GET" not in endpoint.methods:
+        return _GRAPH
+    return _GRAPH_GET_POST if "POST" in endpoint.methods else _GRAPH_GET
 
 
 def _kserve_route(rest: str) -> Route | None:

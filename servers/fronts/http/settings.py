@@ -20,10 +20,17 @@ class HttpSettings(HttpOptions):
         max_tensor_body_bytes: the same for a body with tensors (``/v2/models/.../infer``). Most of
             it is binary data, which is not parsed; its JSON has the limits of all JSON. 64 MiB are
             100 images of 3 x 224 x 224 floats.
+        max_form_parts: fields and files of one form, 400 above.
+        max_form_text_bytes: its fields together, without its files; 413 above.
+        max_part_headers: headers of one field or file, 400 above.
+        max_part_header_bytes: one such header, 400 above.
         max_json_depth: nesting of arrays and objects, 400 above.
         max_json_elements: values in one body, 400 above.
         max_tensor_json_elements: the same under ``/v2/``, where tensors may be JSON: an image of
             3 x 224 x 224 has 150,528. Reading a thousand floats blocks the loop 0.35 ms.
+        max_message_bytes: one message of a WebSocket's client; a longer one closes it with 1009.
+        max_sockets: WebSockets at a time, 503 above.
+        socket_idle_seconds: a WebSocket whose client sends no message for so long is closed.
         header_seconds: from a connection's start, or a request's first byte, to its last header.
         body_idle_seconds: between two pieces of a body.
         min_body_rate: the average rate of a body in bytes per second, after its first
@@ -41,9 +48,16 @@ class HttpSettings(HttpOptions):
     port: int = 8000
     max_body_bytes: int = 8 * 1024 * 1024
     max_tensor_body_bytes: int = 64 * 1024 * 1024
+    max_form_parts: int = 128
+    max_form_text_bytes: int = 1024 * 1024
+    max_part_headers: int = 8
+    max_part_header_bytes: int = 4224
     max_json_depth: int = 100
     max_json_elements: int = 100_000
     max_tensor_json_elements: int = 200_000
+    max_message_bytes: int = 2 * 1024 * 1024
+    max_sockets: int = 256
+    socket_idle_seconds: float = 3600.0
     header_seconds: float = 10.0
     body_idle_seconds: float = 30.0
     min_body_rate: int = 1024

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
-from servers.fronts.http.event_stream import SentResponse
+from servers.fronts.http.answer_stream import SentResponse
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.response_head import response_head
 from servers.fronts.http.warning_header import with_warnings

@@ -19,8 +19,8 @@ from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operati
 from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
-from servers.fronts.openapi.operation import all_errors, operation_object
-from servers.fronts.openapi.parameters import HEADERS, PARAMETERS
+from servers.fronts.openapi.operation import all_errors, joined, operation_object
+from servers.fronts.openapi.parameters import HEADERS, OF_SOME_TASKS, PARAMETERS
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
     told = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
-        "parameters": PARAMETERS,
+        "parameters": _used_parameters(operations),
         "headers": HEADERS,
         "responses": error_answers(settings, told),
     }
@@ -89,6 +89,13 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
             _log.exception("the task %s is not in the OpenAPI document", task.name)
 
 
+def _used_parameters(operations: list[Operation]) -> dict[str, Any]:
+    """Return the parameters without those of `OF_SOME_TASKS` that no operation has."""
+    used = {name for operation in operations for name in operation.parameters}
+    unused = OF_SOME_TASKS - used
+    return {name: described for name, described in PARAMETERS.items() if name not in unused}
+
+
 def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -96,7 +103,10 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
             described = keys.added_to(
                 operation_object(operation, suffix, path), path, operation.form
             )
-            paths.setdefault(path, {})[operation.method] = described
+            methods = paths.setdefault(path, {})
+            if operation.method in methods:
+                described = joined(methods[operation.method], described)
+            methods[operation.method] = described
     return paths
 
 
@@ -116,11 +126,11 @@ def _open(schema: Any) -> Any:
 
 
 def _merged(*groups: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Join groups of schemas; no two may have the same name."""
+    """Join groups of schemas; no two different ones may have the same name."""
     merged: dict[str, Schema] = {}
     for group in groups:
-        twice = merged.keys() & group.keys()
+        twice = sorted(name for name in merged.keys() & group if merged[name] != group[name])
         if twice:
-            raise ValueError(f"schemas with one name: {sorted(twice)}")
+            raise ValueError(f"different schemas with one name: {twice}")
         merged.update(group)
     return merged

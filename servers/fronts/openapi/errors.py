@@ -77,6 +77,7 @@ _ABOUT: Final = {
     412: "No change of the configuration could be loaded; nothing that is served changes.",
     415: "The type of the body is not supported.",
     417: "The only supported Expect is 100-continue.",
+    426: "The path is a WebSocket's: the request must ask for one.",
     422: "The configuration was loaded in part; see `reloaded` and `failed`.",
     429: "Too many requests are waiting; try again later.",
     500: "A fault of the server or of the graph.",
@@ -107,7 +108,7 @@ def error_answers(
     about = {
         **_ABOUT,
         413: f"The body is larger than {settings.max_body_bytes} bytes; with tensors, than"
-        f" {settings.max_tensor_body_bytes}.",
+        f" {settings.max_tensor_body_bytes}; a form, than {settings.max_upload_bytes}.",
     }
     return {
         f"{name}{status}": {

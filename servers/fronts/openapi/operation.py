@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.requests.schema import one_of
 from calculators.tasks.operation import Operation, header_ref
 from servers.fronts.http.errors import STATUS
 from servers.fronts.openapi.errors import error_ref
@@ -39,6 +40,36 @@ def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, 
         },
         **{str(status): error_ref(operation.form, status) for status in all_errors(operation)},
     }
+    return made
+
+
+def joined(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return one operation for two that tasks have at one path; the model decides between them."""
+    made = {**other, **first, "responses": {**other["responses"], **first["responses"]}}
+    if "requestBody" in other and "requestBody" in first:
+        content = _joined_content(first["requestBody"]["content"], other["requestBody"]["content"])
+        made["requestBody"] = {**first["requestBody"], "content": content}
+    for status, answer in other["responses"].items():
+        if "content" in answer and "content" in first["responses"].get(status, {}):
+            content = _joined_content(first["responses"][status]["content"], answer["content"])
+            made["responses"][status] = {**first["responses"][status], "content": content}
+    return made
+
+
+def _joined_content(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    made = {**other, **first}
+    for media in first.keys() & other.keys():
+        forms = [
+            form
+            for each in (first[media]["schema"], other[media]["schema"])
+            for form in each.get("anyOf", [each])
+        ]
+        different = [form for place, form in enumerate(forms) if form not in forms[:place]]
+        schema = different[0] if len(different) == 1 else one_of(*different)
+        made[media] = {**other[media], **first[media], "schema": schema}
+        examples = {**other[media].get("examples", {}), **first[media].get("examples", {})}
+        if examples:
+            made[media]["examples"] = examples
     return made
 
 

@@ -30,6 +30,12 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "version": _path("version", "A version of the model.", string(pattern="^[0-9]{1,18}$")),
     "path": _path("path", "Any path; it may contain slashes.", string(minLength=1)),
+    "Model": {
+        "name": "model",
+        "in": "query",
+        "description": "The model; it may be left out if only one answers this path.",
+        "schema": string(minLength=1),
+    },
     "RequestId": _header(
         "X-Request-Id",
         "An id for the request: letters, digits, dots, dashes and underscores. It is in the answer"
@@ -50,6 +56,9 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "If-None-Match", "An ETag: the answer is 304 if it has not changed.", string()
     ),
 }
+
+#: Parameters that no operation may have, if the tasks that have them are not installed.
+OF_SOME_TASKS: Final = frozenset({"Model"})
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "XRequestId": {

@@ -22,10 +22,15 @@ NEEDED: Final = (
     "openvino",
     "openvino-genai",
     "openvino-tokenizers",
+    "orjson",
     "pillow",
     "prometheus-client",
     "protobuf",
+    "python-multipart",
     "python-rapidjson",
+    "soundfile",
+    "soxr",
+    "tokenizers",
     "yarl",
 )
 _EXTRA: Final = re.compile(r"""^([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['"]([^'"]+)['"]""")

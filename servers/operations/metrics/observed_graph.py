@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload
 from graph_runtime import RunError
 from servers.contract.data_plane import (
@@ -46,12 +47,12 @@ class ObservedGraph:
         finally:
             self._current.level -= 1
 
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+    async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """See `LoadedServable.answer`."""
         counts = self._counts
         packets = 0
 
-        def emit_and_count(packet: str | bytes) -> None:
+        def emit_and_count(packet: ResponsePacket) -> None:
             nonlocal packets
             packets += 1
             emit(packet)

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload
 from servers.contract.data_plane import (
     InferAnswer,
@@ -47,7 +48,7 @@ class ObservedModel:
         finally:
             counts.current.level -= 1
 
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+    async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """See `LoadedServable.answer`: refused, and not counted as an inference."""
         await self._servable.answer(payload, emit)
 

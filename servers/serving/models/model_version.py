@@ -15,6 +15,7 @@ from calculators.inference import Datatype, InferRequest, InferResponse
 from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, model_in
 from calculators.openvino.model_loading import load_model
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
@@ -108,7 +109,7 @@ class ModelVersion:
             )
         return load_model(file, self._entry.name, self.number, settings, progress)
 
-    async def answer(self, payload: HttpPayload, emit: Callable[[str | bytes], object]) -> None:
+    async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """Refuse an HTTP request.
 
         Raises:

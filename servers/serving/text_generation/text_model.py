@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from calculators.inference import InferRequest, InferResponse
+from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import GraphError, RunError
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
@@ -19,7 +20,7 @@ from servers.serving.text_generation.response_writer import ResponseWriter
 from servers.serving.text_generation.text_stream import TextStream
 
 #: Answers one HTTP request, like `servers.serving.loaded_graph.LoadedGraph.answer`.
-RunGraph: TypeAlias = Callable[[HttpPayload, Callable[[str | bytes], object]], Awaitable[None]]
+RunGraph: TypeAlias = Callable[[HttpPayload, Callable[[ResponsePacket], object]], Awaitable[None]]
 
 Emit: TypeAlias = Callable[[InferResponse], object]
 
@@ -99,8 +100,8 @@ class _WholeAnswer:
         self._emit = emit
         self._packets: list[str | bytes] = []
 
-    def take(self, packet: str | bytes) -> None:
-        self._packets.append(packet)
+    def take(self, packet: ResponsePacket) -> None:
+        self._packets.append(_text_of(packet))
 
     def end(self) -> None:
         """The graph is done."""
@@ -124,11 +125,11 @@ class _PiecewiseAnswer:
         self._events = EventReader()
         self._error: GraphError | None = None
 
-    def take(self, packet: str | bytes) -> None:
+    def take(self, packet: ResponsePacket) -> None:
         if self._error is not None:
             return
         try:
-            completions = [Completion.of(text) for text in self._events.read(packet)]
+            completions = [Completion.of(text) for text in self._events.read(_text_of(packet))]
         except GraphError as error:
             # The graph may run on; its output after an error is dropped.
             self._error = error
@@ -151,3 +152,14 @@ class _PiecewiseAnswer:
 def _refusal_in(run: RunError) -> RequestError | None:
     causes = (error.__cause__ or error for error in run.errors)
     return next((cause for cause in causes if isinstance(cause, RequestError)), None)
+
+
+def _text_of(packet: ResponsePacket) -> str | bytes:
+    """Return a packet that may be a completion.
+
+    Raises:
+        GraphError: it has a content type of its own.
+    """
+    if isinstance(packet, HttpAnswer):
+        raise no_completion()
+    return packet

@@ -36,7 +36,7 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
     """Return the parsed answer of a graph; raise the calculator's own error."""
-    packets: list[str | bytes] = []
+    packets: list[Any] = []
     payload = HttpPayload(uri, {}, b"", {"model": "tiny", **body})
     try:
         await loaded.answer(payload, packets.append)

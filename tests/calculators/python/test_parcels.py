@@ -12,7 +12,9 @@ import pytest
 
 from calculators.python.parcel import ALIGNMENT, Head, joined, packed, unpacked
 from calculators.python.pyovms import DTYPES, Tensor
+from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload
+from calculators.requests.multipart_form import FormFile, MultipartForm
 from tests.calculators.python.running import PLAIN, loaded
 
 _heads = msgspec.msgpack.Decoder(list[Head])
@@ -83,6 +85,22 @@ def test_a_request_is_the_same_except_for_its_client(parsed: Any) -> None:
     assert (got.uri, got.headers, got.body) == ("/v3/x?y", headers, payload.body)
     assert got.parsed_json == parsed
     assert (got.client.is_disconnected, got.client.is_writable) == (False, True)
+
+
+def test_a_form_is_the_same() -> None:
+    form = MultipartForm(
+        {"model": ["m"], "words[]": ["a", "é"]},
+        {"file": [FormFile("a b.wav", "audio/wav", b"\0\xff"), FormFile("", "", b"")]},
+    )
+    payload = HttpPayload("/v3/x", {}, form=form, method="POST")
+    _, (got,) = carried(payload)
+    assert (got.form, got.parsed_json, got.method) == (form, None, "POST")
+
+
+def test_an_answer_with_a_content_type_is_the_same() -> None:
+    answer = HttpAnswer(b"\0RIFF", "audio/wav", {"X-Rate": "8"}, has_more=True)
+    _, (got,) = carried(answer)
+    assert got == answer
 
 
 def test_a_large_tensor_goes_there_and_back(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from calculators import tasks
 from calculators.llm.endpoints import ENDPOINTS, Generating
 from calculators.settings.declaration import options_of
 from calculators.tasks import ErrorForm
-from servers.fronts.http.routes import error_form, find_route, may_stream, task_paths
+from servers.fronts.http.routes import error_form, find_route, may_stream
 from tests.checkout import ROOT
 from tests.installed_package import install
 from tests.patience import PATIENCE
@@ -77,12 +77,12 @@ import json
 from calculators import tasks
 from graph_runtime import REGISTRY
 from servers.cli.arguments import make_parser, spread
-from servers.fronts.http.routes import may_stream, nothing_at, task_paths
+from servers.fronts.http.routes import may_stream, nothing_at
 words = spread(["serve", "--task", "shout", "--loudness", "3", "--model_path", "."])
 print(json.dumps({
     "tasks": [task.name for task in tasks.installed_tasks()],
     "failed": tasks.failed_tasks(),
-    "paths": sorted(task_paths()),
+    "paths": sorted(tasks.endpoint_paths()),
     "streams": may_stream("/v1/audio/shouts"),
     "nothing": nothing_at("/v3/other"),
     "calculator": REGISTRY.find_calculator("ShoutCalculator") is not None,
@@ -118,7 +118,7 @@ def test_a_task_of_another_package_is_found_like_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/v3/chat/completions", "/v1/embeddings", "/v3/v1/embeddings"])
 def test_every_task_answers_under_each_prefix(path: str) -> None:
-    assert path in task_paths()
+    assert path in tasks.endpoint_paths()
     assert find_route(path) is not None
 
 
@@ -133,7 +133,7 @@ def test_tasks_define_how_their_paths_behave() -> None:
 def test_every_task_is_described_completely(task: tasks.Task) -> None:
     """Each endpoint is documented under each prefix, and each example has an endpoint."""
     described = {path for each in task.describe("m").operations for path in each.paths.values()}
-    assert described == {prefix + each.path for prefix in tasks.PREFIXES for each in task.endpoints}
+    assert described == {path for each in task.endpoints for path in each.paths()}
     path, body = task.example("m")
     assert path in described
     assert body["model"] == "m"

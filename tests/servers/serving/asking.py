@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from calculators.inference import InferRequest, InferResponse
 from calculators.requests.http_payload import HttpPayload, NoClient
 from servers.contract.data_plane import DataPlane, InferAnswer, InferStream, Method
 
 
-async def answer(plane: DataPlane, model: str, body: str = "") -> list[str | bytes]:
+async def answer(plane: DataPlane, model: str, body: str = "") -> list[Any]:
     """Return the packets of the answer to an HTTP request."""
-    packets: list[str | bytes] = []
+    packets: list[Any] = []
     servable = await plane.resolve(model, Method.UNARY)
     await servable.answer(HttpPayload("/v3/x", {}, body.encode()), packets.append)
     return packets

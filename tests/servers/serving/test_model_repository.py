@@ -138,7 +138,7 @@ def test_the_error_of_a_calculator_is_the_cause(tmp_path: Path) -> None:
             await answer(repository, "fail", "no luck")
         (error,) = caught.value.errors
         assert repr(error.__cause__) == "ValueError('no luck')"
-        with pytest.raises(RunError, match="carries str or bytes, not int"):
+        with pytest.raises(RunError, match="carries str, bytes or HttpAnswer, not int"):
             await answer(repository, "number")
 
     entries = [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, Registry, ValidationError
 from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler
@@ -49,12 +50,12 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Registry:
     return registry
 
 
-def answer(folder: Path, root: Registry, calculator: str) -> list[str | bytes]:
+def answer(folder: Path, root: Registry, calculator: str) -> list[ResponsePacket]:
     (folder / "graph.pbtxt").write_text(
         f'input_stream: "input" output_stream: "output" node {{ calculator: "{calculator}" '
         f'input_stream: "input" output_stream: "output" }}'
     )
-    packets: list[str | bytes] = []
+    packets: list[ResponsePacket] = []
 
     async def run() -> None:
         graph = await load_graph(find_graph(folder), Registry(root))

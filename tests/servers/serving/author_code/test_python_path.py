@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload
 from graph_runtime import REGISTRY, CalculatorGraph, Registry, ValidationError
 from servers.config import GraphEntry, read_config
@@ -286,8 +287,8 @@ def site(folder: Path, config: str) -> dict[str, GraphEntry]:
     return {entry.name: entry for entry in read_config(folder / "config.json").graphs}
 
 
-async def answer(entry: GraphEntry) -> list[str | bytes]:
-    packets: list[str | bytes] = []
+async def answer(entry: GraphEntry) -> list[ResponsePacket]:
+    packets: list[ResponsePacket] = []
     graph = await load_graph(entry, REGISTRY)
     await graph.answer(HttpPayload("/v3/x", {}), packets.append)
     await graph.close()

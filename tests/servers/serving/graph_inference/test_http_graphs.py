@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.inference import Tensor
+from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, NotFoundError, Out
 from servers.contract.failure import failure_of
@@ -88,7 +89,7 @@ def test_a_missing_answer_is_an_error_that_names_the_node(tmp_path: Path) -> Non
             'the graph of model "graph" gave no answer: node "silent" ran once and sent nothing '
             'on "output"'
         )
-        packets: list[str | bytes] = []
+        packets: list[ResponsePacket] = []
         with pytest.raises(RequestError) as caught:
             await graph.answer(HttpPayload("/v3/x", {}), packets.append)
         assert (str(caught.value), caught.value.code, packets) == (told, Code.INTERNAL, [])
@@ -114,7 +115,7 @@ def test_a_graph_of_any_type_accepts_both(tmp_path: Path) -> None:
         (output,) = (await ask(graph, tensor("input", [b"x"]))).outputs
         assert isinstance(output, Tensor)
         assert output.data.tolist() == [b"x"]
-        packets: list[str | bytes] = []
+        packets: list[ResponsePacket] = []
         await graph.answer(HttpPayload("/v3/x", {}), packets.append)
         assert packets == ["/v3/x"]
 

@@ -1,0 +1,167 @@
+"""Answers in pieces: packets are written to the socket directly.
+
+aiohttp's own `StreamResponse` needs an await, hence a task or a queue, per packet. A packet here
+costs one formatting and one ``transport.write``; uvloop joins the writes of one loop iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from calculators.requests.request_record import RequestRecord
+from servers.fronts.http.connection import HttpConnection
+from servers.fronts.http.errors import HttpError
+from servers.fronts.http.response_head import response_head
+from servers.fronts.http.warning_header import with_warnings
+
+
+class AnswerStream:
+    """An answer in pieces to one client.
+
+    The head waits for the first bytes, so an error before them has its own status. After ``end`` or
+    ``fail``, and when the client is gone, nothing is written.
+    """
+
+    #: The end of a failed answer names the error; else the connection is closed.
+    tells_errors = True
+
+    __slots__ = (
+        "_connection",
+        "_ended",
+        "_fields",
+        "_has_started",
+        "_headers",
+        "_is_chunked",
+        "_keeps_alive",
+        "_last",
+        "_loop",
+        "_record",
+        "_written_at",
+    )
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        record: RequestRecord,
+        fields: Mapping[str, str],
+        headers: Mapping[str, str],
+        *,
+        is_chunked: bool,
+        keeps_alive: bool,
+    ) -> None:
+        """
+        Args:
+            record: the request's record; warnings that it has when the head is sent go into that.
+            fields: headers of this answer.
+            headers: headers of every answer to this request.
+            is_chunked: the client understands chunks; else the connection's end is the stream's.
+            keeps_alive: the connection may serve another request afterwards.
+        """
+        self._record = record
+        self._connection = connection
+        self._loop = connection.loop
+        self._is_chunked = is_chunked
+        self._fields = {**fields, "Transfer-Encoding": "chunked"} if is_chunked else fields
+        self._headers = headers
+        self._keeps_alive = keeps_alive
+        self._has_started = False
+        self._ended = False
+        self._last = b""
+        self._written_at = self._loop.time()
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether the client has been sent a status."""
+        return self._has_started
+
+    def emit(self, packet: str | bytes) -> None:
+        """Send a piece, unchanged. Must be called on the event loop."""
+        data = packet if isinstance(packet, bytes) else _encoded(packet)
+        if self._ended or not data:
+            return
+        self._last = data
+        self._written_at = self._loop.time()
+        if self._has_started and self._is_chunked:
+            self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            self._send(data)
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """Keep the connection in use if nothing has been sent for ``seconds``, if that can be.
+
+        ``now``: the loop's time.
+        """
+
+    def end(self) -> None:
+        """End the answer. Its last piece has been sent."""
+        if self._ended:
+            return
+        self._ended = True
+        if not self._has_started:
+            self._send(b"")  # there was no piece at all; an empty chunk is the last one
+        elif self._is_chunked:
+            self._connection.send(b"0\r\n\r\n")
+
+    def fail(self, error: HttpError) -> None:
+        """End an answer that is not complete, so that the client notices."""
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """Write nothing from now on: the client is gone."""
+        self._ended = True
+
+    def _send(self, data: bytes) -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if not self._has_started:
+            self._has_started = True
+            headers = self._headers
+            if self._record.warnings:
+                headers = with_warnings(headers, self._record.warnings)
+            data = response_head(self._fields, headers, keeps_alive=self._keeps_alive) + data
+        self._connection.send(data)
+
+
+class ByteStream(AnswerStream):
+    """Pieces of a body that is not made of events, such as sound."""
+
+    tells_errors = False
+
+    __slots__ = ()
+
+    def fail(self, error: HttpError) -> None:
+        """Leave out the last chunk; the connection is closed once all is sent.
+
+        Without chunks the end of the connection is the end of the body, so the connection is reset.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        if not self._is_chunked:
+            self._connection.reset()
+
+
+class SentResponse(web.StreamResponse):
+    """The response that aiohttp gets for an answer that is written already.
+
+    It does not refer to the request: the task holds it as its result, which would be a cycle.
+    """
+
+    @property
+    def keep_alive(self) -> bool:
+        return super().keep_alive is not False  # `force_close` sets False
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+def _encoded(packet: str) -> bytes:
+    if not isinstance(packet, str):
+        kind = type(packet).__name__
+        raise TypeError(f"an HTTP response packet must be str or bytes, not {kind}")
+    return packet.encode("utf-8", "replace")

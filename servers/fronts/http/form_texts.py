@@ -1,0 +1,44 @@
+"""The texts of a form that the front reads itself, as JSON would have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calculators.requests.multipart_form import MultipartForm
+from servers.fronts.http.deadline import FIELD
+from servers.fronts.http.errors import HttpError
+
+_TRUTHS = {"true": True, "false": False}
+
+
+def front_members(form: MultipartForm) -> dict[str, Any]:
+    """Return model, stream and timeout; an empty stream or timeout is absent.
+
+    A text that is no boolean or number stays one, for the error.
+
+    Raises:
+        HttpError: 400, one occurs twice or is a file.
+    """
+    members: dict[str, Any] = {}
+    for name in ("model", "stream", FIELD):
+        texts = form.fields.get(name, [])
+        if name in form.files:
+            raise HttpError(400, f"{name} must be a text of the form, not a file", param=name)
+        if len(texts) > 1:
+            raise HttpError(400, f"the form has {name} {len(texts)} times", param=name)
+        if texts:
+            members[name] = texts[0]
+    stream = members.get("stream")
+    if stream is not None:
+        members["stream"] = _TRUTHS.get(stream.strip().lower(), stream or None)
+    timeout = members.get(FIELD)
+    if timeout is not None:
+        members[FIELD] = _number(timeout)
+    return members
+
+
+def _number(text: str) -> float | str | None:
+    try:
+        return float(text)
+    except ValueError:
+        return text or None

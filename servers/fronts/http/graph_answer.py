@@ -1,0 +1,132 @@
+"""The answer to a request to a graph, in the form that the graph's packets ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from calculators.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.tasks import ErrorForm
+from calculators.tasks.operation import EVENTS, JSON
+from graph_runtime import Code, GraphError
+from servers.fronts.http.answer_stream import AnswerStream, SentResponse
+from servers.fronts.http.event_answer import fail_stream
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.warning_header import with_warnings
+
+_log = logging.getLogger(__name__)
+
+
+async def answer_from_packets(
+    exchange: Exchange,
+    form: ErrorForm,
+    run: Callable[[Callable[[ResponsePacket], None]], Awaitable[None]],
+    *,
+    is_stream: bool,
+) -> web.StreamResponse:
+    """Let ``run`` emit the packets of an answer.
+
+    Args:
+        is_stream: packets of ``str`` or ``bytes`` are events; else the first is the JSON.
+
+    Raises:
+        Exception: nothing has been sent; the answer is `http_error` of it.
+    """
+    answer = GraphAnswer(exchange, form, is_stream=is_stream)
+    try:
+        try:
+            await run(answer.emit)
+        except asyncio.CancelledError as cancellation:
+            raise exchange.reason_of(cancellation) from None
+    except Exception as raised:
+        stream = answer.stream
+        if stream is None or not stream.has_started:
+            raise
+        fail_stream(exchange, stream, raised)
+        return SentResponse()
+    return answer.end()
+
+
+class GraphAnswer:
+    """Takes the packets of a graph, and sends those of an answer in pieces at once.
+
+    Attributes:
+        stream: the answer, if it is sent in pieces.
+    """
+
+    __slots__ = ("_exchange", "_form", "_further", "_has_begun", "_whole", "stream")
+
+    def __init__(self, exchange: Exchange, form: ErrorForm, *, is_stream: bool) -> None:
+        self._exchange = exchange
+        self._form = form
+        # Events may be long in coming: comments can go before them.
+        self.stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
+        self._has_begun = False
+        self._further = 0
+        self._whole: HttpAnswer | None = None
+
+    def emit(self, packet: ResponsePacket) -> None:
+        """Take a packet. Must be called on the event loop.
+
+        Raises:
+            GraphError: an `HttpAnswer` is not the first packet.
+        """
+        if isinstance(packet, HttpAnswer):
+            self._begin(packet)
+        elif self.stream is not None:
+            self.stream.emit(packet)
+        elif self._whole is None:
+            body = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
+            self._whole = HttpAnswer(body, JSON)
+        else:
+            self._further += 1
+        self._has_begun = True
+
+    def end(self) -> web.StreamResponse:
+        """End the answer: the graph has ended well.
+
+        Raises:
+            RuntimeError: it gave no answer.
+        """
+        exchange = self._exchange
+        if self._whole is not None:
+            if self._further and not self._whole.has_more:
+                _log.warning("a graph gave more than one packet to a unary request")
+            headers = {**self._whole.headers, **exchange.headers}
+            headers["Content-Type"] = self._whole.content_type
+            if exchange.record.warnings:
+                headers = with_warnings(headers, exchange.record.warnings)
+            return web.Response(body=self._whole.body, headers=headers)
+        if self.stream is None or not self.stream.has_started:
+            raise RuntimeError("the graph gave no answer")
+        self.stream.end()
+        return SentResponse()
+
+    def _begin(self, answer: HttpAnswer) -> None:
+        has_events = answer.media_type == EVENTS
+        # A stream of events may have begun with a comment.
+        is_late = self.stream is not None and self.stream.has_started and not has_events
+        if self._has_begun or is_late:
+            text = "an HttpAnswer must be the first packet of an answer"
+            raise GraphError(text, code=Code.INTERNAL)
+        if not answer.has_more or self._exchange.request.method == "HEAD":
+            self._drop_stream()
+            self._whole = answer
+            return
+        if not has_events:
+            fields = {
+                "Content-Type": answer.content_type,
+                "X-Accel-Buffering": "no",
+                **answer.headers,
+            }
+            self.stream = self._exchange.begin_bytes(fields)
+        elif self.stream is None:
+            self.stream = self._exchange.begin_stream(self._form, answer.headers)
+        assert self.stream is not None
+        self.stream.emit(answer.body)
+
+    def _drop_stream(self) -> None:
+        self.stream = self._exchange.stream = None

@@ -1,0 +1,193 @@
+"""Requests that become a WebSocket: messages in both directions, one run of a graph."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from aiohttp import WSMsgType, web
+
+from calculators.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import note_error, note_reason
+from graph_runtime import Code, GraphError
+from servers.contract.error_text import clean
+from servers.fronts.http.answer_stream import SentResponse
+from servers.fronts.http.errors import HttpError, http_error
+from servers.fronts.http.event_answer import log_cause, reason_of
+from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.settings import HttpSettings
+
+# The longest reason of a close frame (RFC 6455).
+_MAX_REASON = 123
+# Seconds for a graph to end after its client has closed, and for the client's answer to a close.
+_CLOSE_SECONDS = 5.0
+# A subprotocol that clients offer and that adds nothing.
+_PROTOCOLS = ("realtime",)
+#: The header in which pages, which cannot set others, send subprotocols; one may be a key.
+KEY_PROTOCOL = "sec-websocket-protocol"
+_KEY_PREFIX = "openai-insecure-api-key."
+# Codes of RFC 6455: the server goes away, the client broke a rule, a fault here, try again later.
+_GOING_AWAY, _POLICY, _INTERNAL, _LATER = 1001, 1008, 1011, 1013
+
+
+def wants_socket(request: web.BaseRequest) -> bool:
+    """Return whether a request asks for a WebSocket."""
+    return request.headers.get("Upgrade", "").strip().lower() == "websocket"
+
+
+def key_in_protocols(request: web.BaseRequest) -> str | None:
+    """Return the key among the subprotocols of a WebSocket, as a bearer's header has it."""
+    for offered in request.headers.get(KEY_PROTOCOL, "").split(","):
+        if offered.strip().startswith(_KEY_PREFIX):
+            return "Bearer " + offered.strip().removeprefix(_KEY_PREFIX)
+    return None
+
+
+class MessageStream:
+    """A WebSocket, which is accepted with the first message of the graph.
+
+    So an error before that has a status, as for every request.
+    """
+
+    def __init__(self, exchange: Exchange, settings: HttpSettings) -> None:
+        self._exchange = exchange
+        self._limit = settings.max_unsent_bytes
+        self._idle_seconds = settings.socket_idle_seconds
+        self._socket = web.WebSocketResponse(
+            timeout=_CLOSE_SECONDS,
+            autoclose=False,
+            heartbeat=2 * settings.ping_seconds,
+            protocols=_PROTOCOLS,
+            compress=False,
+            max_msg_size=settings.max_message_bytes,
+        )
+        self._socket.headers.update(exchange.headers)
+        self._unsent: deque[str | bytes] = deque()
+        self._unsent_bytes = 0
+        self._has_unsent = asyncio.Event()
+        self._has_begun = False
+        self._is_ending = False
+        self._is_accepted = asyncio.Event()
+        self._ending: asyncio.TimerHandle | None = None
+
+    async def answer(
+        self, run: Callable[[Callable[[ResponsePacket], None]], Awaitable[None]]
+    ) -> web.StreamResponse:
+        """Let ``run`` emit messages; close the socket when it returns.
+
+        Raises:
+            HttpError: 400, the request is no WebSocket's.
+            Exception: nothing has been sent; the answer is `http_error` of it.
+        """
+        if not self._socket.can_prepare(self._exchange.request):
+            raise HttpError(400, "the headers of the request are not those of a WebSocket")
+        writing = asyncio.create_task(self._write())
+        try:
+            try:
+                await run(self.emit)
+                if not self._has_begun:
+                    raise RuntimeError("the graph gave no answer")
+                self._end()
+                await writing
+            except asyncio.CancelledError as cancellation:
+                raise self._exchange.reason_of(cancellation) from None
+        except Exception as raised:
+            if not self._has_begun:
+                raise
+            self._end()
+            await asyncio.wait([writing], timeout=_CLOSE_SECONDS)
+            await self._fail(http_error(raised, self._exchange.request_id))
+        else:
+            await self._socket.close()
+        finally:
+            # No wait: once the socket is closed, the connection's end cancels this task.
+            writing.cancel()
+            if self._ending is not None:
+                self._ending.cancel()
+        return SentResponse(status=101)
+
+    def emit(self, packet: ResponsePacket) -> None:
+        """Send a message: text for ``str``. Must be called on the event loop.
+
+        Raises:
+            GraphError: the packet is an `HttpAnswer`.
+        """
+        if isinstance(packet, HttpAnswer):
+            text = "messages of a WebSocket are str or bytes, not HttpAnswer"
+            raise GraphError(text, code=Code.INTERNAL)
+        self._has_begun = True
+        self._unsent.append(packet)
+        self._unsent_bytes += len(packet)
+        self._has_unsent.set()
+        if self._unsent_bytes > self._limit:
+            self._exchange.connection.abort()  # the graph does not wait until it is writable
+
+    async def receive(self) -> str | bytes | None:
+        """Return the client's next message; None once it has closed, or broken a rule.
+
+        One task may call this at a time. Pings are answered in here.
+
+        Raises:
+            RequestError: DEADLINE_EXCEEDED, the client sends nothing for too long.
+        """
+        await self._is_accepted.wait()
+        if self._ending is not None:
+            return None
+        try:
+            async with asyncio.timeout(self._idle_seconds):
+                message = await self._socket.receive()
+        except TimeoutError:
+            text = f"no message for {self._idle_seconds:g} s"
+            raise RequestError(text, code=Code.DEADLINE_EXCEEDED) from None
+        if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
+            data: str | bytes = message.data
+            return data
+        if message.type is WSMsgType.ERROR:
+            note_reason(f"the WebSocket was closed with {self._socket.close_code}")
+        loop = asyncio.get_running_loop()
+        self._ending = loop.call_later(_CLOSE_SECONDS, self._exchange.cut_off)
+        return None
+
+    def _end(self) -> None:
+        """Let the writer end after the last message."""
+        self._is_ending = True
+        self._has_unsent.set()
+
+    async def _write(self) -> None:
+        """Send messages in order, until the last one or until the client is gone."""
+        try:
+            while not self._is_ending or self._unsent:
+                await self._has_unsent.wait()
+                self._has_unsent.clear()
+                if not self._socket.prepared:
+                    await self._socket.prepare(self._exchange.request)
+                    self._is_accepted.set()
+                while self._unsent:
+                    message = self._unsent.popleft()
+                    if isinstance(message, str):
+                        await self._socket.send_str(message)
+                    else:
+                        await self._socket.send_bytes(message)
+                    self._unsent_bytes -= len(message)
+        except ConnectionError:
+            self._unsent.clear()
+
+    async def _fail(self, error: HttpError) -> None:
+        if not self._exchange.client.is_disconnected:
+            log_cause(error, self._exchange.request_id)
+        note_error(str(error.status))
+        note_reason(reason_of(error))
+        reason = clean(error.message).encode()[:_MAX_REASON].decode("utf-8", "ignore")
+        if not self._socket.prepared:
+            return  # the client went before the first message
+        await self._socket.close(code=_close_code(error.status), message=reason.encode())
+
+
+def _close_code(status: int) -> int:
+    if status == 503:
+        return _GOING_AWAY
+    if status == 429:
+        return _LATER
+    return _INTERNAL if status in (500, 501) else _POLICY
