@@ -61,6 +61,8 @@ _BESIDE: Final = re.compile(
     r".*\.(json|txt|jinja|model|tiktoken|vocab|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z",
     re.IGNORECASE,
 )
+#: The file of a pipeline of diffusers, whose parts have folders.
+_PIPELINE: Final = "model_index.json"
 #: One of several files of one GGUF model.
 _SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 #: Other forms of the same weights, and what trainings leave.
@@ -80,9 +82,7 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
         return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
     names = [file.name for file in files]
     if any(
-        name.endswith("openvino_model.xml")
-        or name == "openvino_language_model.xml"
-        or name == "model_index.json"
+        name.endswith("openvino_model.xml") or name == "openvino_language_model.xml"
         for name in names
     ):
         # Weights stand beside their graph; other .bin files are PyTorch's.
@@ -97,7 +97,10 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
             )
         return WantedFiles(Form.GGUF, _gguf(reference, models[0], files))
     if any(name.endswith(".safetensors") for name in names):
-        return WantedFiles(Form.SAFETENSORS, _with_endings(files, (".safetensors",)))
+        wanted = _with_endings(files, (".safetensors",))
+        if _PIPELINE in names:
+            wanted = tuple(file for file in wanted if not _is_needless(file.name))
+        return WantedFiles(Form.SAFETENSORS, wanted)
     raise HubError(
         f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
         f"no GGUF file, no safetensors",
@@ -130,6 +133,12 @@ def is_one_model(names: Sequence[str]) -> bool:
     shards = [shard for name in names if (shard := _SHARD.match(name)) is not None]
     models = {(shard["stem"], shard["count"]) for shard in shards}
     return len(shards) == len(names) and len(models) == 1
+
+
+def _is_needless(name: str) -> bool:
+    """Return whether a file is a pipeline's weights again, in one file or as a variant (fp16)."""
+    path = PurePosixPath(name)
+    return path.suffix == ".safetensors" and (len(path.parts) == 1 or path.name.count(".") > 1)
 
 
 def _is_first(name: str) -> bool:
