@@ -73,7 +73,9 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
-    rooms |= {ROOT / "calculators" / name for name in ("child_process", "embeddings")}
+    rooms |= {
+        ROOT / "calculators" / name for name in ("child_process", "embeddings", "image_generation")
+    }
     assert folders == {*rooms, plain_models}
 
 
