@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from calculators.image_generation.messages import Begun, Image
 from calculators.image_generation.request import ImageRequest
-
-_END: Final = None
 
 
 class DrawnImage(NamedTuple):
@@ -41,6 +39,7 @@ class Drawing:
         self.is_cancelled = False
         #: Done when nothing more comes.
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # None is the end.
         self._events: asyncio.Queue[DrawnImage | Exception | None] = asyncio.Queue()
         self._on_cancel: Callable[[], None] | None = None
 
@@ -48,7 +47,7 @@ class Drawing:
         return self._images()
 
     async def _images(self) -> AsyncIterator[DrawnImage]:
-        while (event := await self._events.get()) is not _END:
+        while (event := await self._events.get()) is not None:
             if isinstance(event, Exception):
                 raise event
             yield event

@@ -152,7 +152,7 @@ class ImageGenServable:
             self._entry.close()
 
     def begin(self, request: ImageRequest, *, is_raw: bool = False) -> Drawing:
-        """Draw a request when it is its client's turn. Nobody may be left to read: cancel it then.
+        """Draw a request when it is its client's turn. The caller cancels what nobody wants.
 
         Args:
             is_raw: images are the bytes of their pixels instead of files in base64.
@@ -205,6 +205,7 @@ class ImageGenServable:
         self._current = drawing
         self._child.expect_answer()
         self._child.send(body)
+        del message, body
         self._limit = WorkLimit(
             pid, cpu=_READ_CPU_SECONDS, wall=_READ_WALL_SECONDS, on_overrun=self._stop
         )

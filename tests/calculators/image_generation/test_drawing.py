@@ -28,7 +28,7 @@ from graph_runtime import (
     make_resources,
 )
 from servers.config import find_graph
-from servers.serving.loaded_graph import load_graph
+from servers.serving.loaded_graph import GraphSettings, load_graph
 from tests.calculators.image_generation.drawn import (
     Drawn,
     Pixels,
@@ -477,6 +477,25 @@ def test_a_model_without_an_encoder_of_images_draws_from_texts_only(tmp_path: Pa
             assert caught.value.code is Code.FAILED_PRECONDITION
 
     served(tmp_path, scenario)
+
+
+def test_the_compiled_models_are_kept_for_the_next_start(tmp_path: Path) -> None:
+    make_model(tmp_path / "model", text=graph())
+    cache = tmp_path / "cache"
+    found: list[Pixels] = []
+
+    async def scenario(drawn: Drawn) -> None:
+        found.extend(pictures(await drawn.generate(prompt="a", seed=1)))
+
+    def written() -> list[tuple[str, int]]:
+        return sorted((file.name, file.stat().st_mtime_ns) for file in cache.rglob("*.blob"))
+
+    served(tmp_path / "model", scenario, GraphSettings(cache_dir=str(cache)))
+    kept = written()
+    assert len(kept) >= 4  # text encoder, denoiser, and the two parts of the image coder
+    served(tmp_path / "model", scenario, GraphSettings(cache_dir=str(cache)))
+    assert written() == kept
+    assert same(*found)
 
 
 def adapted(tmp_path: Path, mode: str = "DYNAMIC", composite: str = "") -> Path:
