@@ -52,7 +52,11 @@ def form_of(options: ExportOptions, of_task: Mapping[str, Any]) -> WeightForm:
 
 def is_safetensors(path: Path) -> bool:
     """Return whether a path is a model of safetensors that is not in OpenVINO's form yet."""
-    return path.is_dir() and has_safetensors(path) and not any(path.glob("openvino_*.xml"))
+    return (
+        path.is_dir()
+        and (has_safetensors(path) or task_of_source(path) is not None)
+        and not any(path.glob("openvino_*.xml"))
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,8 @@ _BESIDE: Final = re.compile(
 #: The first part of a model with an encoder and a decoder.
 _ENCODER: Final = "openvino_encoder_model.xml"
 _VOICE: Final = re.compile(r"voices/[^/]+\.bin\Z")
+#: The file of a pipeline of diffusers, whose parts have folders.
+_PIPELINE: Final = "model_index.json"
 #: One of several files of one GGUF model.
 _SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 #: Other forms of the same weights, and what trainings leave.
@@ -85,9 +87,7 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     if _ENCODER in names:
         return WantedFiles(Form.OPENVINO, _openvino_files(files))
     if any(
-        name.endswith("openvino_model.xml")
-        or name == "openvino_language_model.xml"
-        or name == "model_index.json"
+        name.endswith("openvino_model.xml") or name == "openvino_language_model.xml"
         for name in names
     ):
         return WantedFiles(Form.OPENVINO, _openvino_files(files))
@@ -100,7 +100,10 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
             )
         return WantedFiles(Form.GGUF, _gguf(reference, models[0], files))
     if any(name.endswith(".safetensors") for name in names):
-        return WantedFiles(Form.SAFETENSORS, _with_endings(files, (".safetensors",)))
+        wanted = _with_endings(files, (".safetensors",))
+        if _PIPELINE in names:
+            wanted = tuple(file for file in wanted if not _is_needless(file.name))
+        return WantedFiles(Form.SAFETENSORS, wanted)
     raise HubError(
         f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
         f"no GGUF file, no safetensors",
@@ -141,6 +144,12 @@ def is_one_model(names: Sequence[str]) -> bool:
     shards = [shard for name in names if (shard := _SHARD.match(name)) is not None]
     models = {(shard["stem"], shard["count"]) for shard in shards}
     return len(shards) == len(names) and len(models) == 1
+
+
+def _is_needless(name: str) -> bool:
+    """Return whether a file is a pipeline's weights again, in one file or as a variant (fp16)."""
+    path = PurePosixPath(name)
+    return path.suffix == ".safetensors" and (len(path.parts) == 1 or path.name.count(".") > 1)
 
 
 def _is_first(name: str) -> bool:

@@ -18,6 +18,7 @@ WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime
 
 #: Files that may read it, and what for.
 SHOWN: Final = {
+    "calculators/image_generation/answer.py": "created",
     "calculators/llm/prompt/chat_template/functions.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",

@@ -76,7 +76,7 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
     others = (
         *("child_process", "embeddings", "rerank", "speech_to_text", "text_models"),
-        "text_to_speech",
+        *("image_generation", "text_to_speech"),
     )
     rooms |= {ROOT / "calculators" / name for name in others}
     assert folders == {*rooms, plain_models}

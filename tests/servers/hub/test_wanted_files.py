@@ -75,6 +75,16 @@ def test_safetensors_are_taken_without_other_forms_of_the_weights() -> None:
     assert names(wanted) == ["model.safetensors", "config.json"]
 
 
+def test_a_pipeline_comes_with_the_weights_of_its_parts_once() -> None:
+    needed = ["model_index.json", "unet/config.json", "unet/a.safetensors", "vae/b.safetensors"]
+    again = ["all-in-one.safetensors", "unet/a.fp16.safetensors", "unet/a.bin"]
+    wanted = choose(*needed, *again)
+    assert (wanted.form, names(wanted)) == (Form.SAFETENSORS, needed)
+    exported = ["model_index.json", "unet/openvino_model.xml", "unet/openvino_model.bin"]
+    wanted = choose(*exported, *again)
+    assert (wanted.form, names(wanted)) == (Form.OPENVINO, exported)
+
+
 @pytest.mark.parametrize("present", [[], ["weights.h5", "config.json"]])
 def test_a_repository_without_a_model_is_refused(present: list[str]) -> None:
     with pytest.raises(HubError, match="holds no model that graphrt reads"):
