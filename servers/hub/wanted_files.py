@@ -61,6 +61,9 @@ _BESIDE: Final = re.compile(
     r".*\.(json|txt|jinja|model|tiktoken|vocab|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z",
     re.IGNORECASE,
 )
+#: The first part of a model with an encoder and a decoder.
+_ENCODER: Final = "openvino_encoder_model.xml"
+_VOICE: Final = re.compile(r"voices/[^/]+\.bin\Z")
 #: One of several files of one GGUF model.
 _SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 #: Other forms of the same weights, and what trainings leave.
@@ -79,15 +82,15 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     if reference.file is not None:
         return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
     names = [file.name for file in files]
+    if _ENCODER in names:
+        return WantedFiles(Form.OPENVINO, _openvino_files(files))
     if any(
         name.endswith("openvino_model.xml")
         or name == "openvino_language_model.xml"
         or name == "model_index.json"
         for name in names
     ):
-        # Weights stand beside their graph; other .bin files are PyTorch's.
-        weights = tuple(f"{name.removesuffix('.xml')}.bin" for name in names if name[-4:] == ".xml")
-        return WantedFiles(Form.OPENVINO, _with_endings(files, (".xml", *weights)))
+        return WantedFiles(Form.OPENVINO, _openvino_files(files))
     models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
     if models:
         if len(models) > 1:
@@ -103,6 +106,14 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
         f"no GGUF file, no safetensors",
         hint=f"it holds {_listed(names)}" if names else "it is empty",
     )
+
+
+def _openvino_files(files: Sequence[HubFile]) -> tuple[HubFile, ...]:
+    """Return graphs with their weights, and voices; other .bin files are PyTorch's."""
+    names = [file.name for file in files]
+    weights = [f"{name.removesuffix('.xml')}.bin" for name in names if name.endswith(".xml")]
+    voices = [name for name in names if _VOICE.match(name)]
+    return _with_endings(files, (".xml", *weights, *voices))
 
 
 def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tuple[HubFile, ...]:

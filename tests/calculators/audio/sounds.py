@@ -24,6 +24,16 @@ def encoded(samples: NDArray[Any], rate: int = 16_000, /, **form: str) -> bytes:
     return file.getvalue()
 
 
+def silence(seconds: int, rate: int = 16_000) -> bytes:
+    """Return hours of silence, if wanted, as a FLAC of a few kilobytes for each."""
+    file = io.BytesIO()
+    second = np.zeros(rate, np.int16)
+    with soundfile.SoundFile(file, "w", rate, 1, format="FLAC") as writer:
+        for _ in range(seconds):
+            writer.write(second)
+    return file.getvalue()
+
+
 def wav(samples: NDArray[Any], rate: int = 16_000) -> bytes:
     """Return samples, ``[n]`` or ``[n, channels]``, as a WAV of 16 bits."""
     file = io.BytesIO()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.api.openai.tokenize_request import (
+from calculators.requests.http_payload import RequestError
+from calculators.requests.tokenize_request import (
     MAX_CHARACTERS,
     MAX_PADDED,
     MAX_TEXTS,
@@ -15,12 +16,10 @@ from calculators.llm.api.openai.tokenize_request import (
     parse_tokenize_request,
     tokenize_response,
 )
-from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 
 
 def parsed(**members: Any) -> TokenizeRequest:
-    return parse_tokenize_request({"model": "m", "text": "hi", **members}, RequestLimits())
+    return parse_tokenize_request({"model": "m", "text": "hi", **members})
 
 
 def test_a_text_alone_has_the_defaults() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from calculators.llm.requests.generation_request import EVERYWHERE, read_body, read_model
-from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
+from calculators.requests.common_members import EVERYWHERE, read_model
 from calculators.requests.fields import INT32_MAX
-from calculators.requests.members import Members, honoured, table
+from calculators.requests.http_payload import RequestError
+from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import BOOLEAN, Choice, Integer, Value
 from calculators.requests.schema import Schema, array, integer, one_of, record, string
 
@@ -78,13 +78,17 @@ class TokenizeRequest:
         return len(self.texts) > 1
 
 
-def parse_tokenize_request(value: object, limits: RequestLimits) -> TokenizeRequest:
-    """Check a parsed body. Source: OpenVINO Model Server ``tokenize/tokenize_parser.cpp``.
+def parse_tokenize_request(value: object, members: Members = TOKENIZE_MEMBERS) -> TokenizeRequest:
+    """Check a parsed body; ``members``: the ones that it may have.
+
+    Source: OpenVINO Model Server ``tokenize/tokenize_parser.cpp``.
 
     Raises:
         RequestError: the first member that is wrong.
     """
-    body = read_body(value, TOKENIZE_MEMBERS)
+    if not isinstance(value, dict):
+        raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
+    body = read_members(value, members)
     texts = _read_texts(body)
     max_length = body.get("max_length")
     pads = body.get("pad_to_max_length", False) and max_length is not None
