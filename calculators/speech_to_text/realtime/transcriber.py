@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -18,6 +19,8 @@ from graph_runtime import Code, UnavailableError
 _PREFIX: Final = "conversation.item.input_audio_transcription"
 #: New sound after which the words so far are looked at again.
 _PART_SECONDS: Final = 1.0
+#: New sound in relation to the time that the last look took: the model has other work too.
+_PAUSE: Final = 2.0
 
 
 class Send(Protocol):
@@ -60,6 +63,7 @@ class Transcriber:
         self._waiting: asyncio.Queue[_Work] = asyncio.Queue(most_waiting)
         self._recognitions: set[Recognition] = set()
         self._part: asyncio.Task[None] | None = None
+        self._part_took = 0.0
 
     async def work(self) -> None:
         """Recognize what is added, for ever."""
@@ -85,7 +89,8 @@ class Transcriber:
         """
         is_idle = not self._recognitions and self._waiting.empty()
         is_free = self._part is None or self._part.done()
-        return is_idle and is_free and samples - item.heard_samples >= _PART_SECONDS * rate
+        needed = max(_PART_SECONDS, _PAUSE * self._part_took)
+        return is_idle and is_free and samples - item.heard_samples >= needed * rate
 
     def hear_part(self, item: Item, pcm: Pcm, rate: int, settings: SpeechSettings) -> None:
         """Look at the words of an item that is still spoken."""
@@ -111,6 +116,7 @@ class Transcriber:
         except RequestError:
             return  # the whole item will have the error
         self._recognitions.add(recognition)
+        began = perf_counter()
         try:
             text = (await recognition.transcript()).text
         except (RequestError, UnavailableError):
@@ -120,6 +126,7 @@ class Transcriber:
             raise
         finally:
             self._recognitions.discard(recognition)
+            self._part_took = perf_counter() - began
         agreed = _agreed_words(item.heard, text)
         item.heard = text
         await self._send_beyond(item, agreed)

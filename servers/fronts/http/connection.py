@@ -188,6 +188,10 @@ class HttpConnection(web.RequestHandler):
         else:
             wire.write(data)
 
+    def count_sent(self, size: int) -> None:
+        """Count bytes that were written beside `send`."""
+        self._sent += size
+
     # Ending the connection.
 
     def stop(self) -> None:

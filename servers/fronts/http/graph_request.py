@@ -81,13 +81,13 @@ class GraphRequests:
         # It lasts as long as it is used; only the client's own limit counts.
         limit_time(exchange, 0)
         request = exchange.request
+        model = self._model_of(_query_members(request), path, endpoint, request.method)
+        exchange.record.model = model
         if request.method != "GET" or not wants_socket(request):
             headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
             raise HttpError(426, "this path is a WebSocket's", headers=headers)
         # Browsers let a page of any site open one.
         self._guard.check_page(request.headers)
-        model = self._model_of(_query_members(request), path, endpoint, request.method)
-        exchange.record.model = model
         if self._sockets >= self._settings.max_sockets:
             raise HttpError(503, "too many WebSockets are open", headers={"Retry-After": "1"})
         self._sockets += 1
