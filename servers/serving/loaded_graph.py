@@ -265,19 +265,17 @@ class LoadedGraph:
         self._check_answers_http()
         with self.users:
             graph = self._new_graph(payload.record)
-            packets = LoopDelivery(emit)
-            graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
+            packets = [(self.request_stream, payload)]
+            del payload  # free it as soon as the nodes are done with it
+            answers = LoopDelivery(emit)
+            graph.observe_output_stream(self.response_stream, partial(_send, answers.put))
             try:
-                await graph.start_run_async(self._side_packets)
-                graph.add_packet_to_input_stream(self.request_stream, payload, 0)
-                del payload  # free it as soon as the nodes are done with it
-                graph.close_all_input_streams()
-                await graph.wait_until_done_async()
+                await graph.run_once_async(packets, self._side_packets)
             except BaseException:
                 await end_run(graph)
                 raise
             finally:
-                packets.flush()
+                answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 raise no_answer(self._name, reason)
