@@ -99,11 +99,7 @@ class RerankServable:
                 there is no process.
         """
         if len(ranking.documents) > self._most:
-            raise RequestError(
-                f"Number of documents exceeds max_allowed_chunks: {len(ranking.documents)} are "
-                f"above {self._most}",
-                param=ranking.path,
-            )
+            raise RequestError("Number of documents exceeds max_allowed_chunks", param=ranking.path)
         questions = list(_parts(ranking, self._most))
         parts = iter(questions)
         found: dict[int, tuple[Floats, int]] = {}

@@ -214,6 +214,28 @@ def test_many_documents_are_ranked_in_one_request(ranker: Ranker) -> None:
     assert ranked(answer) == [(place, -1.0 if place % 2 else -2.0) for place in order]
 
 
+def test_many_pairs_keep_their_order(ranker: Ranker) -> None:
+    queries = ["cat" if number % 3 else "dog" for number in range(150)]
+    answer = ranker.ask("/v1/score", text_1=queries, text_2=["cat ran"] * 150, activation=False)
+    scores = [pair["score"] for pair in answer["data"]]
+    assert scores == [-1.0 if number % 3 else -2.0 for number in range(150)]
+
+
+def test_requests_that_share_batches_get_their_own_scores(tmp_path: Path) -> None:
+    make_bert(tmp_path, graph())
+    documents = [[*DOCUMENTS[:1] * number, "cat", "cat sat"] for number in range(20)]
+
+    async def scenario(loaded: LoadedGraph, ask: Ask) -> None:
+        answers = await asyncio.gather(
+            *(ask(query=QUERY, documents=each, raw_scores=True) for each in documents)
+        )
+        for number, answer in enumerate(answers):
+            rest = [(place, -2.0) for place in range(number)]
+            assert ranked(answer) == [(number + 1, 0.0), (number, -1.0), *rest]
+
+    served(tmp_path, scenario)
+
+
 def test_documents_and_chunks_are_limited(ranker: Ranker) -> None:
     with pytest.raises(RequestError, match="Number of documents exceeds max_allowed_chunks") as no:
         ranker.ask(query="cat", documents=["dog"] * 201)

@@ -122,6 +122,15 @@ def test_the_flags_of_openvino_model_server_become_options_of_the_graph(site: Pa
         assert post(serving, "/v3/rerank", {**body, "documents": ["cat"]})[0] == 200
 
 
+def test_a_graph_with_the_flags_is_written(site: Path) -> None:
+    words = ["--model_path", "tiny", "--max_allowed_chunks", "7", "--target_device", "CPU"]
+    assert graphrt("configure", "--task", "rerank", *words, cwd=site).returncode == 0
+    written = (site / "tiny" / "graph.pbtxt").read_text(encoding="utf-8")
+    assert "max_allowed_chunks: 7\n" in written
+    assert 'target_device: "CPU"' in written
+    assert graphrt("validate", "tiny/graph.pbtxt", cwd=site).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
