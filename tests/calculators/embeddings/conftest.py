@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Serve a model with the demo's tokenizer and MEAN pooling."""
-    # Imported here: quick tests read this file, and load no model library.
+    # Imported here: quick tests load this file too, and no model library.
     from graph_runtime import REGISTRY
     from servers.config import find_graph
     from servers.serving.loaded_graph import load_graph
