@@ -3,7 +3,8 @@
     python -m bench.embedding_clients ADDRESS PATH MODEL CLIENTS SECONDS TOKENS
 
 Each client has a connection and one text in flight, as base64 like openai's client. Prints one line
-of JSON: texts per second, and median and 99th percentile of the milliseconds to an answer.
+of JSON: texts per second, median and 99th percentile of the milliseconds to an answer, and the
+number of all texts, with those before measuring began.
 """
 
 from __future__ import annotations
@@ -59,15 +60,20 @@ async def measure(
         return perf_counter() - begun
 
     await run(min(1.0, seconds))  # every shape of a batch is prepared once
+    earlier = len(times)
     times.clear()
     taken = await run(seconds)
-    return figures(times, taken)
+    return figures(times, taken, earlier)
 
 
-def figures(times: list[float], taken: float) -> dict[str, float]:
-    """Return rate, median and 99th percentile of answers that took ``times`` seconds."""
+def figures(times: list[float], taken: float, earlier: int) -> dict[str, float]:
+    """Return rate, median and 99th percentile of answers that took ``times`` seconds.
+
+    ``earlier``: the number of answers before, which the processor time of all has to be divided by.
+    """
     middle, late = np.percentile(np.array(times) * 1e3, [50, 99])
-    return {"rate": len(times) / taken, "p50": float(middle), "p99": float(late)}
+    rate = len(times) / taken
+    return {"rate": rate, "p50": float(middle), "p99": float(late), "all": len(times) + earlier}
 
 
 if __name__ == "__main__":

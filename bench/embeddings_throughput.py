@@ -7,7 +7,9 @@ The model has the shape of all-MiniLM-L6-v2 and random weights, in 32 bits and w
 bits. Queries have 8 tokens, chunks of documents 147; 1, 8 and 64 clients each have one text in
 flight. "One by one, one stream" is what graphs of OpenVINO Model Server's ``--pull`` do: one
 stream, an inference for each request, here without HTTP. Systems take turns within a round; figures
-are medians of the rounds. The peers need a checkpoint of transformers and a Python that has them.
+are medians of the rounds. Processor time is that of a server and its children, and without HTTP
+that of the coroutines too; unlike rates it has a meaning on a busy machine. The peers need a
+checkpoint of transformers and a Python that has them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +36,7 @@ from bench.embedding_clients import figures
 from bench.embedding_peers import Peer, start_infinity, start_sentence_transformers
 from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
+from bench.processes import children, cpu_seconds
 from bench.server_process import ServerProcess
 from calculators.embeddings.encoding import encode
 from calculators.embeddings.question import Embed
@@ -52,11 +55,13 @@ _PATH: Final = "/v3/embeddings"
 Measure = Callable[[int, int, float], dict[str, float]]
 
 
-def through_http(address: str, path: str, model: str) -> Measure:
-    """Measure a server with clients in a process of their own."""
+def through_http(address: str, path: str, model: str, pid: int) -> Measure:
+    """Measure a server with clients in a process of their own; ``pid``: the server's."""
 
     def measured(clients: int, tokens: int, seconds: float) -> dict[str, float]:
         words = (address, path, model, clients, seconds, tokens)
+        pids = (pid, *children(pid))
+        before = sum(map(cpu_seconds, pids))
         done = subprocess.run(
             [sys.executable, "-m", "bench.embedding_clients", *map(str, words)],
             capture_output=True,
@@ -64,7 +69,7 @@ def through_http(address: str, path: str, model: str) -> Measure:
             check=True,
         )
         found: dict[str, float] = json.loads(done.stdout)
-        return found
+        return with_cpu(found, sum(map(cpu_seconds, pids)) - before)
 
     return measured
 
@@ -88,8 +93,9 @@ async def _closed_loop(
         return perf_counter() - begun
 
     await run(min(1.0, seconds))
+    earlier = len(times)
     times.clear()
-    return figures(times, await run(seconds))
+    return figures(times, await run(seconds), earlier)
 
 
 def without_http(directory: Path) -> Measure:
@@ -111,7 +117,10 @@ def without_http(directory: Path) -> Measure:
                 embed = Embed([text], [], "", "", None, "input", is_list=False)
                 return await model.ask(embed, characters=len(text))
 
-            return await _closed_loop(ask, clients, tokens, seconds)
+            pids = (os.getpid(), model.pid or 0)
+            before = sum(map(cpu_seconds, pids))
+            found = await _closed_loop(ask, clients, tokens, seconds)
+            return with_cpu(found, sum(map(cpu_seconds, pids)) - before)
         finally:
             await model.close()
 
@@ -145,21 +154,33 @@ def one_by_one(directory: Path) -> Measure:
         waiting.put((tokens, future))
         return await future
 
-    return lambda clients, tokens, seconds: uvloop.run(_closed_loop(ask, clients, tokens, seconds))
+    def measured(clients: int, tokens: int, seconds: float) -> dict[str, float]:
+        before = process_time()
+        found = uvloop.run(_closed_loop(ask, clients, tokens, seconds))
+        return with_cpu(found, process_time() - before)
+
+    return measured
+
+
+def with_cpu(found: dict[str, float], seconds: float) -> dict[str, float]:
+    """Add the microseconds of processor time for each text."""
+    return {**found, "cpu": seconds / found["all"] * 1e6}
 
 
 def table(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> list[str]:
     """Return the lines of a Markdown table with the medians of the rounds."""
     lines = [
-        "| texts, clients | system | texts/s | p50 ms | p99 ms |",
-        "|---|---|---|---|---|",
+        "| texts, clients | system | texts/s | p50 ms | p99 ms | CPU us/text |",
+        "|---|---|---|---|---|---|",
     ]
     for (kind, clients), systems in found.items():
         for name, rounds in systems.items():
-            rate, p50, p99 = (
-                median(each[figure] for each in rounds) for figure in ("rate", "p50", "p99")
+            rate, p50, p99, cpu = (
+                median(each[figure] for each in rounds) for figure in ("rate", "p50", "p99", "cpu")
             )
-            lines.append(f"| {kind}, {clients} | {name} | {rate:,.0f} | {p50:.1f} | {p99:.1f} |")
+            lines.append(
+                f"| {kind}, {clients} | {name} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:,.0f} |"
+            )
     return lines
 
 
@@ -169,6 +190,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
+    parser.add_argument("--texts", choices=TOKENS, nargs="+", default=tuple(TOKENS))
     parser.add_argument("--checkpoint", type=Path, help="a model in transformers' form")
     parser.add_argument("--sentence_transformers", metavar="PYTHON")
     parser.add_argument("--infinity", metavar="PYTHON")
@@ -184,7 +206,9 @@ def main() -> None:
                 directory = make_encoder(Path(folder, name), int8=name == "int8")
                 server = ServerProcess(directory)
                 servers.append(server)
-                systems[f"graphrt, {name}"] = through_http(server.address, _PATH, name)
+                systems[f"graphrt, {name}"] = through_http(
+                    server.address, _PATH, name, server.pids["server"]
+                )
                 systems[f"without HTTP, {name}"] = without_http(directory)
                 systems[f"one by one, one stream, without HTTP, {name}"] = one_by_one(directory)
             for python, start, name in (
@@ -194,13 +218,15 @@ def main() -> None:
                 if python:
                     peer = start(python, words.checkpoint)
                     servers.append(peer)
-                    systems[name] = through_http(peer.address, peer.path, peer.model)
+                    systems[name] = through_http(
+                        peer.address, peer.path, peer.model, peer.process.pid
+                    )
             for _ in range(words.rounds):
-                for kind, tokens in TOKENS.items():
+                for kind in words.texts:
                     for clients in words.clients:
                         by_system = found.setdefault((kind, clients), {})
                         for system, measure in systems.items():
-                            measured = measure(clients, tokens, words.seconds)
+                            measured = measure(clients, TOKENS[kind], words.seconds)
                             by_system.setdefault(system, []).append(measured)
                             print(f"{kind} {clients} {system}: {measured}", file=sys.stderr)
         finally:

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.requests.members import Members, body_schema
 from calculators.requests.schema import (
     Schema,
     anything,
     array,
     const,
     integer,
-    nullable,
     number,
     one_of,
     record,
     ref,
     string,
 )
+from calculators.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.rerank.rerank_request import RERANK_MEMBERS
 from calculators.rerank.score_request import SCORE_MEMBERS
-from calculators.rerank.task import RERANK, SCORE
 from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
-    TIMEOUT,
     Operation,
     TaskDescription,
     answer,
     media,
     paths_of,
 )
+from calculators.text_models.openapi import describe_tokenizing, with_timeout
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)
 _MODEL: Final = string("As the request has it.")
@@ -137,12 +135,12 @@ def describe(model: str) -> TaskDescription:
         },
         answers={200: answer("The scores.", {JSON: media(ref("ScoreResponse"))})},
     )
-    schemas = {"RerankRequest": _body(RERANK_MEMBERS), "ScoreRequest": _body(SCORE_MEMBERS)}
-    return TaskDescription((rerank, score), {**schemas, **_ANSWER_SCHEMAS})
-
-
-def _body(members: Members) -> Schema:
-    schema = body_schema(members)
-    # A member that the front reads.
-    schema["properties"]["timeout"] = nullable(TIMEOUT)
-    return schema
+    tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
+    schemas = {
+        "RerankRequest": with_timeout(RERANK_MEMBERS),
+        "ScoreRequest": with_timeout(SCORE_MEMBERS),
+    }
+    return TaskDescription(
+        (rerank, score, *tokenizing.operations),
+        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+    )

@@ -11,7 +11,7 @@ from calculators.rerank.rerank_request import parse_rerank_request
 from calculators.rerank.score_request import parse_score_request
 from calculators.rerank.servable import RerankServable
 from calculators.text_models.large_bodies import off_loop
-from calculators.text_models.tokenize_endpoint import answer_tokenize
+from calculators.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -24,7 +24,7 @@ from graph_runtime import (
 
 
 class RerankCalculatorOV(Calculator):
-    """Answers requests to ``/v3/rerank``, ``/v1/score`` and ``/v3/tokenize``.
+    """Answers requests to ``/v3/rerank``, ``/v1/score``, ``/v3/tokenize`` and ``/v3/detokenize``.
 
     Pairs are tokenized and computed in the model's own process; no thread waits. The tags are
     OpenVINO Model Server's; those with HTTP_ before them are taken too.
@@ -75,6 +75,8 @@ class RerankCalculatorOV(Calculator):
         # Child processes take turns by client; this task may be anybody's.
         set_current_record(payload.record)
         path = payload.uri.partition("?")[0]
+        if path.endswith("/detokenize"):
+            return await answer_detokenize(self._servable.model, payload)
         if path.endswith("/tokenize"):
             return await answer_tokenize(self._servable.model, payload, adds_special=False)
         if not path.endswith(("/rerank", "/score")):

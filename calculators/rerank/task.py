@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.rerank.task_options import RerankTaskOptions
-from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.model_config import has_safetensors, is_cross_encoder, is_language_model
 from calculators.tasks.task import ModelToServe, Task
 
@@ -66,13 +66,9 @@ def _facts(servable: RerankServable) -> Mapping[str, Any]:
     return {"max_model_len": servable.max_tokens}
 
 
-#: Clients of Cohere's newer API use /v2, those of TEI and vLLM no prefix. TEI's name no model.
-RERANK: Final = TaskEndpoint("/rerank", aliases=("/v2/rerank", "/rerank"), needs_model=False)
-SCORE: Final = TaskEndpoint("/score", aliases=("/score",), needs_model=False)
-
 TASK: Final = Task(
     name="rerank",
-    endpoints=(RERANK, SCORE),
+    endpoints=(RERANK, SCORE, TOKENIZE, DETOKENIZE),
     register=_register,
     serves=_serves,
     describe=_describe,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,8 @@ _LOGGER: Final = "graphrt.child"
 #: Bytes of a question up to which it is tokenized at once, in well under a millisecond. Longer
 #: ones wait for a thread, where clients take turns.
 _SHORT: Final = 2048
+#: Seconds that the tokens of one question may take; the process counts as hung then.
+_LONGEST: Final = 60.0
 #: Seconds between two signs of life while questions are unanswered.
 _PULSE: Final = 1.0
 
@@ -97,15 +100,14 @@ class TextModelProcess:
 
     def run(self) -> int:
         """Handle messages to the end; returns the exit code."""
+        next_pulse = 0.0
         while True:
             is_busy = hasattr(self, "_runner") and (self._runner.is_busy or self._long.is_busy)
-            frames = self._connection.receive(wait=True, seconds=_PULSE if is_busy else None)
-            received = False
-            for frame in frames:
-                received = True
+            for frame in self._connection.receive(wait=True, seconds=_PULSE if is_busy else None):
                 if (code := self._handle(frame)) is not None:
                     return code
-            if is_busy and not received:
+            if is_busy and time.monotonic() >= next_pulse:
+                next_pulse = time.monotonic() + _PULSE
                 self._send(Working())
 
     def _handle(self, frame: Frame) -> int | None:
@@ -207,13 +209,14 @@ class _LongQuestions:
         #: Questions by client, in the order of turns; no entry is empty.
         self._waiting: OrderedDict[str, deque[Ask]] = OrderedDict()
         self._current: Ask | None = None
+        self._since = 0.0
         self._is_dropped = False
         threading.Thread(target=self._work, name="tokenizing", daemon=True).start()
 
     @property
     def is_busy(self) -> bool:
-        """True while a question waits or is tokenized."""
-        return bool(self._waiting) or self._current is not None
+        """True while a question is tokenized, unless that has taken too long."""
+        return self._current is not None and time.monotonic() - self._since < _LONGEST
 
     def add(self, ask: Ask) -> None:
         with self._changed:
@@ -241,7 +244,7 @@ class _LongQuestions:
                 while not self._waiting:
                     self._changed.wait()
                 client, asks = self._waiting.popitem(last=False)
-                self._current = asks.popleft()
+                self._current, self._since = asks.popleft(), time.monotonic()
                 if asks:
                     self._waiting[client] = asks
             self._answer(self._current)

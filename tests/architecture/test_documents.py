@@ -38,6 +38,7 @@ from calculators.rerank import ranking
 from calculators.rerank.task_options import RerankTaskOptions
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as listening
+from calculators.text_classification import texts as classified_texts
 from calculators.text_models import batch_runner, text_model
 from calculators.text_to_speech import request as speech_request
 from calculators.text_to_speech import servable as speech
@@ -238,6 +239,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
         f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
         f"{text_model.MEMORY >> 30} GiB",
+        f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
+        f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.tasks import installed_tasks
+from calculators.tasks import installed_tasks, task_of_model, task_of_source
 
 CAUSAL = {"architectures": ["Qwen3ForCausalLM"]}
 VISION = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "vision_config": {}}
@@ -20,6 +20,11 @@ CROSS_ENCODER = {
     "architectures": ["BertForSequenceClassification"],
     "id2label": {"0": "LABEL_0"},
 }
+CLASSIFIER = {
+    "architectures": ["RobertaForSequenceClassification"],
+    "id2label": {"0": "anger", "1": "joy", "2": "fear"},
+}
+WHISPER = {"architectures": ["WhisperForConditionalGeneration"]}
 
 
 def directory(place: Path, config: object, *names: str) -> Path:
@@ -31,11 +36,12 @@ def directory(place: Path, config: object, *names: str) -> Path:
 
 def tasks(path: Path) -> tuple[str | None, str | None]:
     """The names of the tasks that recognize a directory as a model, and as one to export."""
-    as_it_is = [task.name for task in installed_tasks() if task.recognizes(path)]
-    to_export = [task.name for task in installed_tasks() if task.recognizes_source(path)]
-    assert len(as_it_is) <= 1
-    assert len(to_export) <= 1
-    return next(iter(as_it_is), None), next(iter(to_export), None)
+    others = [task for task in installed_tasks() if not task.is_default]
+    assert sum(task.recognizes(path) for task in others) <= 1
+    assert sum(task.recognizes_source(path) for task in others) <= 1
+    found = (task_of_model(path), task_of_source(path))
+    as_it_is, to_export = (None if task is None else task.name for task in found)
+    return as_it_is, to_export
 
 
 @pytest.mark.parametrize(
@@ -49,10 +55,11 @@ def tasks(path: Path) -> tuple[str | None, str | None]:
         (SPEECHT5, (), "text2speech"),
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
-        ({"architectures": ["WhisperForConditionalGeneration"]}, (), "speech2text"),
-        ({"architectures": ["BertForSequenceClassification"]}, (), None),
         (CROSS_ENCODER, (), "rerank"),
         (CROSS_ENCODER, ("modules.json",), "rerank"),
+        ({"architectures": ["BertForSequenceClassification"]}, (), "text_classification"),
+        (CLASSIFIER, (), "text_classification"),
+        (WHISPER, (), "speech2text"),
         ({"architectures": "LlamaForCausalLM"}, (), None),
         ({"architectures": [7]}, (), None),
         ([], (), None),
@@ -76,6 +83,7 @@ def test_safetensors_show_their_task_by_their_config(
         (KOKORO, (), "text2speech"),
         (EXPORTED_KOKORO, (), "text2speech"),
         (CROSS_ENCODER, (), "rerank"),
+        (CLASSIFIER, (), "text_classification"),
         ("", (), "text_generation"),
     ],
 )
@@ -84,6 +92,11 @@ def test_models_in_openvinos_form_show_their_task(
 ) -> None:
     model = directory(tmp_path, config, "openvino_model.xml", *more)
     assert tasks(model) == (task, None)
+
+
+def test_a_whisper_in_openvinos_form_is_for_speech(tmp_path: Path) -> None:
+    model = directory(tmp_path, WHISPER, "openvino_encoder_model.xml", "openvino_decoder_model.xml")
+    assert tasks(model) == ("speech2text", None)
 
 
 def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
@@ -101,6 +114,8 @@ def test_weights_without_a_config_are_no_model(tmp_path: Path) -> None:
         (KOKORO, "text2speech", "--task text-to-audio"),
         (CROSS_ENCODER, "rerank", "--task text-classification"),
         (CAUSAL, "rerank", "--task text-generation"),
+        (CLASSIFIER, "text_classification", "--task text-classification"),
+        (WHISPER, "speech2text", "--task automatic-speech-recognition-with-past"),
     ],
 )
 def test_the_exporter_receives_the_task_which_it_cannot_infer(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.calculators.embeddings.asking_clients import LIBRARIES, TEXTS
 from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model, tokens
 from tests.checkout import ROOT
+from tests.markdown import blocks
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
 
@@ -63,3 +66,28 @@ def test_a_library_gets_the_models_vectors(url: str, library: str) -> None:
     if library == "openai":
         count = sum(len(tokens(text)) for text in TEXTS)
         assert facts == {"short": 3, "model": "tiny", "tokens": count, "refused": [400, "input"]}
+
+
+def test_the_snippets_of_the_page_work(url: str) -> None:
+    page = blocks(ROOT / "calculators" / "embeddings" / "README.md")
+    (snippet,) = [text for language, text in page if language == "python"]
+    snippet = snippet.replace("http://127.0.0.1:8000", url).replace("minilm", "tiny")
+    done = subprocess.run(
+        [sys.executable, "-c", snippet],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    words = ["Hello", "Good morning"]
+    assert done.stdout.split() == ["2", str(sum(len(tokens(text)) for text in words))]
+    (commands,) = [text for language, text in page if "curl" in text]
+    path, body = re.findall(r"curl \S+?:8000(/\S+)[^{]*'({.*})'", commands)[0]
+    request = urllib.request.Request(
+        url + path,
+        body.replace("minilm", "tiny").encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+        assert len(json.loads(response.read())["data"]) == 2

@@ -269,6 +269,7 @@ def test_a_text_is_tokenized_without_special_tokens(ranker: Ranker) -> None:
     assert answer["tokens"] == [4, 5, 8]
     asked_for = ranker.ask("/v3/rerank/tokenize", text="cat", add_special_tokens=True)
     assert asked_for["tokens"] == [2, 5, 3]
+    assert ranker.ask("/v3/detokenize", tokens=[4, 5])["prompt"] == "the cat"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from calculators.tasks import task_of_model
 from calculators.tasks.model_config import is_cross_encoder, is_embedding_model
-from servers.cli.model_graph import task_of_model
 from tests.calculators.rerank.tiny_rerankers import (
     DOCUMENTS,
     LOGITS,

@@ -106,7 +106,7 @@ def test_a_task_of_another_package_is_found_like_ours(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    own = ["embeddings", "rerank", "shout", "speech2text", "text2speech"]
+    own = ["embeddings", "rerank", "shout", "speech2text", "text2speech", "text_classification"]
     assert found["tasks"] == ["text_generation", *own]
     assert "stranger_that_is_not_there" in found["failed"]["gone"]
     assert 'named "shout"' in found["failed"]["taken"]
