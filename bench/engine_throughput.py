@@ -24,7 +24,6 @@ import openvino_genai as genai
 
 import calculators
 from bench.load_generator import add_load_arguments, publish, workload_of
-from bench.serving_metrics import Summary, summarize
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config, scheduler_config
@@ -32,6 +31,7 @@ from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings
+from servers.load.figures import Figures, figures_of
 from servers.load.outcome import Outcome
 from servers.load.prompts import words
 from servers.serving.graph_source import GraphSource
@@ -47,7 +47,7 @@ class Prompt(NamedTuple):
 class EngineRun(NamedTuple):
     """Measurements of a run, and its outputs in the order of the prompts."""
 
-    summary: Summary
+    figures: Figures
     cpu_seconds: float
     token_ids: list[list[int]]
 
@@ -128,8 +128,7 @@ def run_engine(pipeline: Any, prompts: Sequence[Prompt], *, concurrency: int) ->
     duration = perf_counter() - started
     cpu = process_time() - cpu
     gc.enable()
-    summary = summarize(outcomes, concurrency=concurrency, duration=duration)
-    return EngineRun(summary, cpu, generated)
+    return EngineRun(figures_of(outcomes, duration), cpu, generated)
 
 
 def main() -> int:
@@ -144,7 +143,7 @@ def main() -> int:
     warm_up = [Prompt(encode(f"warm up {number}"), 8) for number in range(arguments.warm_up)]
     run_engine(pipeline, warm_up, concurrency=1)
     run = run_engine(pipeline, prompts, concurrency=arguments.concurrency)
-    publish(run.summary, run.cpu_seconds, arguments.json)
+    publish(run.figures, run.cpu_seconds, arguments.json)
     return 0
 
 

@@ -17,13 +17,14 @@ import gc
 import json
 import sys
 from collections.abc import Coroutine
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
-from bench.serving_metrics import Summary, report, summarize
 from bench.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Lengths, Request, make_workload
+from servers.load.figures import Figures, figures_of, table
 
 _T = TypeVar("_T")
 
@@ -36,7 +37,7 @@ async def run_load(
     concurrency: int,
     warm_up: int,
     reconnect: bool = False,
-) -> Summary:
+) -> Figures:
     """Send all requests, at most ``concurrency`` at once.
 
     With ``reconnect`` each request has its own connection, opened before its time counts.
@@ -61,7 +62,7 @@ async def _measure(
     bodies: list[bytes],
     concurrency: int,
     reconnect: bool,
-) -> Summary:
+) -> Figures:
     waiting = iter(bodies)
     answers: list[tuple[float, list[tuple[float, bytes]]]] = []
 
@@ -79,8 +80,7 @@ async def _measure(
             group.create_task(client(number))
     duration = perf_counter() - started
     gc.enable()
-    outcomes = [read_answer(sent, pieces) for sent, pieces in answers]
-    return summarize(outcomes, concurrency=concurrency, duration=duration)
+    return figures_of([read_answer(sent, pieces) for sent, pieces in answers], duration)
 
 
 def run_loop(work: Coroutine[Any, Any, _T]) -> _T:
@@ -116,12 +116,19 @@ def workload_of(arguments: argparse.Namespace) -> list[Request]:
     return make_workload(arguments.requests, lengths, arguments.seed)
 
 
-def publish(summary: Summary, cpu_seconds: float, json_path: Path | None) -> None:
-    """Print the measurements, and write them to a file if requested."""
-    print(report(summary))
+def publish(figures: Figures, cpu_seconds: float, json_path: Path | None) -> None:
+    """Print the figures, and write those that benchmarks compare to a file if requested."""
+    print(table(figures))
     if json_path is not None:
-        figures = {**summary.to_json(), "cpu_seconds": cpu_seconds}
-        json_path.write_text(json.dumps(figures), encoding="utf-8")
+        compared = {
+            "throughput": figures.per_second(figures.output_tokens),
+            "input_tokens": figures.input_tokens,
+            "output_tokens": figures.output_tokens,
+            "failed": figures.failed,
+            **{name: asdict(spread) for name, spread in figures.spreads.items()},
+            "cpu_seconds": cpu_seconds,
+        }
+        json_path.write_text(json.dumps(compared), encoding="utf-8")
 
 
 def main() -> int:
@@ -136,7 +143,7 @@ def main() -> int:
     add_load_arguments(parser)
     arguments = parser.parse_args()
     before = process_time()
-    summary = run_loop(
+    figures = run_loop(
         run_load(
             Address.parse(arguments.url),
             arguments.model,
@@ -147,8 +154,8 @@ def main() -> int:
         )
     )
     cpu_seconds = process_time() - before
-    publish(summary, cpu_seconds, arguments.json)
-    return 1 if summary.failed else 0
+    publish(figures, cpu_seconds, arguments.json)
+    return 1 if figures.failed else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 
 #: The first function that the front calls when it has a request's headers, and the one that sends.
 _HEADERS: Final = "request_id_of"
-_EVENT: Final = "EventStream.emit"
+_EVENT: Final = "AnswerStream.emit"
 #: The key of the report for calls between them.
 _TO_FIRST_EVENT: Final = "(to the first event)"
 

@@ -74,7 +74,7 @@ from graph_runtime.options.options import find_options, has_options, merge_optio
 from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.plan.load_progress import LoadProgress
 from graph_runtime.plan.plan import NodePlan, ValidatedGraph
-from graph_runtime.plan.registry import REGISTRY, Registry, calculator
+from graph_runtime.plan.registry import REGISTRY, Registry, calculator, resource_initializer
 from graph_runtime.plan.resources import (
     FamilySettings,
     GraphResources,
@@ -165,5 +165,6 @@ __all__ = [
     "parse_graph_binary",
     "parse_graph_text",
     "parse_tag_index",
+    "resource_initializer",
     "validate_graph",
 ]

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, TypeVar
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET, OutputSidePacket
 from graph_runtime.engine.assembly import make_run
+from graph_runtime.engine.drivers.on_asyncio import AsyncioDriver
 from graph_runtime.engine.invariants import check_invariants
 from graph_runtime.engine.run import Run
 from graph_runtime.engine.silence import Silence
@@ -88,24 +89,70 @@ class CalculatorGraph(PreparedGraph):
         """Start a run on the running event loop."""
         self._start(side_packets or {}, stream_headers or {}, is_async=True)
 
+    async def run_once_async(
+        self,
+        packets: list[tuple[str, Any]],
+        side_packets: SidePackets | None = None,
+        *,
+        at: SupportsIndex = 0,
+    ) -> None:
+        """Run to the end with one packet in each of some graph inputs.
+
+        Has the effect of `start_run_async`, `add_packet_to_input_stream` for each of ``packets``,
+        `close_all_input_streams` and `wait_until_done_async`. After an error or a cancellation the
+        run may still be going on, as after these.
+
+        Args:
+            packets: graph inputs with their values. They are taken out of the list, so that each
+                value is freed as soon as no node needs it.
+            at: their timestamp.
+
+        Raises:
+            StateError: a run is going on.
+            NotFoundError: no such graph input.
+            RunError: the run cannot start, or has failed.
+        """
+        run = self._start_with(packets, side_packets or {}, ts.as_value(at))
+        # Begun here, so nobody else waits for it, and it runs on this loop.
+        assert isinstance(run.driver, AsyncioDriver)
+        await run.driver.wait(run.is_over)
+        await run.finish_async()
+        self._end(run)
+
+    def _start_with(
+        self, packets: list[tuple[str, Any]], side_packets: SidePackets, time: int
+    ) -> Run:
+        with self._lock:
+            run = self._begin(side_packets, {}, is_async=True)
+            while packets:
+                stream, value = packets.pop(0)
+                place = self._find_graph_input(stream, "run_once_async")
+                run.send(place, packet_at(value, time))
+            run.scheduler.close_graph_inputs(run.graph_inputs)
+        return run
+
     def _start(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> None:
         with self._lock:
-            if self._run is not None and not self._run.driver.is_abandoned:
-                raise StateError(
-                    "start_run: a run is already going on; call close() or wait_until_done() first"
-                )
-            run = make_run(self._setup, self._lock, side_packets, headers, is_async=is_async)
-            self._side_outputs = run.side_outputs
-            self._run = run
-            if self._totals is not None:
-                self._totals.begin(run, self._setup.counters)
-            run.driver.tracer = self._tracer
-            if self._tracer is not None:
-                self._tracer.start(run)
-            if self._checks_invariants:
-                run.driver.on_step = self._check_step
-            run.scheduler.start()
-            run.driver.events_added()
+            self._begin(side_packets, headers, is_async=is_async).driver.events_added()
+
+    def _begin(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> Run:
+        """Begin a run. Lock held."""
+        if self._run is not None and not self._run.driver.is_abandoned:
+            raise StateError(
+                "start_run: a run is already going on; call close() or wait_until_done() first"
+            )
+        run = make_run(self._setup, self._lock, side_packets, headers, is_async=is_async)
+        self._side_outputs = run.side_outputs
+        self._run = run
+        if self._totals is not None:
+            self._totals.begin(run, self._setup.counters)
+        run.driver.tracer = self._tracer
+        if self._tracer is not None:
+            self._tracer.start(run)
+        if self._checks_invariants:
+            run.driver.on_step = self._check_step
+        run.scheduler.start()
+        return run
 
     def _check_step(self) -> None:
         if self._run is not None:

@@ -101,12 +101,12 @@ def _run(
             except ParentGone:
                 raise
             except Exception as error:
-                connection.send(encode(Log(logging.ERROR, _LOGGER, _described(error))))
-                answered = encode(failure(_reason(error)))
+                connection.send(encode(Log(logging.ERROR, _LOGGER, describe_failure(error))))
+                answered = encode(failure(failure_reason(error)))
             connection.send(answered)
 
 
-def _reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """The reason of an error, for the client."""
     if isinstance(error, MemoryError):
         return "the request needs too much memory"
@@ -117,7 +117,7 @@ def _reason(error: Exception) -> str:
     return "the request cannot be handled"
 
 
-def _described(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Type and place of an error for the log, without its text, which may quote the client."""
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):

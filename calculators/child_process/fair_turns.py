@@ -27,6 +27,7 @@ class Turn:
 
     Attributes:
         cost: seconds of processor time that the work took, to be set by the user of the turn.
+        started: done when the turn begins; None if it began at once.
     """
 
     __slots__ = ("client", "cost", "expected", "number", "started")
@@ -36,7 +37,7 @@ class Turn:
         self.client = client
         self.expected = expected
         self.cost: float | None = None
-        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.started: asyncio.Future[None] | None = None
 
 
 class FairTurns:
@@ -71,7 +72,15 @@ class FairTurns:
     async def turn(
         self, expected: float = 0.0, client: ClientIdentity | None = None
     ) -> AsyncIterator[Turn]:
-        """Wait for a turn, and have it until the end of the ``async with``.
+        """Wait for a turn as `begin` does, and have it until the end of the ``async with``."""
+        turn = await self.begin(expected, client)
+        try:
+            yield turn
+        finally:
+            self.end(turn)
+
+    async def begin(self, expected: float = 0.0, client: ClientIdentity | None = None) -> Turn:
+        """Wait for a turn. It lasts until `end`.
 
         ``expected``: seconds of processor time, estimated from the size of the work.
         ``client``: the owner of the work; by default that of the task's current request.
@@ -84,31 +93,42 @@ class FairTurns:
             client = UNKNOWN_CLIENT if record is None else record.client
         self._number += 1
         turn = Turn(self._number, client, expected + self._costs.get(client, self._new_cost))
-        self._put(turn)
-        self._begin_turns()
+        if self._free:  # then nobody waits
+            self._free -= 1
+        else:
+            await self._wait(turn)
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """End a turn that has begun; the next one begins."""
+        self._free += 1
+        if turn.cost is not None:
+            self._note_cost(turn.client, turn.cost)
+        if self._waiting:
+            self._begin_turns()
+
+    async def _wait(self, turn: Turn) -> None:
+        turn.started = started = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(turn.client.name, []).append(turn)
+        self._count += 1
+        if self._most_waiting is not None and self._count > self._most_waiting:
+            self._refuse_last()
         try:
-            await turn.started
+            await started
         except BaseException:
-            if turn.started.done() and not turn.started.cancelled():
-                if turn.started.exception() is None:  # begun, and cancelled at the same moment
-                    self._end(turn)
+            if started.done() and not started.cancelled():
+                if started.exception() is None:  # begun, and cancelled at the same moment
+                    self.end(turn)
             else:
                 self._remove(turn)
             raise
-        try:
-            yield turn
-        finally:
-            self._end(turn)
 
-    def _put(self, turn: Turn) -> None:
-        self._waiting.setdefault(turn.client.name, []).append(turn)
-        self._count += 1
-        limit = self._most_waiting
-        if limit is not None and self._free == 0 and self._count > limit:
-            longest = max(self._waiting.values(), key=len)
-            last = max(longest, key=_rank)
-            self._remove(last)
-            last.started.set_exception(TooManyWaiting())
+    def _refuse_last(self) -> None:
+        longest = max(self._waiting.values(), key=len)
+        last = max(longest, key=_rank)
+        self._remove(last)
+        assert last.started is not None
+        last.started.set_exception(TooManyWaiting())
 
     def _remove(self, turn: Turn) -> None:
         waiting = self._waiting.get(turn.client.name)
@@ -131,16 +151,11 @@ class FairTurns:
             oldest = count % _OLDEST_EVERY == 0
             turn = waiting[0] if oldest else min(waiting, key=_rank)
             self._take_from(waiting, turn)
+            assert turn.started is not None
             if turn.started.cancelled():
                 continue
             self._free -= 1
             turn.started.set_result(None)
-
-    def _end(self, turn: Turn) -> None:
-        self._free += 1
-        if turn.cost is not None:
-            self._note_cost(turn.client, turn.cost)
-        self._begin_turns()
 
     def _note_cost(self, client: ClientIdentity, cost: float) -> None:
         before = self._costs.pop(client, None)

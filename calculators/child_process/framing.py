@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 HEADER: Final = 4
@@ -65,7 +64,7 @@ class FrameBuffer:
             return memoryview(self._long)[self._filled :]
         return memoryview(self._stage)[self._end :]
 
-    def received(self, count: int) -> Iterator[Frame]:
+    def received(self, count: int) -> list[Frame]:
         """The frames that are complete now that ``count`` more bytes are in `room`.
 
         Raises:
@@ -75,8 +74,9 @@ class FrameBuffer:
             self._filled += count
             if self._filled == len(self._long):
                 frame, self._long = self._long, None
-                yield frame
-            return
+                return [frame]
+            return []
+        frames: list[Frame] = []
         self._end += count
         while self._end - self._begin >= HEADER:
             begin = self._begin + HEADER
@@ -88,10 +88,11 @@ class FrameBuffer:
                     self._begin_long(begin, length)
                 break
             self._begin = begin + length
-            yield bytes(memoryview(self._stage)[begin : self._begin])
+            frames.append(bytes(memoryview(self._stage)[begin : self._begin]))
         rest = self._end - self._begin
         self._stage[:rest] = self._stage[self._begin : self._end]
         self._begin, self._end = 0, rest
+        return frames
 
     def _begin_long(self, begin: int, length: int) -> None:
         """Begin a frame of which only the beginning is in the stage."""

@@ -1,9 +1,15 @@
-"""Free memory of a process goes back to the system."""
+"""Free memory of a process: little of it is kept, and it goes back to the system."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Final
+
+#: A value of ``GLIBC_TUNABLES`` for a child whose library allocates and frees in many threads. By
+#: default glibc has up to 8 arenas per core: free memory of one serves no other, and what stays in
+#: use is spread over all.
+FEW_ARENAS: Final = "glibc.malloc.arena_max=2"
 
 
 def return_free_memory() -> None:

@@ -29,6 +29,24 @@ class _Lost(Exception):
     """The process ended, and the question was not to blame."""
 
 
+class _Question:
+    """A question that the process has.
+
+    Attributes:
+        answer: for the asker; cancelled if the asker left.
+        limit: watches the process's work.
+        is_left: the asker left, so that the lane ends the turn.
+    """
+
+    __slots__ = ("answer", "is_left", "limit", "turn")
+
+    def __init__(self, turn: Turn, limit: WorkLimit) -> None:
+        self.turn = turn
+        self.limit = limit
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.is_left = False
+
+
 ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
 
 
@@ -66,7 +84,7 @@ class QuestionLane(Generic[ReadyT]):
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
         self._turns = FairTurns(most_waiting=most_waiting)
-        self._answer: asyncio.Future[Any] | None = None
+        self._question: _Question | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
         self._cannot_load = False
@@ -82,7 +100,7 @@ class QuestionLane(Generic[ReadyT]):
             on_back=self._back,
             on_failed_restart=self._failed_restart,
             is_requests_fault=self._judge,
-            is_busy=lambda: self._answer is not None,
+            is_busy=lambda: self._question is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
             environment=environment,
         )
@@ -109,14 +127,13 @@ class QuestionLane(Generic[ReadyT]):
     @property
     def is_idle(self) -> bool:
         """True if no question is being answered or waits."""
-        return self._answer is None and not len(self._turns)
+        return self._question is None and not len(self._turns)
 
     async def close(self) -> None:
         """End the process; questions that wait fail."""
         closing = asyncio.create_task(self._child.close())
         await asyncio.sleep(0)  # it is closed, so no question begins
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(self._unavailable())
+        self._fail(self._unavailable())
         self._ready.set()
         await closing
 
@@ -130,66 +147,74 @@ class QuestionLane(Generic[ReadyT]):
                 there is no process (UNAVAILABLE).
         """
         self._check_open()
-        begun = asyncio.Event()
-        work = asyncio.create_task(self._work(body, expected, begun.set))
         try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            if begun.is_set():
-                work.add_done_callback(_forget)  # the process cannot be interrupted
-            else:
-                work.cancel()
-            raise
-
-    async def _work(self, body: bytes, expected: float, begin: Callable[[], None]) -> Any:
-        try:
-            async with self._turns.turn(expected) as turn:
-                begin()
-                try:
-                    return await self._ask(body, turn)
-                except _Lost:
-                    pass
-                try:
-                    return await self._ask(body, turn)
-                except _Lost as lost:
-                    raise RequestError(
-                        f"the {self._name} ended twice before it answered: {lost}",
-                        code=Code.UNAVAILABLE,
-                        retry_after=RETRY_AFTER,
-                    ) from None
+            turn = await self._turns.begin(expected)
         except TooManyWaiting:
             raise RequestError(
                 f"too many {self._subject}s wait to be made; try again later",
                 code=Code.RESOURCE_EXHAUSTED,
                 retry_after=RETRY_AFTER,
             ) from None
+        try:
+            reason = ""
+            for _ in range(2):
+                if self._child.state is not ChildState.READY:
+                    await self._until_ready()
+                try:
+                    return await self._put(body, turn)
+                except _Lost as lost:
+                    reason = str(lost)
+            raise RequestError(
+                f"the {self._name} ended twice before it answered: {reason}",
+                code=Code.UNAVAILABLE,
+                retry_after=RETRY_AFTER,
+            )
+        finally:
+            question = self._question
+            if question is not None and question.turn is turn:
+                question.is_left = True  # the process cannot be interrupted
+            else:
+                self._turns.end(turn)
 
-    async def _ask(self, body: bytes, turn: Turn) -> Any:
-        await self._until_ready()
+    def _put(self, body: bytes, turn: Turn) -> asyncio.Future[Any]:
+        """Put a question to the process, which is ready; return the future answer."""
         pid = self._child.pid
         assert pid is not None
         self._overrun = None
-        self._answer = answer = asyncio.get_running_loop().create_future()
         self._child.expect_answer()
         self._child.send(body)
         limit = WorkLimit(
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
-        try:
-            return await answer
-        finally:
-            self._answer = None
-            turn.cost = limit.stop()
+        self._question = question = _Question(turn, limit)
+        return question.answer
+
+    def _end_question(self) -> asyncio.Future[Any] | None:
+        """End the question that the process has; return the future of an asker who waits."""
+        question = self._question
+        if question is None:
+            return None
+        self._question = None
+        question.turn.cost = question.limit.stop()
+        if question.is_left:
+            self._turns.end(question.turn)
+        return None if question.answer.done() else question.answer
+
+    def _fail(self, error: Exception) -> None:
+        """End the question, if there is one, with an error."""
+        answer = self._end_question()
+        if answer is not None:
+            answer.set_exception(error)
+            answer.exception()  # its asker may leave before it learns of this
 
     async def _until_ready(self) -> None:
-        if self._child.state is not ChildState.READY:
-            self._check_open()
-            if not self._cannot_load:
-                self._ready.clear()
-                try:
-                    await asyncio.wait_for(self._ready.wait(), START_SECONDS)
-                except TimeoutError:
-                    raise self._unavailable() from None
+        self._check_open()
+        if not self._cannot_load:
+            self._ready.clear()
+            try:
+                await asyncio.wait_for(self._ready.wait(), START_SECONDS)
+            except TimeoutError:
+                raise self._unavailable() from None
         if self._child.state is not ChildState.READY:
             raise self._unavailable()
 
@@ -204,8 +229,9 @@ class QuestionLane(Generic[ReadyT]):
     # Called by the supervisor ---------------------------------------------------------------------
 
     def _take(self, message: Any) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(message)
+        answer = self._end_question()
+        if answer is not None:
+            answer.set_result(message)
 
     def _stop(self, overrun: Overrun) -> None:
         self._overrun = overrun
@@ -217,20 +243,16 @@ class QuestionLane(Generic[ReadyT]):
 
     def _judge(self) -> bool:
         """Return whether the current question caused the end of the process."""
-        is_asked = self._answer is not None and not self._answer.done()
-        self._is_at_fault = is_asked and (
+        self._is_at_fault = self._question is not None and (
             self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)
         )
         return self._is_at_fault
 
     def _down(self, reason: str) -> None:
-        if self._answer is None or self._answer.done():
-            return
         if self._is_at_fault:
-            refusal = RequestError(f"the {self._subject} takes too long or too much memory")
-            self._answer.set_exception(refusal)
+            self._fail(RequestError(f"the {self._subject} takes too long or too much memory"))
         else:
-            self._answer.set_exception(_Lost(reason))
+            self._fail(_Lost(reason))
 
     def _back(self) -> None:
         self._cannot_load = False
@@ -239,9 +261,3 @@ class QuestionLane(Generic[ReadyT]):
     def _failed_restart(self, reason: str) -> None:
         self._cannot_load = True
         self._ready.set()
-
-
-def _forget(work: asyncio.Task[Any]) -> None:
-    """Nobody is there to learn how it ended."""
-    if not work.cancelled():
-        work.exception()

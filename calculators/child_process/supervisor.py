@@ -122,7 +122,8 @@ class Supervisor:
         self._hang_seconds = hang_seconds
         self._stop_seconds = stop_seconds
         self._environment = environment
-        self._state = ChildState.STOPPED
+        #: See the table at the top.
+        self.state = ChildState.STOPPED
         self._child: ChildProcess | None = None
         self._first: asyncio.Future[Any] | None = None
         self._progress: LoadProgress | None = None
@@ -139,11 +140,6 @@ class Supervisor:
         self.has_crashed = False
 
     @property
-    def state(self) -> ChildState:
-        """The current state; see the table at the top."""
-        return self._state
-
-    @property
     def pid(self) -> int | None:
         """The running child's process id."""
         return self._child.pid if self._child is not None else None
@@ -151,7 +147,7 @@ class Supervisor:
     @property
     def unavailable_reason(self) -> str:
         """Why the child cannot work now, in plain words; "" while it can."""
-        match self._state:
+        match self.state:
             case ChildState.READY:
                 silence = self.silence
                 if silence > STALL_SECONDS:
@@ -168,7 +164,7 @@ class Supervisor:
     @property
     def silence(self) -> float:
         """Seconds for which the child has owed an answer; 0 if it owes none."""
-        if self._state is not ChildState.READY or not self._is_busy():
+        if self.state is not ChildState.READY or not self._is_busy():
             return 0.0
         return asyncio.get_running_loop().time() - self._heard_at
 
@@ -199,7 +195,7 @@ class Supervisor:
             return ready
         except BaseException:
             first.cancel()
-            if self._state is not ChildState.STOPPED:
+            if self.state is not ChildState.STOPPED:
                 await self.close()
             raise
         finally:
@@ -207,7 +203,7 @@ class Supervisor:
 
     def send(self, *pieces: Piece) -> None:
         """Send an encoded message, in pieces or whole. It is lost unless the state is READY."""
-        if self._child is not None and self._state is ChildState.READY:
+        if self._child is not None and self.state is ChildState.READY:
             self._child.send(*pieces)
 
     def kill(self, reason: str) -> None:
@@ -217,7 +213,7 @@ class Supervisor:
 
     async def close(self) -> None:
         """Stop for good, and wait until the process is gone."""
-        if self._state is not ChildState.CLOSED:
+        if self.state is not ChildState.CLOSED:
             self._move(ChildEvent.CLOSE)
             if self._timer is not None:
                 self._timer.cancel()
@@ -255,9 +251,9 @@ class Supervisor:
             return
         if isinstance(message, Log):
             logging.getLogger(message.logger).log(message.level, "%s", message.text)
-        elif self._state is ChildState.READY:
+        elif self.state is ChildState.READY:
             self._on_message(message)
-        elif self._state is ChildState.LOADING:
+        elif self.state is ChildState.LOADING:
             if isinstance(message, LoadFailed):
                 self._last_reason = message.reason
             elif isinstance(message, Loading):
@@ -285,14 +281,14 @@ class Supervisor:
         self._child = None
         if self._timer is not None:
             self._timer.cancel()
-        if self._state is ChildState.CLOSED:
+        if self.state is ChildState.CLOSED:
             return
         if self._first is not None:
             self._move(ChildEvent.FIRST_LOAD_FAILED)
             if not self._first.done():
                 self._first.set_exception(LoadError(self._last_reason or reason))
             return
-        was_ready = self._state is ChildState.READY
+        was_ready = self.state is ChildState.READY
         loop = asyncio.get_running_loop()
         if was_ready:
             self._last_reason = reason
@@ -330,7 +326,7 @@ class Supervisor:
         self._timer = loop.call_at(due, self._watch, due)
 
     def _move(self, event: ChildEvent) -> None:
-        state = TRANSITIONS.get((self._state, event))
+        state = TRANSITIONS.get((self.state, event))
         if state is None:
-            raise RuntimeError(f"{self._name}: {event} in state {self._state}")
-        self._state = state
+            raise RuntimeError(f"{self._name}: {event} in state {self.state}")
+        self.state = state

@@ -60,8 +60,8 @@ class WorkLimit:
         self._began = self._loop.time()
         self._cpu_began = cpu_seconds(pid)
         self._last_used = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._watch()
+        pause = max(min(cpu / _THREADS, wall), _SHORTEST_PAUSE)
+        self._timer: asyncio.TimerHandle | None = self._loop.call_later(pause, self._watch)
 
     @property
     def used(self) -> float:

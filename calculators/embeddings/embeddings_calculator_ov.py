@@ -1,13 +1,23 @@
-"""`EmbeddingsCalculatorOV`: OpenAI's embeddings endpoint over a model that OpenVINO runs."""
+"""`EmbeddingsCalculatorOV`: the endpoints for embeddings over a model that OpenVINO runs."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
-from calculators.embeddings.request import parse_embeddings_request
+from calculators.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
+from calculators.embeddings.endpoints import EMBED, EMBEDDINGS
+from calculators.embeddings.request import (
+    EmbeddingsRequest,
+    parse_cohere_request,
+    parse_embeddings_request,
+    parse_tei_request,
+)
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
+from calculators.text_models.large_bodies import off_loop
+from calculators.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -18,14 +28,26 @@ from graph_runtime import (
     SideIn,
 )
 
-_PATH: Final = "/embeddings"
+
+class _Form(NamedTuple):
+    """An API: the reader of its requests, and the writer of its answers."""
+
+    parse: Callable[[object], EmbeddingsRequest]
+    write: Callable[[Answered], bytes]
+
+
+_OPENAI: Final = _Form(parse_embeddings_request, openai_answer)
+_COHERE: Final = _Form(parse_cohere_request, cohere_answer)
+_TEI: Final = _Form(parse_tei_request, tei_answer)
 
 
 class EmbeddingsCalculatorOV(Calculator):
     """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
 
-    Texts are tokenized and computed in the model's own process; no thread waits. The tags are
-    OpenVINO Model Server's; those with HTTP_ before them are taken too.
+    ``/embed`` takes the forms of text-embeddings-inference and of Cohere; paths
+    that end in ``tokenize`` and ``detokenize`` are answered by the model's tokenizer. All of it
+    happens in the model's own process; no thread waits. The tags are OpenVINO Model Server's;
+    those with HTTP_ before them are taken too.
 
     ::
 
@@ -53,13 +75,7 @@ class EmbeddingsCalculatorOV(Calculator):
     resources = SideIn[dict[str, Any]]("EMBEDDINGS_NODE_RESOURCES")
 
     def open(self, cc: CalculatorContext) -> None:
-        servable = cc.side(self.resources).get(cc.node_name)
-        if servable is None:
-            raise GraphError(
-                f"Could not find initialized embeddings node named: {cc.node_name}",
-                code=Code.FAILED_PRECONDITION,
-            )
-        self._servable: EmbeddingsServable = servable
+        self._servable: EmbeddingsServable = find_servable(cc, cc.side(self.resources))
 
     async def process(self, cc: CalculatorContext) -> None:
         for request, response in (
@@ -70,14 +86,44 @@ class EmbeddingsCalculatorOV(Calculator):
                 cc.emit(response, await self._answer(cc.take(request)))
 
     async def _answer(self, payload: HttpPayload) -> bytes:
-        # Child processes take turns by client; this task may be anybody's.
+        # Clients take turns in the model's process; this task may be anybody's.
         set_current_record(payload.record)
         path = payload.uri.partition("?")[0]
-        if not path.endswith(_PATH):
+        if path.endswith("detokenize"):
+            return await answer_detokenize(self._servable.model, payload)
+        if path.endswith("tokenize"):
+            return await answer_tokenize(self._servable.model, payload)
+        value = payload.parsed_json
+        if path.endswith(EMBEDDINGS.path):
+            form = _OPENAI
+        elif path.endswith(EMBED.path):
+            form = _COHERE if isinstance(value, dict) and "texts" in value else _TEI
+        else:
             raise RequestError(
                 "an embedding model answers /v3/embeddings, and the same under /v1",
                 code=Code.NOT_FOUND,
             )
-        if payload.parsed_json is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
-        return await self._servable.answer(parse_embeddings_request(payload.parsed_json))
+        if value is None:
+            # The text of OpenVINO Model Server.
+            raise RequestError(
+                "Non-json request received in embeddings calculator: the body must be JSON, with "
+                "Content-Type: application/json"
+            )
+        request = await off_loop(len(payload.body), form.parse, value)
+        return await self._servable.answer(request, form.write)
+
+
+def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> EmbeddingsServable:
+    """Return the resource of the current node.
+
+    Raises:
+        GraphError: it has none.
+    """
+    servable: EmbeddingsServable | None = resources.get(cc.node_name)
+    if servable is None:
+        # The text of OpenVINO Model Server.
+        raise GraphError(
+            f"Could not find initialized embeddings node named: {cc.node_name}",
+            code=Code.FAILED_PRECONDITION,
+        )
+    return servable

@@ -1,17 +1,17 @@
-"""The OpenAPI description of ``/v3/embeddings``."""
+"""The OpenAPI description of ``/v3/embeddings`` and of the other forms of it."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from calculators.embeddings.request import EMBEDDINGS_MEMBERS
-from calculators.requests.members import body_schema
+from calculators.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
 from calculators.requests.schema import (
     Schema,
+    anything,
     array,
     const,
     integer,
-    nullable,
     number,
     one_of,
     record,
@@ -21,20 +21,21 @@ from calculators.requests.schema import (
 from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
-    TIMEOUT,
     Operation,
     TaskDescription,
     answer,
     media,
-    prefixed,
+    paths_of,
 )
+from calculators.text_models.openapi import describe_tokenizing, with_timeout
 
+_VECTOR: Final = array(number())
 _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "Embedding": record(
         {
             "object": const("embedding"),
             "index": integer("The place of its text in the request.", minimum=0),
-            "embedding": one_of(array(number()), string(contentEncoding="base64")),
+            "embedding": one_of(_VECTOR, string(contentEncoding="base64")),
         },
         required=("object", "index", "embedding"),
     ),
@@ -50,14 +51,24 @@ _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("object", "data", "model", "usage"),
     ),
+    "EmbedTextsResponse": record(
+        {
+            "id": string(),
+            "response_type": const("embeddings_by_type"),
+            "embeddings": anything("Arrays of vectors, by the type of their numbers."),
+            "texts": array(string()),
+            "meta": anything("The version of the API, and the tokens of all texts."),
+        },
+        required=("id", "embeddings", "texts", "meta"),
+    ),
 }
 
 
 def describe(model: str) -> TaskDescription:
-    """Operation and schemas. ``model``: a name for the example."""
-    operation = Operation(
+    """Operations and schemas. ``model``: a name for the examples."""
+    embeddings = Operation(
         method="post",
-        paths=prefixed("/embeddings"),
+        paths=paths_of(EMBEDDINGS),
         id="createEmbedding",
         tag="OpenAI",
         summary="A vector for each text",
@@ -71,7 +82,39 @@ def describe(model: str) -> TaskDescription:
         },
         answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
     )
-    body = body_schema(EMBEDDINGS_MEMBERS)
-    # A member that the front reads.
-    body["properties"]["timeout"] = nullable(TIMEOUT)
-    return TaskDescription((operation,), {"CreateEmbeddingRequest": body, **_ANSWER_SCHEMAS})
+    embed = Operation(
+        method="post",
+        paths=paths_of(EMBED),
+        id="embed",
+        tag="OpenAI",
+        summary="A vector for each text, as text-embeddings-inference and Cohere have it",
+        about="A body with `texts` is Cohere's, one with `inputs` text-embeddings-inference's.",
+        form=ErrorForm.OPENAI,
+        runs_graph=True,
+        parameters=("Timeout",),
+        body={
+            JSON: media(
+                one_of(ref("EmbedInputsRequest"), ref("EmbedTextsRequest")),
+                inputs={"model": model, "inputs": ["Hello", "Hi"]},
+                texts={"model": model, "texts": ["Hello", "Hi"], "input_type": "search_query"},
+            )
+        },
+        answers={
+            200: answer(
+                "The vectors.",
+                {JSON: media(one_of(array(_VECTOR), ref("EmbedTextsResponse")))},
+            )
+        },
+    )
+    tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
+    inputs = with_timeout(TEI_MEMBERS)
+    inputs["required"] = ["inputs"]
+    schemas = {
+        "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
+        "EmbedInputsRequest": inputs,
+        "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
+    }
+    return TaskDescription(
+        (embeddings, embed, *tokenizing.operations),
+        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+    )

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from calculators.child_process.answering_process import Report, run
-from calculators.embeddings.messages import Load, Ready, Refused, to_model_decoder
-
-
-def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
-    """Load tokenizer and model."""
-    # Imported here: the library takes long to load, and may be what is broken.
-    from calculators.embeddings.embedding_model import EmbeddingModel
-
-    model = EmbeddingModel(message, report)
-    return Ready(model.size), model.embed
-
+from calculators.embeddings.question import Embed
+from calculators.text_models.process import run_text_model
 
 if __name__ == "__main__":
-    # Skips the library's destructors, which are slow.
-    descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_model_decoder.decode, Load, load, Refused))
+    # Skips the libraries' destructors, which are slow.
+    os._exit(
+        run_text_model(
+            sys.argv,
+            Embed,
+            "calculators.embeddings.encoding:encode",
+            "calculators.embeddings.pooling:add_pooling",
+        )
+    )

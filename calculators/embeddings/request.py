@@ -1,56 +1,108 @@
-"""A request to ``/v3/embeddings``, checked."""
+"""Requests for embeddings, checked: OpenAI's, and those of text-embeddings-inference and Cohere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.embeddings.texts import (
+    DIMENSIONS,
+    KIND,
+    NUMBER_KINDS,
+    PROMPT_MEMBERS,
+    TEXTS_SCHEMA,
+    TRUNCATION_MEMBERS,
+    Texts,
+    Truncation,
+    find_prompt,
+    read_texts,
+    read_truncation,
+)
 from calculators.requests import fields
+from calculators.requests.common_members import ABOUT_THE_CLIENT, EVERYWHERE
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
-from calculators.requests.readers import STRING, Choice, Integer, Value
-from calculators.requests.schema import array, one_of, string
+from calculators.requests.readers import BOOLEAN, STRING, Array, Value
+from calculators.requests.schema import array, string, word
 
-#: Texts of one request; OpenAI has the same limit.
-MAX_TEXTS: Final = 2048
-#: Characters of one text. A longer one has more tokens than models take.
-MAX_CHARACTERS: Final = 128 * 1024
-#: Characters of all texts of one request.
-MAX_ALL_CHARACTERS: Final = 1024 * 1024
+_FORMATS: Final = (*NUMBER_KINDS, "base64")
 
-_TEXT: Final = string(maxLength=MAX_CHARACTERS)
+
+def _read_format(value: Any, path: str) -> str:
+    # Both texts are those of OpenVINO Model Server.
+    if not isinstance(value, str):
+        raise RequestError("encoding_format should be string", param=path)
+    if value not in _FORMATS:
+        raise RequestError(
+            "encoding_format should either base64 or float, or one of int8, uint8, binary, ubinary",
+            param=path,
+        )
+    return value
+
 
 EMBEDDINGS_MEMBERS: Final[Members] = table(
-    honoured("model", STRING, "The name of the model.", is_required=True, minLength=1),
+    EVERYWHERE,
     honoured(
         "input",
-        Value(one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS))),
+        Value(TEXTS_SCHEMA),
+        "A text, texts, the token ids of a text, or those of several.",
         is_required=True,
     ),
     honoured(
         "encoding_format",
-        Choice(("float", "base64")),
-        "base64 is of little-endian 32-bit floats.",
+        Value(word(_FORMATS), _read_format),
+        "base64 is of little-endian 32-bit floats. int8 and uint8 are the numbers times 127; "
+        "binary and ubinary have the signs of eight numbers in one.",
+    ),
+    honoured("embedding_type", Value(word(_FORMATS), _read_format), "As encoding_format."),
+    honoured(
+        "output_dtype",
+        KIND,
+        "As encoding_format; with encoding_format base64, the base64 of these numbers.",
     ),
     honoured(
         "dimensions",
-        Integer(minimum=1, maximum=65536),
+        DIMENSIONS,
         "The first numbers of each embedding; not more than the model's.",
     ),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
-    ignored(
-        "says who asks, or what is kept or counted elsewhere",
-        "user metadata safety_identifier priority request_id",
+    honoured("output_dimension", DIMENSIONS, "As dimensions."),
+    honoured("normalized", BOOLEAN, "Embeddings of length 1; by default as the graph's node says."),
+    honoured("normalize", BOOLEAN, "As normalized."),
+    honoured(
+        "add_special_tokens", BOOLEAN, "False: texts are embedded without [CLS] and the like."
     ),
-    refused(
-        "is not supported; the option truncate of the graph's node cuts long texts",
-        "truncate_prompt_tokens truncate",
+    TRUNCATION_MEMBERS,
+    PROMPT_MEMBERS,
+    ABOUT_THE_CLIENT,
+    refused("is not supported: each text is embedded alone", "late_chunking"),
+)
+
+TEI_MEMBERS: Final[Members] = table(
+    EVERYWHERE,
+    honoured("inputs", Value(TEXTS_SCHEMA), "A text, or texts.", is_required=True),
+    honoured("normalize", BOOLEAN, "Embeddings of length 1; the default is true."),
+    honoured("dimensions", DIMENSIONS, "The first numbers of each embedding."),
+    TRUNCATION_MEMBERS,
+    PROMPT_MEMBERS,
+    ABOUT_THE_CLIENT,
+)
+
+COHERE_MEMBERS: Final[Members] = table(
+    EVERYWHERE,
+    honoured("texts", Value(array(string(), minItems=1)), "The texts.", is_required=True),
+    honoured(
+        "embedding_types",
+        Array(word(_FORMATS), {"minItems": 1}),
+        "The types of numbers to return; float by default.",
     ),
-    refused(
-        "is not supported; put the words that the model expects before a text into the text",
-        "input_type prompt_name",
-    ),
+    honoured("output_dimension", DIMENSIONS, "The first numbers of each embedding."),
+    honoured("max_tokens", DIMENSIONS, "Tokens of a text at most."),
+    honoured("input_type", STRING, "As that of /v3/embeddings."),
+    honoured("truncate", TRUNCATION_MEMBERS["truncate"].reader, "The default is END."),
+    ABOUT_THE_CLIENT,
+    ignored("is about what is returned on errors of Cohere's own service", "strict_tools"),
+    refused("is not supported: the model embeds texts", "images inputs"),
 )
 
 
@@ -60,63 +112,91 @@ class EmbeddingsRequest:
 
     Attributes:
         model: the name that the client used.
-        texts: at least one, in the order of the answer.
-        is_base64: return embeddings as base64 of little-endian 32-bit floats.
+        body: the checked members, for the choice of a prompt.
+        formats: types of numbers, see `calculators.embeddings.vectors.KINDS`.
+        is_base64: return embeddings as base64.
         dimensions: the numbers to return of each embedding; None: all.
+        normalizes: return vectors of length 1; None: as the node does.
     """
 
     model: str
-    texts: list[str]
-    is_base64: bool
-    dimensions: int | None
+    texts: Texts
+    body: Mapping[str, Any]
+    truncation: Truncation
+    formats: Sequence[str] = ("float",)
+    is_base64: bool = False
+    dimensions: int | None = None
+    normalizes: bool | None = None
+    adds_special: bool = True
+
+    def prompt(self, prompts: Mapping[str, str], default: str) -> str:
+        """Return the text that is put before each text.
+
+        Raises:
+            RequestError: the request names a prompt that the model does not have.
+        """
+        if self.texts.ids:
+            return ""
+        return find_prompt(self.body, prompts, default)
 
 
 def parse_embeddings_request(body: object) -> EmbeddingsRequest:
-    """Return the request of a parsed JSON body.
+    """Return the request of a parsed JSON body of ``/v3/embeddings``.
 
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, EMBEDDINGS_MEMBERS)
+    read = _read(body, EMBEDDINGS_MEMBERS)
+    form = read.get("encoding_format", read.get("embedding_type", "float"))
+    kind = read.get("output_dtype", "float" if form == "base64" else form)
     return EmbeddingsRequest(
         model=read.get("model", ""),
-        texts=_texts(read),
-        is_base64=read.get("encoding_format") == "base64",
-        dimensions=read.get("dimensions"),
+        body=read,
+        texts=read_texts(read, "input"),
+        truncation=read_truncation(read),
+        formats=(kind,),
+        is_base64=form == "base64",
+        dimensions=read.get("dimensions", read.get("output_dimension")),
+        normalizes=read.get("normalized", read.get("normalize")),
+        adds_special=read.get("add_special_tokens", True),
     )
 
 
-def _texts(body: Mapping[str, Any]) -> list[str]:
-    value = body.get("input")
-    if value is None:
-        raise fields.missing("input", "a string or an array of strings")
-    if isinstance(value, str):
-        texts, paths = [value], ["input"]
-    elif isinstance(value, list):
-        if not value:
-            raise fields.invalid("input", "expected at least one string, got an empty array")
-        if len(value) > MAX_TEXTS:
-            raise fields.invalid("input", f"{len(value)} texts are above the maximum {MAX_TEXTS}")
-        texts, paths = value, [f"input[{place}]" for place in range(len(value))]
-    else:
-        raise fields.wrong_type("input", "a string or an array of strings", value)
-    total = 0
-    for text, path in zip(texts, paths, strict=True):
-        if isinstance(text, int | list):
-            raise fields.wrong_type(
-                path, "a string (token ids of another tokenizer would mean other words)", text
-            )
-        if not isinstance(text, str):
-            raise fields.wrong_type(path, "a string", text)
-        if len(text) > MAX_CHARACTERS:
-            raise fields.invalid(
-                path, f"{len(text)} characters are above the maximum {MAX_CHARACTERS}"
-            )
-        total += len(text)
-    if total > MAX_ALL_CHARACTERS:
-        raise fields.invalid(
-            "input", f"{total} characters in all are above the maximum {MAX_ALL_CHARACTERS}"
-        )
-    return texts
+def parse_tei_request(body: object) -> EmbeddingsRequest:
+    """Return the request of a parsed JSON body of ``/embed``; see `parse_embeddings_request`."""
+    read = _read(body, TEI_MEMBERS)
+    return EmbeddingsRequest(
+        model=read.get("model", ""),
+        body=read,
+        texts=read_texts(read, "inputs"),
+        truncation=read_truncation(read),
+        dimensions=read.get("dimensions"),
+        normalizes=read.get("normalize", True),
+    )
+
+
+def parse_cohere_request(body: object) -> EmbeddingsRequest:
+    """Return the request of a parsed JSON body of ``/v2/embed``; see `parse_embeddings_request`."""
+    read = _read(body, COHERE_MEMBERS)
+    texts = read_texts(read, "texts")
+    if not texts.is_list or texts.ids:
+        raise fields.wrong_type("texts", "an array of strings", read["texts"])
+    formats = tuple(dict.fromkeys(read.get("embedding_types") or ("float",)))
+    for place, each in enumerate(formats):
+        _read_format(each, f"embedding_types[{place}]")
+    truncation = read_truncation({"truncate": "right", **read})
+    most = read.get("max_tokens")
+    return EmbeddingsRequest(
+        model=read.get("model", ""),
+        body=read,
+        texts=texts,
+        truncation=Truncation(truncation.cuts, truncation.side, most),
+        formats=formats,
+        dimensions=read.get("output_dimension"),
+    )
+
+
+def _read(body: object, members: Members) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise RequestError("the body must be a JSON object")
+    return read_members(body, members)

@@ -1,76 +1,63 @@
-"""`EmbeddingsServable`: the resource of an embeddings node."""
+"""`EmbeddingsServable`: an embedding model, and what the options of its node make of vectors."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
-import msgspec
+import numpy as np
 
-from calculators.child_process.question_lane import QuestionLane
-from calculators.child_process.supervisor import LoadError
-from calculators.embeddings.messages import (
-    Embed,
-    Embedded,
-    Load,
-    Ready,
-    Refused,
-    from_model_decoder,
-)
+from calculators.embeddings.answers import Answered
 from calculators.embeddings.node_options import EmbeddingsOptions
+from calculators.embeddings.question import Cut, Embed
 from calculators.embeddings.request import EmbeddingsRequest
+from calculators.embeddings.texts import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS, Truncation
+from calculators.embeddings.vectors import Floats, finish
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY, finish
+from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress, ResourceError
+from calculators.text_models.large_bodies import off_loop
+from calculators.text_models.text_model import TextModel
+from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
 
-#: A request goes to the process in parts of this size, so that clients take turns in between.
-_TEXTS: Final = 32
-_CHARACTERS: Final = 64 * 1024
-#: Processor seconds that one question may take, and seconds after which its process is replaced.
-_CPU_SECONDS: Final = 120.0
-_WALL_SECONDS: Final = 120.0
-#: Bytes by which the process may grow after loading.
-_MEMORY: Final = 8 * 1024**3
-_MOST_WAITING: Final = 1024
-#: Estimated processor seconds per character, for the order of clients.
-_COST_OF_CHARACTER: Final = 5e-5
+_log: Final = logging.getLogger("graphrt.embeddings")
+
+
+class Embedded(NamedTuple):
+    """Vectors of texts, shape ``[texts, size]``, and the number of tokens of all."""
+
+    vectors: Floats
+    tokens: int
 
 
 class EmbeddingsServable:
-    """A model in a supervised process, and its answers as JSON."""
+    """A model in a supervised process.
+
+    Attributes:
+        model: the process.
+        max_tokens: the most tokens of one text.
+    """
 
     def __init__(
-        self, options: EmbeddingsOptions, name: str, entry: CacheEntry | None = None
+        self,
+        options: EmbeddingsOptions,
+        name: str,
+        entry: CacheEntry | None = None,
+        metrics: NodeMetrics = NO_METRICS,
     ) -> None:
         """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
-        self._entry = entry
-        properties = dict(options.properties)
-        if entry is not None:
-            properties[PROPERTY] = str(entry.path)
-        self._encode = msgspec.msgpack.Encoder().encode
-        #: The most tokens of one text.
-        self.max_tokens = options.max_tokens
-        load = Load(
-            str(options.directory),
-            _MEMORY,
-            options.device,
-            properties,
-            options.pooling,
-            options.normalizes,
-            options.max_tokens,
-            options.truncates,
-        )
-        self._lane = QuestionLane(
+        self._options = options
+        self.max_tokens = options.model.max_tokens
+        self._size = 0
+        self.model = TextModel(
             "calculators.embeddings.process",
-            load,
-            decode=from_model_decoder.decode,
-            ready=Ready,
+            options.model,
+            head={"pooling": options.pooling},
             name=f'embedding process of "{name}"',
-            subject="embedding",
-            cpu_seconds=_CPU_SECONDS,
-            wall_seconds=_WALL_SECONDS,
-            most_waiting=_MOST_WAITING,
+            subject="request",
+            metrics=metrics,
+            entry=entry,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:
@@ -79,76 +66,103 @@ class EmbeddingsServable:
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
-        try:
-            await self._lane.start(progress)
-            await asyncio.to_thread(finish, self._entry)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, LoadError):
-                raise ResourceError(f"the model cannot be loaded: {error}") from None
-            raise
+        ready = await self.model.start(progress)
+        self._size = ready.columns
 
     @property
     def pid(self) -> int | None:
         """The model's process, while there is one."""
-        return self._lane.pid
+        return self.model.pid
 
     @property
     def unavailable_reason(self) -> str:
-        return self._lane.unavailable_reason
+        return self.model.unavailable_reason
 
     async def close(self) -> None:
-        await self._lane.close()
-        if self._entry is not None:
-            self._entry.close()
+        await self.model.close()
 
-    async def answer(self, request: EmbeddingsRequest) -> bytes:
-        """OpenAI's answer to a request, as JSON.
+    async def answer(self, request: EmbeddingsRequest, write: Callable[[Answered], bytes]) -> bytes:
+        """Return the answer to a request, as ``write`` puts it.
 
         Raises:
             RequestError: a text is too long for the model; too many wait; the process is down.
         """
-        embeddings: list[bytes] = []
-        tokens = 0
-        while len(embeddings) < len(request.texts):
-            part = _next_part(request.texts, len(embeddings))
-            done = await self._ask(
-                Embed(part, len(embeddings), request.is_base64, request.dimensions)
-            )
-            embeddings += done.embeddings
-            tokens += done.tokens
-        data = b",".join(
-            b'{"object":"embedding","index":%d,"embedding":%b}' % (place, embedding)
-            for place, embedding in enumerate(embeddings)
+        options = self._options
+        self._check_dimensions(request.dimensions, self._size)
+        texts = request.texts
+        outputs = await self.model.ask(
+            Embed(
+                texts.values,
+                texts.ids,
+                request.prompt(options.prompts, options.default_prompt),
+                self._cut(request.truncation),
+                request.truncation.most,
+                texts.param,
+                texts.is_list,
+                request.adds_special,
+            ),
+            characters=texts.size,
+            param=texts.param,
         )
-        model = msgspec.json.encode(request.model)
-        return (
-            b'{"object":"list","data":[%b],"model":%b,'
-            b'"usage":{"prompt_tokens":%d,"total_tokens":%d}}' % (data, model, tokens, tokens)
-        )
+        self._check_dimensions(request.dimensions, outputs.values.shape[1])
+        normalizes = options.normalizes if request.normalizes is None else request.normalizes
 
-    async def _ask(self, question: Embed) -> Embedded:
-        try:
-            body = self._encode(question)
-        except UnicodeEncodeError:
+        def written() -> bytes:
+            vectors = self._finished(outputs.values, request.dimensions, normalizes=normalizes)
+            return write(Answered(request, vectors, sum(outputs.tokens)))
+
+        return await off_loop(outputs.values.size, written)
+
+    async def embed(self, texts: Sequence[str], *, cuts: bool | None = None) -> Embedded:
+        """Return the vectors of texts, as the node's options say; no texts have none.
+
+        Args:
+            cuts: cut off what is too long for the model; None: as the node does.
+
+        Raises:
+            RequestError: a text is too long for the model; too many wait; the process is down.
+        """
+        if not texts:
+            return Embedded(np.empty((0, self._size), np.float32), 0)
+        _check_size(texts)
+        options = self._options
+        prompt = options.prompts.get(options.default_prompt, "")
+        cut = self._cut(Truncation(cuts))
+        outputs = await self.model.ask(
+            Embed(list(texts), [], prompt, cut, None, "texts", is_list=True),
+            characters=sum(map(len, texts)),
+            param="texts",
+        )
+        vectors = self._finished(outputs.values, None, normalizes=options.normalizes)
+        return Embedded(vectors, sum(outputs.tokens))
+
+    def _finished(self, values: Floats, dimensions: int | None, *, normalizes: bool) -> Floats:
+        if not np.isfinite(values).all():
+            _log.error("the model's output has numbers that are not finite")
             raise RequestError(
-                "the input has a text that is not Unicode (half of a surrogate pair)",
-                param="input",
-            ) from None
-        cost = sum(map(len, question.texts)) * _COST_OF_CHARACTER
-        answer: Embedded | Refused = await self._lane.ask(body, cost)
-        if isinstance(answer, Refused):
-            raise RequestError(answer.reason, param=answer.param, code=Code[answer.code])
-        return answer
+                "the model's output has numbers that are not finite", code=Code.INTERNAL
+            )
+        return finish(values, dimensions, normalizes=normalizes)
+
+    def _cut(self, truncation: Truncation) -> Cut:
+        cuts = self._options.truncates if truncation.cuts is None else truncation.cuts
+        return truncation.side if cuts else ""
+
+    @staticmethod
+    def _check_dimensions(dimensions: int | None, size: int) -> None:
+        if dimensions is not None and 0 < size < dimensions:
+            raise RequestError(
+                f"dimensions must be between 1 and {size}, not {dimensions}", param="dimensions"
+            )
 
 
-def _next_part(texts: list[str], first: int) -> list[str]:
-    """Return the texts from ``first`` on for one question: at least one."""
-    last = first + 1
-    characters = len(texts[first])
-    while last < len(texts) and last - first < _TEXTS:
-        characters += len(texts[last])
-        if characters > _CHARACTERS:
-            break
-        last += 1
-    return texts[first:last]
+def _check_size(texts: Sequence[str]) -> None:
+    if len(texts) > MAX_TEXTS:
+        raise fields.invalid("texts", f"{len(texts)} texts are above the maximum {MAX_TEXTS}")
+    longest, total = max(map(len, texts)), sum(map(len, texts))
+    if longest > MAX_CHARACTERS or total > MAX_ALL_CHARACTERS:
+        raise fields.invalid(
+            "texts",
+            f"{total} characters, {longest} in one text, are above the maximum "
+            f"{MAX_ALL_CHARACTERS}, {MAX_CHARACTERS} in one text",
+        )

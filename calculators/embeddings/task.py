@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.embeddings.task_options import EmbeddingsOptions
-from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.model_config import has_safetensors, is_embedding_model
 from calculators.tasks.task import ModelToServe, Task
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 def _register(registry: Registry) -> None:
     from calculators.embeddings.embeddings_calculator_ov import EmbeddingsCalculatorOV
     from calculators.embeddings.resources import EmbeddingsResourceInitializer
+    from calculators.embeddings.text_embedding_calculator import TextEmbeddingCalculator
 
     registry.register_calculator(EmbeddingsCalculatorOV)
+    registry.register_calculator(TextEmbeddingCalculator)
     registry.register_resource_initializer(EmbeddingsResourceInitializer())
 
 
@@ -64,7 +66,7 @@ def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
 
 TASK: Final = Task(
     name="embeddings",
-    endpoints=(TaskEndpoint("/embeddings"),),
+    endpoints=(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
     register=_register,
     serves=_serves,
     describe=_describe,

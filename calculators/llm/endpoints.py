@@ -322,7 +322,7 @@ COUNT_TOKENS: Final = LlmEndpoint(
 
 @cache
 def _tokenize() -> Counting[Any]:
-    from calculators.llm.api.openai.tokenize_request import (
+    from calculators.requests.tokenize_request import (
         TOKENIZE_MEMBERS,
         TokenizeRequest,
         parse_tokenize_request,
@@ -341,13 +341,13 @@ def _tokenize() -> Counting[Any]:
 
     return Counting(
         members=TOKENIZE_MEMBERS,
-        parse=lambda body, limits, defaults: parse_tokenize_request(body, limits),
+        parse=lambda body, limits, defaults: parse_tokenize_request(body),
         answer=answer,
     )
 
 
 def _tokenize_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.api.openai.tokenize_request import TOKENIZE_SCHEMAS
+    from calculators.requests.tokenize_request import TOKENIZE_SCHEMAS
 
     return TOKENIZE_SCHEMAS
 

@@ -83,10 +83,11 @@ class HttpLLMCalculator(Calculator):
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
-        servable = cc.side(self.resources).get(cc.node_name)
+        self._node = cc.node_name
+        servable = cc.side(self.resources).get(self._node)
         if servable is None:
             raise GraphError(
-                f"Could not find initialized LLM node named: {cc.node_name}",
+                f"Could not find initialized LLM node named: {self._node}",
                 code=Code.FAILED_PRECONDITION,
             )
         self._servable: LlmServable = servable
@@ -113,7 +114,7 @@ class HttpLLMCalculator(Calculator):
                 return
             record: GenerationRecord | None = None
             if payload.record is not None:
-                record = payload.record.begin_generation(cc.node_name, endpoint.path[1:])
+                record = payload.record.begin_generation(self._node, endpoint.path[1:])
             starting = self._start(endpoint, handling, payload, record)
             del payload
             is_stream, self._answer = await starting
@@ -198,7 +199,8 @@ class HttpLLMCalculator(Calculator):
                     )
                 )
                 verbose = None
-        _check_pixels(parts)
+        if servable.sees_images:
+            _check_pixels(parts)
         if client.is_disconnected:
             raise Cancelled
         generation = servable.engine.submit(parts)

@@ -29,7 +29,7 @@ from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
 from calculators.llm.requests.template_arguments import TemplateArguments
-from calculators.llm.requests.tools import Tools
+from calculators.llm.requests.tools import NO_TOOLS, Tools
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
@@ -181,6 +181,8 @@ class LlmServable:
         self._without_tools = OutputParsers(None, self.parsers.reasoning)
         self.settings = settings
         self._images = images
+        #: Does the model read images? Then the engine answers only chats.
+        self.sees_images = images is not None
         #: Called by `close`, before anything is closed.
         self.on_close: Callable[[], None] = lambda: None
         #: By the texts of the special tokens that are shown; None: all are.
@@ -206,11 +208,6 @@ class LlmServable:
                 code=Code.RESOURCE_EXHAUSTED,
                 retry_after=1.0,
             )
-
-    @property
-    def sees_images(self) -> bool:
-        """Does the model read images? Then the engine answers only chats."""
-        return self._images is not None
 
     async def chat_prompt(
         self,
@@ -326,7 +323,7 @@ class LlmServable:
             schemas = request.tools.schemas if request.tools.items else None
             parsers = self.parsers if schemas is not None else self._without_tools
             thinks = parsers.reasoning is not None
-            if parsers != _NO_PARSERS:
+            if thinks or parsers.tool is not None:
                 stream = parsers.start(tools=schemas, prompt=prompt)
                 parser = TrimmedStream(stream) if has_form else stream
                 shown = parsers.special_tokens
@@ -363,7 +360,9 @@ class LlmServable:
             RequestError: the grammar cannot be made or combined with the settings.
         """
         is_chat = isinstance(request, ChatRequest)
-        tools = request.tools if isinstance(request, ChatRequest) else Tools()
+        tools = request.tools if isinstance(request, ChatRequest) else NO_TOOLS
+        if request.structured is None and not tools.items:
+            return settings
         form = request_grammar(
             request.structured,
             tools,

@@ -22,7 +22,6 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.tasks.model_config import is_embedding_model
 from calculators.tasks.task import ModelToServe, TaskError
 from graph_runtime import ResourceError
 
@@ -165,12 +164,7 @@ def holds_model(path: Path) -> bool:
     """Can `TextGeneration` be served from a directory or a file?"""
     if path.is_file():
         return path.suffix == _GGUF
-    directory = path
-    return (
-        (directory / _CONFIG_FILE).is_file()
-        and any((directory / name).is_file() for name in _MODEL_FILES)
-        and not is_embedding_model(directory)
-    )
+    return (path / _CONFIG_FILE).is_file() and any((path / name).is_file() for name in _MODEL_FILES)
 
 
 def _word(value: bool) -> str:

@@ -1,9 +1,11 @@
-"""Decoding of image files into pixels, with Pillow. Runs in the prompt process only."""
+"""Decoding of image files into pixels, with Pillow. Runs in child processes only."""
 
 from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +61,16 @@ def decode_image(data: bytes) -> Image:
     """Decode the first picture of a file, rotated by its EXIF data, on white where transparent.
 
     Raises:
+        ValueError: as `open_picture`.
+    """
+    image = rgb_of(open_picture(data))
+    return Image(image.height, image.width, image.tobytes())
+
+
+def open_picture(data: bytes) -> Any:
+    """Return the first picture of a file as Pillow's, rotated by its EXIF data.
+
+    Raises:
         ValueError: the format is not supported, or the image is broken or too large. The text
             leaves out the decoder's own, which may reveal the content of memory.
     """
@@ -68,26 +80,37 @@ def decode_image(data: bytes) -> Image:
         raise ValueError(f"the image is larger than {MAX_IMAGE_BYTES} bytes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _decode(data)
+        try:
+            image: Any = Pillow.open(io.BytesIO(data), formats=FORMATS)
+        except MemoryError:
+            raise
+        except Exception:
+            raise ValueError(_what_it_is(data)) from None
+        _check_size(*image.size)
+        with _broken_is_value_error():
+            image.load()
+            return ImageOps.exif_transpose(image)
 
 
-def _decode(data: bytes) -> Image:
+def rgb_of(image: Any) -> Any:
+    """Return a picture of Pillow's in RGB, on white where it is transparent.
+
+    Raises:
+        ValueError: it is broken.
+    """
+    with warnings.catch_warnings(), _broken_is_value_error():
+        warnings.simplefilter("ignore")
+        return _rgb(image)
+
+
+@contextmanager
+def _broken_is_value_error() -> Iterator[None]:
     try:
-        image: Any = Pillow.open(io.BytesIO(data), formats=FORMATS)
-    except MemoryError:
-        raise
-    except Exception:
-        raise ValueError(_what_it_is(data)) from None
-    _check_size(*image.size)
-    try:
-        image.load()
-        image = ImageOps.exif_transpose(image)
-        image = _rgb(image)
+        yield
     except MemoryError:
         raise
     except Exception:
         raise ValueError("the image is broken, or a part of it is missing") from None
-    return Image(image.height, image.width, image.tobytes())
 
 
 def _check_size(width: int, height: int) -> None:

@@ -1,4 +1,4 @@
-"""What is made from models and takes long, kept in a directory for the next start."""
+"""Converted and compiled models, kept in a directory for the next start."""
 
 from calculators.model_cache.content_key import key_of
 from calculators.model_cache.model_cache import BeingMade, CacheEntry, ModelCache

@@ -192,25 +192,21 @@ class Object:
         return _described(self.form, about)
 
 
-def _unchanged(value: Any, path: str) -> Any:
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """A value with a schema written by hand.
 
     Attributes:
         form: the schema.
-        check: takes the value and its path, and returns what the parser is given; without one the
-            value is checked where it is used.
+        check: takes the value and its path, and returns what the parser is given; None: the value
+            is checked where it is used.
     """
 
     form: Schema = field(default_factory=dict)
-    check: Callable[[Any, str], Any] = _unchanged
+    check: Callable[[Any, str], Any] | None = None
 
     def read(self, value: Any, path: str) -> Any:
-        return self.check(value, path)
+        return value if self.check is None else self.check(value, path)
 
     def schema(self, about: str) -> Schema:
         return _described(self.form, about)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.observe.call_times import CallTimes
@@ -55,8 +55,7 @@ class GenerationRecord:
     answers: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientIdentity:
+class ClientIdentity(NamedTuple):
     """The sender of a request, for the scheduling of clients. It grants no rights.
 
     Attributes:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 #: Module and class of each; see `calculators.settings.declaration`.
 _DECLARED: Final = (
+    ("calculators.image_generation.image_settings", "ImageSettings"),
     ("calculators.llm.options.llm_settings", "LlmSettings"),
     ("calculators.media.media_rules", "MediaRules"),
 )

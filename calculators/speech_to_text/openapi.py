@@ -98,6 +98,19 @@ def describe(model: str) -> TaskDescription:
         (
             _operation(TRANSCRIPTIONS, "createTranscription", "Speech to text", streamed),
             _operation(TRANSLATIONS, "createTranslation", "Speech to English text", whole),
+            Operation(
+                method="get",
+                paths=prefixed("/realtime"),
+                id="openRealtimeTranscription",
+                tag="OpenAI",
+                summary="The text of speech while one speaks",
+                about="A WebSocket with the events of OpenAI's Realtime API for transcription.",
+                form=ErrorForm.OPENAI,
+                runs_graph=True,
+                errors=frozenset({426}),
+                parameters=("Model", "Timeout"),
+                answers={101: answer("The WebSocket is open.")},
+            ),
         ),
         {
             "CreateTranscriptionRequest": _body(TRANSCRIPTION_MEMBERS),

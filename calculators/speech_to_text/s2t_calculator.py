@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.http_payload import HttpPayload, Messages, RequestError
 from calculators.requests.request_record import set_current_record
 from calculators.speech_to_text.answers import delta_event, done_event, whole_answer
+from calculators.speech_to_text.realtime.session import RealtimeSession
 from calculators.speech_to_text.request import (
     TRANSCRIPTIONS,
     TRANSLATIONS,
@@ -34,6 +36,7 @@ class S2tCalculator(Calculator):
     """Answers a request with a file of sound with its text.
 
     A streamed answer is one packet for each piece of text, with the timestamps 0, 1, and so on.
+    A WebSocket, ``/v3/realtime``, is one call that lasts as long as its client speaks.
     ``LOOPBACK`` is for graphs of OpenVINO Model Server, and is not used: one call sends all pieces.
 
     ::
@@ -97,6 +100,9 @@ class S2tCalculator(Calculator):
     ) -> None:
         # Child processes take turns by client, whom they find by the task's record.
         set_current_record(payload.record)
+        if payload.messages is not None:
+            await self._converse(cc, payload, payload.messages, response)
+            return
         client = payload.client
         request = _parsed(payload)
         # The body is as large as the file.
@@ -115,6 +121,24 @@ class S2tCalculator(Calculator):
             cc.flush()
             time += 1
         cc.emit(response, done_event(await spoken.transcript(), request), at=time)
+
+    async def _converse(
+        self,
+        cc: CalculatorContext,
+        payload: HttpPayload,
+        messages: Messages,
+        response: Out[object],
+    ) -> None:
+        model = "" if payload.record is None else payload.record.model
+        is_old = "realtime=v1" in payload.headers.get("openai-beta", "")
+        session = RealtimeSession(self._servable, messages, model, is_old=is_old)
+        time = 0
+        async with aclosing(session.events()) as events:
+            async for event in events:
+                await payload.client.writable()
+                cc.emit(response, event, at=time)
+                cc.flush()
+                time += 1
 
 
 def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> SpeechToTextServable:

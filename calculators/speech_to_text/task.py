@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _TRANSCRIPTIONS: Final = "/audio/transcriptions"
 _TRANSLATIONS: Final = "/audio/translations"
+_REALTIME: Final = "/realtime"
 _WHISPER: Final = "WhisperForConditionalGeneration"
 
 
@@ -71,6 +72,7 @@ TASK: Final = Task(
     endpoints=(
         TaskEndpoint(_TRANSCRIPTIONS, streams=True, takes_form=True),
         TaskEndpoint(_TRANSLATIONS, takes_form=True),
+        TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
     ),
     register=_register,
     serves=_serves,

@@ -18,7 +18,9 @@ from calculators.tasks.installed import (
     installed_tasks,
     operation_of,
     register,
+    task_of_model,
     task_of_node,
+    task_of_source,
     tasks_at,
 )
 from calculators.tasks.task import ModelToServe, Task, TaskError
@@ -40,6 +42,8 @@ __all__ = [
     "installed_tasks",
     "operation_of",
     "register",
+    "task_of_model",
     "task_of_node",
+    "task_of_source",
     "tasks_at",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from calculators.settings.declaration import options_of
@@ -115,6 +116,23 @@ def find_task(name: str) -> Task | None:
 def default_task() -> Task | None:
     """Return the task for models whose task is not named; None if no task is the default."""
     return next((task for task in installed_tasks() if task.is_default), None)
+
+
+def task_of_model(path: Path) -> Task | None:
+    """Return the task that recognizes a directory or file as its model, or None.
+
+    The default task is asked last: models of other tasks may look like its own.
+    """
+    return next((task for task in _default_last() if task.recognizes(path)), None)
+
+
+def task_of_source(directory: Path) -> Task | None:
+    """Return the task that recognizes a directory of safetensors as one to export, or None."""
+    return next((task for task in _default_last() if task.recognizes_source(directory)), None)
+
+
+def _default_last() -> list[Task]:
+    return sorted(installed_tasks(), key=lambda task: task.is_default)
 
 
 def task_of_node(calculator: str) -> Task | None:

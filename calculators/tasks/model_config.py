@@ -37,12 +37,53 @@ def is_language_model(directory: Path) -> bool:
 
 def is_embedding_model(directory: Path) -> bool:
     """Return whether a model turns texts into vectors, by its config and its modules."""
+    if is_cross_encoder(directory):
+        return False
     if (directory / _MODULES).is_file():
         return True
     config = read_model_config(directory)
-    if "vision_config" in config:
+    if "vision_config" in config or is_speech_model(directory):
         return False
     return any(name.endswith("Model") for name in architectures(config))
+
+
+def is_speech_model(directory: Path) -> bool:
+    """Return whether a model turns texts into speech, by its config."""
+    config = read_model_config(directory)
+    names = architectures(config)
+    # Kokoro's own config has no class of transformers.
+    is_kokoro = "KModel" in names or (not names and {"n_mels", "vocab"} <= config.keys())
+    return is_kokoro or any(name.endswith("ForTextToSpeech") for name in names)
+
+
+def is_speecht5(directory: Path) -> bool:
+    """Return whether a speech model is of the SpeechT5 family, which needs a vocoder."""
+    return "SpeechT5ForTextToSpeech" in architectures(read_model_config(directory))
+
+
+def is_cross_encoder(directory: Path) -> bool:
+    """Return whether a model gives a pair of texts one number, by its config."""
+    return _classes_of(directory) == 1
+
+
+def is_text_classifier(directory: Path) -> bool:
+    """Return whether a model sorts texts into several classes, by its config."""
+    return not (directory / _MODULES).is_file() and _classes_of(directory) > 1
+
+
+def classifies_texts(directory: Path) -> bool:
+    """Return whether a model is a cross-encoder or sorts texts into classes, by its config."""
+    return _classes_of(directory) > 0
+
+
+def _classes_of(directory: Path) -> int:
+    """Return the number of classes of a model that classifies sequences; 0 for other models."""
+    config = read_model_config(directory)
+    if not any(name.endswith("ForSequenceClassification") for name in architectures(config)):
+        return 0
+    labels = config.get("id2label")
+    # transformers writes the labels of all models but those of two.
+    return len(labels) if isinstance(labels, dict) else 2
 
 
 def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -43,6 +43,10 @@ def _no_names(config: Any) -> tuple[str, ...]:
     return ()
 
 
+def _no_arguments(path: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+    return ()
+
+
 def _no_facts(resource: Any) -> Mapping[str, Any]:
     return {}
 
@@ -76,6 +80,8 @@ class Task:
             an export makes servable.
         export_arguments: returns arguments of ``optimum-cli export openvino`` for a directory of
             safetensors; None: models of the task are not exported.
+        further_export_arguments: returns arguments that follow from the given ``options`` by field,
+            in addition to ``export_arguments``.
         model_flags: flags of ``options`` whose values are further models: directories, or names of
             a hub's models, which servers download.
         is_default: the task is assumed where none is named.
@@ -98,6 +104,7 @@ class Task:
     recognizes: Callable[[Path], bool] = _no_model
     recognizes_source: Callable[[Path], bool] = _no_model
     export_arguments: Callable[[Path], tuple[str, ...]] | None = None
+    further_export_arguments: Callable[[Path, Mapping[str, Any]], tuple[str, ...]] = _no_arguments
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False

@@ -105,6 +105,8 @@ class Flow:
         """Propagate the outputs of one call at input timestamp ``time``."""
         for shard in context.output_list:
             packets = shard.packets
+            if not packets and shard.updated_bound == _UNSET and shard.stream.offset is None:
+                continue  # nothing was sent, and nothing is promised
             if len(packets) == 1 and not shard.closed:
                 packet = packets[0]
                 offset = shard.stream.offset

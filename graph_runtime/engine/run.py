@@ -92,10 +92,16 @@ class Run:
                 self._wait_for_room(source_id, waits)
             if self.scheduler.errors:
                 raise self.errors_so_far()
-            self._send(self.graph_inputs[place], packet)
+            self.send(place, packet)
             self.driver.events_added()
 
-    def _send(self, stream: OutputStream, packet: Packet) -> None:
+    def send(self, place: int, packet: Packet) -> None:
+        """Send a packet into a graph input that has room. Lock held.
+
+        Raises:
+            RunError: the run fails with this packet.
+        """
+        stream = self.graph_inputs[place]
         payload, time = packet.payload, packet.time
         flow = self.scheduler.flow
         if payload is EMPTY:

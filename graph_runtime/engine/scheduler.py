@@ -242,7 +242,7 @@ class Scheduler:
                 return
         node.side_inputs[place] = packet
         node.missing_side_packets -= 1
-        if node.is_ready_for_open and self.state is not RunState.NOT_STARTED:
+        if self.state is not RunState.NOT_STARTED and node.is_ready_for_open:
             self._schedule_open(node)
 
     def output_side_packet_set(

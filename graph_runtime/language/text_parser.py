@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graph_runtime.errors import GraphSyntaxError, did_you_mean
 from graph_runtime.language import text_scalars
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 ANY = "google.protobuf.Any"
 MAX_DEPTH = 64
 """Messages inside messages: more than any graph has, and few enough for Python's own stack."""
+
+T = TypeVar("T")
+
+#: Functions that register the types of installed packages, called when a graph names an unknown
+#: one. Each returns whether it has registered any now.
+type_sources: Final[list[Callable[[], bool]]] = []
 
 _CLOSING = {"{": "}", "<": ">"}
 _COMMON_ENDING = re.compile(r"(calc[a-z]*?)?opt[a-z]*$")
@@ -164,7 +170,7 @@ class _Parser:
                 self._refuse_twice(field, name, seen)
             self._any(message, name)
             return
-        extension = find_extension(name.text)
+        extension = _found(find_extension, name.text)
         if extension is None or extension.containing_type.full_name != kind.full_name:
             self._report(self._unknown_extension(kind, extension, name))
             self._skip_value()
@@ -174,7 +180,7 @@ class _Parser:
 
     def _any(self, message: Any, name: Token) -> None:
         prefix, _, type_name = name.text.rpartition("/")
-        kind = find_message(type_name)
+        kind = _found(find_message, type_name)
         if kind is None or not prefix:
             self._report(self._unknown_any(kind, type_name, name))
             self._skip_value()
@@ -466,6 +472,14 @@ class _Parser:
             name,
             _nearest_types(type_name, option_types()) or _OWN_OPTIONS,
         )
+
+
+def _found(find: Callable[[str], T | None], name: str) -> T | None:
+    """Find a type; one that is unknown may be among those that packages bring."""
+    found = find(name)
+    if found is None and any(bring() for bring in type_sources):
+        found = find(name)
+    return found
 
 
 def option_types() -> list[str]:

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
+from graph_runtime.language.text_parser import type_sources
 from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
 from graph_runtime.plan.subgraph import Subgraph
@@ -36,6 +37,8 @@ ENTRY_POINT_GROUP: Final = "graphrt.calculators"
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Calculator])
+#: A class of resource initializers.
+R = TypeVar("R", bound=Callable[[], ResourceInitializer])
 
 #: Makes an executor from its ``ExecutorConfig.options`` (a MediaPipeOptions message).
 ExecutorFactory = Callable[[Any], Executor]
@@ -310,6 +313,7 @@ def _core_registry() -> Registry:
     ):
         registry.register_input_stream_handler(handler)
     registry.enable_entry_points()
+    type_sources.append(registry.load_entry_points)
     return registry
 
 
@@ -342,6 +346,16 @@ def calculator(*args: Any, registry: Registry | None = None) -> Any:
         return target
 
     return register
+
+
+def resource_initializer(target: R) -> R:
+    """Register a class of `ResourceInitializer`: ``@resource_initializer``.
+
+    The class is called without arguments. It is registered where `calculator` registers.
+    """
+    registry = _owner_of(getattr(target, "__module__", None) or "") or REGISTRY
+    registry.register_resource_initializer(target())
+    return target
 
 
 _package_registries: WeakValueDictionary[str, Registry] = WeakValueDictionary()

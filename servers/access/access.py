@@ -71,18 +71,18 @@ class Access:
             raise _unauthenticated("the API key is not valid")
 
     def client(
-        self, address: str, port: str, authorization: str | None, api_key: str | None
+        self, peer: ClientIdentity, authorization: str | None, api_key: str | None
     ) -> ClientIdentity:
-        """Return the client's identity: its key where keys are needed, else its address.
+        """Return the client's identity: its key where keys are needed, else that of its address.
 
-        ``address``: "" if unknown; ``port``: the peer's, which distinguishes its connections.
+        ``peer``: see `identity_of_peer`.
         """
         keys = self.keys
         if keys is not None:
             for key in (_bearer(authorization), api_key):
                 if key and keys.accepts(key):
-                    return ClientIdentity(f"key {digest_of(key).hex()}", f"{address} {port}")
-        return ClientIdentity(_network(address), f"{address} {port}" if port else "")
+                    return ClientIdentity(f"key {digest_of(key).hex()}", peer.connection)
+        return peer
 
     def check_control(self) -> None:
         """Check that clients may load, unload and reload what is served.
@@ -102,6 +102,14 @@ class Access:
         if path in _OPEN_PATHS:
             return True
         return any(_matches(path, route) for route in (*_OPEN_GROUPS, *self.open_routes))
+
+
+def identity_of_peer(address: str, port: str) -> ClientIdentity:
+    """Return the identity of a client that has no key.
+
+    ``address``: "" if unknown; ``port``: the peer's, which distinguishes its connections.
+    """
+    return ClientIdentity(_network(address), f"{address} {port}" if port else "")
 
 
 def _matches(path: str, route: str) -> bool:

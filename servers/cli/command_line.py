@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
 from servers.cli.interrupt import INTERRUPTED
 from servers.cli.messages import CommandFailed, print_error
+from servers.cli.words import spread
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.tasks import Task, installed_tasks
+from calculators.tasks import Task, installed_tasks, task_of_model
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_graph import graph_of_model, task_of_model
+from servers.cli.model_graph import graph_of_model
 from servers.config.entry import GRAPH_FILE
 
 _FIRST_WORDS: Final = "# Written by graphrt "

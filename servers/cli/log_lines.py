@@ -44,7 +44,7 @@ _IS_CLEAN: Final = re.compile("[ -~]*").fullmatch
 
 
 class LogStream(Protocol):
-    """What a handler of the log writes to."""
+    """A destination of a log handler."""
 
     def write(self, text: str, /) -> object: ...
 

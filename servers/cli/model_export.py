@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.tasks import Task, installed_tasks
+from calculators.tasks import Task, installed_tasks, task_of_source
 from calculators.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed
-from servers.cli.model_graph import graph_of_model
+from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.export.export import (
     ExportRequest,
     WeightForm,
@@ -52,12 +52,11 @@ def form_of(options: ExportOptions, of_task: Mapping[str, Any]) -> WeightForm:
 
 def is_safetensors(path: Path) -> bool:
     """Return whether a path is a model of safetensors that is not in OpenVINO's form yet."""
-    return path.is_dir() and has_safetensors(path) and not any(path.glob("openvino_*.xml"))
-
-
-def task_of_safetensors(directory: Path) -> Task | None:
-    """Return the task for which a model of safetensors is made, or None."""
-    return next((task for task in installed_tasks() if task.recognizes_source(directory)), None)
+    return (
+        path.is_dir()
+        and (has_safetensors(path) or task_of_source(path) is not None)
+        and not any(path.glob("openvino_*.xml"))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _request(
         CommandFailed: the model does not show what it is for, its task is not exported, or an
             option cannot be used.
     """
-    found = task or task_of_safetensors(files)
+    found = task or task_of_source(files)
     if found is None:
         names = ", ".join(each.name for each in installed_tasks())
         raise CommandFailed(
@@ -151,7 +150,11 @@ def _request(
         f"{name}: safetensors of {size_text(weights_in(files))}, exported for {found.name} with "
         f"weights in {form} ({why})"
     )
-    return found, ExportRequest(name, files, found.export_arguments(files), form)
+    arguments = (
+        *found.export_arguments(files),
+        *found.further_export_arguments(files, task_options_of(found, of_task)),
+    )
+    return found, ExportRequest(name, files, arguments, form)
 
 
 def _tell(text: str) -> None:

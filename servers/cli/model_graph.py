@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from calculators.settings.declaration import SettingError, given, options_of
-from calculators.tasks import ModelToServe, Task, TaskError, installed_tasks
+from calculators.tasks import ModelToServe, Task, TaskError
 from servers.cli.messages import CommandFailed
 from servers.operations.doctor.control_groups import usable_memory
-
-
-def task_of_model(path: Path) -> Task | None:
-    """Return the task that recognizes a directory or file as its model, or None."""
-    return next((task for task in installed_tasks() if task.recognizes(path)), None)
 
 
 def graph_of_model(task: Task, path: Path, directory: Path, options: Mapping[str, Any]) -> str:

@@ -6,12 +6,12 @@ import argparse
 from typing import Any
 
 from calculators.settings.declaration import read
-from calculators.tasks import find_task
+from calculators.tasks import find_task, task_of_model
 from servers.cli.further_models import with_further_models
 from servers.cli.graph_file import write_graph
 from servers.cli.messages import CommandFailed
 from servers.cli.model_export import ExportOfPull, form_of
-from servers.cli.model_graph import task_of_model, task_options_of
+from servers.cli.model_graph import task_options_of
 from servers.cli.model_repository import pull_model, read_source, repository_of
 from servers.options.model_options import task_options
 from servers.options.repository_options import ExportOptions

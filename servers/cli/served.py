@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from calculators.tasks import find_task
+from calculators.tasks import find_task, task_of_model
 from servers.cli.examples import example_model
 from servers.cli.further_models import with_further_models
 from servers.cli.messages import CommandFailed, print_warning
@@ -21,7 +21,7 @@ from servers.cli.model_export import (
     form_of,
     is_safetensors,
 )
-from servers.cli.model_graph import graph_of_model, task_of_model
+from servers.cli.model_graph import graph_of_model
 from servers.cli.model_repository import (
     models_in,
     pull_model,

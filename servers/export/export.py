@@ -29,6 +29,8 @@ _KEPT: Final = re.compile(
     r".*\.(json|txt|jinja|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z", re.IGNORECASE
 )
 _INDEX: Final = ".index.json"
+#: The file of a pipeline of diffusers that names its parts.
+_PIPELINE: Final = "model_index.json"
 _LOG: Final = "export.log"
 
 
@@ -124,7 +126,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
     if status != 0:
         shutil.rmtree(target, ignore_errors=True)
         raise _failure(request, exporter, status, output.last_lines, place / _LOG)
-    if not any(target.glob("*.xml")):
+    if not any(target.glob("*.xml")) and not any(target.glob("*/*.xml")):
         raise ExportError(
             f"{exporter.name} ended without an error, but has written no model of {request.name}",
             hint=f"its output is in {place / _LOG}",
@@ -145,7 +147,7 @@ def space_for(weights: int, form: WeightForm) -> int:
 
 def weights_in(directory: Path) -> int:
     """Return the bytes of the safetensors in a directory; 0: it holds none."""
-    return sum(file.stat().st_size for file in directory.glob(f"*{SAFETENSORS}"))
+    return sum(file.stat().st_size for file in model_files(directory) if file.suffix == SAFETENSORS)
 
 
 def _parameters(form: WeightForm) -> tuple[str, ...]:
@@ -211,7 +213,9 @@ def _keep_small_files(source: Path, target: Path) -> None:
 def model_files(directory: Path) -> tuple[Path, ...]:
     """Return the files of a model of safetensors in order, with those of its modules.
 
-    Folders of modules are named ``1_Pooling``; other folders hold other forms of the weights.
+    Folders of modules are named ``1_Pooling``, and a pipeline of diffusers has a folder for each of
+    its parts; other folders hold other forms of the weights.
     """
-    found = (*directory.glob("*"), *directory.glob("[0-9]_*/*"))
+    folders = "*/*" if (directory / _PIPELINE).is_file() else "[0-9]_*/*"
+    found = (*directory.glob("*"), *directory.glob(folders))
     return tuple(sorted(path for path in found if path.is_file()))

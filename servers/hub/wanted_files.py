@@ -61,6 +61,11 @@ _BESIDE: Final = re.compile(
     r".*\.(json|txt|jinja|model|tiktoken|vocab|md)\Z|(?:.*/)?(LICENSE|NOTICE|USE_POLICY)[^/]*\Z",
     re.IGNORECASE,
 )
+#: The first part of a model with an encoder and a decoder.
+_ENCODER: Final = "openvino_encoder_model.xml"
+_VOICE: Final = re.compile(r"voices/[^/]+\.bin\Z")
+#: The file of a pipeline of diffusers, whose parts have folders.
+_PIPELINE: Final = "model_index.json"
 #: One of several files of one GGUF model.
 _SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
 #: Other forms of the same weights, and what trainings leave.
@@ -79,15 +84,13 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     if reference.file is not None:
         return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
     names = [file.name for file in files]
+    if _ENCODER in names:
+        return WantedFiles(Form.OPENVINO, _openvino_files(files))
     if any(
-        name.endswith("openvino_model.xml")
-        or name == "openvino_language_model.xml"
-        or name == "model_index.json"
+        name.endswith("openvino_model.xml") or name == "openvino_language_model.xml"
         for name in names
     ):
-        # Weights stand beside their graph; other .bin files are PyTorch's.
-        weights = tuple(f"{name.removesuffix('.xml')}.bin" for name in names if name[-4:] == ".xml")
-        return WantedFiles(Form.OPENVINO, _with_endings(files, (".xml", *weights)))
+        return WantedFiles(Form.OPENVINO, _openvino_files(files))
     models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
     if models:
         if len(models) > 1:
@@ -97,12 +100,23 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
             )
         return WantedFiles(Form.GGUF, _gguf(reference, models[0], files))
     if any(name.endswith(".safetensors") for name in names):
-        return WantedFiles(Form.SAFETENSORS, _with_endings(files, (".safetensors",)))
+        wanted = _with_endings(files, (".safetensors",))
+        if _PIPELINE in names:
+            wanted = tuple(file for file in wanted if not _is_needless(file.name))
+        return WantedFiles(Form.SAFETENSORS, wanted)
     raise HubError(
         f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
         f"no GGUF file, no safetensors",
         hint=f"it holds {_listed(names)}" if names else "it is empty",
     )
+
+
+def _openvino_files(files: Sequence[HubFile]) -> tuple[HubFile, ...]:
+    """Return graphs with their weights, and voices; other .bin files are PyTorch's."""
+    names = [file.name for file in files]
+    weights = [f"{name.removesuffix('.xml')}.bin" for name in names if name.endswith(".xml")]
+    voices = [name for name in names if _VOICE.match(name)]
+    return _with_endings(files, (".xml", *weights, *voices))
 
 
 def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tuple[HubFile, ...]:
@@ -130,6 +144,12 @@ def is_one_model(names: Sequence[str]) -> bool:
     shards = [shard for name in names if (shard := _SHARD.match(name)) is not None]
     models = {(shard["stem"], shard["count"]) for shard in shards}
     return len(shards) == len(names) and len(models) == 1
+
+
+def _is_needless(name: str) -> bool:
+    """Return whether a file is a pipeline's weights again, in one file or as a variant (fp16)."""
+    path = PurePosixPath(name)
+    return path.suffix == ".safetensors" and (len(path.parts) == 1 or path.name.count(".") > 1)
 
 
 def _is_first(name: str) -> bool:

@@ -20,7 +20,7 @@ from calculators.openvino.model_provider import MODELS, ModelProvider
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_queue import REQUEST_LIMIT
-from calculators.requests.request_record import current_record
+from calculators.requests.request_record import RequestRecord, current_record
 from calculators.tasks import task_of_node
 from graph_runtime import (
     METRICS,
@@ -264,20 +264,18 @@ class LoadedGraph:
         """
         self._check_answers_http()
         with self.users:
-            graph = self._new_graph()
-            packets = LoopDelivery(emit)
-            graph.observe_output_stream(self.response_stream, partial(_send, packets.put))
+            graph = self._new_graph(payload.record)
+            packets = [(self.request_stream, payload)]
+            del payload  # free it as soon as the nodes are done with it
+            answers = LoopDelivery(emit)
+            graph.observe_output_stream(self.response_stream, partial(_send, answers.put))
             try:
-                await graph.start_run_async(self._side_packets)
-                graph.add_packet_to_input_stream(self.request_stream, payload, 0)
-                del payload  # free it as soon as the nodes are done with it
-                graph.close_all_input_streams()
-                await graph.wait_until_done_async()
+                await graph.run_once_async(packets, self._side_packets)
             except BaseException:
                 await end_run(graph)
                 raise
             finally:
-                packets.flush()
+                answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 raise no_answer(self._name, reason)
@@ -313,7 +311,7 @@ class LoadedGraph:
             self._check_answers_http()
             return await self._text_model.infer(request, client)
         with self.users:
-            graph = self._new_graph()
+            graph = self._new_graph(current_record())
             try:
                 side_packets = self._side_packets_of(request)
                 return await infer_once(graph, self._interface, request, side_packets)
@@ -340,7 +338,7 @@ class LoadedGraph:
                     yield texts
             return
         with self.users:
-            graph = self._new_graph()
+            graph = self._new_graph(current_record())
             try:
                 side_packets = self._side_packets_of(first)
                 stream = GraphStream(graph, self._interface, first.model, client, emit)
@@ -395,13 +393,12 @@ class LoadedGraph:
 
         ending.add_done_callback(ended)
 
-    def _new_graph(self) -> CalculatorGraph:
+    def _new_graph(self, record: RequestRecord | None) -> CalculatorGraph:
         graph = CalculatorGraph(
             validated_graph=self.plan, registry=self._registry, services=self._services
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
-        record = current_record()
         if record is not None and record.trace is not None:
             graph.trace(record.begin_run(self._name))
         return graph

@@ -8,7 +8,7 @@ from graph_runtime import LoadProgress
 
 
 class Loading:
-    """What is being loaded, since when, and how far it is.
+    """Name, start and progress of a load that has not ended.
 
     Attributes:
         name: the served name, with the version of a plain model.

@@ -18,10 +18,14 @@ WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime
 
 #: Files that may read it, and what for.
 SHOWN: Final = {
+    "calculators/image_generation/answer.py": "created",
     "calculators/llm/prompt/chat_template/functions.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",
+    "calculators/rerank/answers.py": "created",
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
+    "calculators/rerank/answers.py": "created",
+    "calculators/text_classification/answers.py": "created",
     "servers/serving/graph_definition.py": "created",
     "servers/serving/stall_reporter.py": "when it was",
     "servers/serving/models/model_definition.py": "created",

@@ -15,9 +15,9 @@ from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.embeddings import texts
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
-from calculators.llm.api.openai import tokenize_request
 from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
@@ -30,10 +30,18 @@ from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
 from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
+from calculators.requests import tokenize_request
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
+from calculators.rerank import documents as ranked_documents
+from calculators.rerank import ranking
+from calculators.rerank.task_options import RerankTaskOptions
 from calculators.speech_to_text import pipeline_process
-from calculators.speech_to_text import servable as speech
+from calculators.speech_to_text import servable as listening
+from calculators.text_classification import texts as classified_texts
+from calculators.text_models import batch_runner, text_model
+from calculators.text_to_speech import request as speech_request
+from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -223,11 +231,23 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
+        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
+        f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
+        f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
+        f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
+        f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
+        f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
+        f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
+        f"{text_model.MEMORY >> 30} GiB",
+        f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
+        f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
         f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
+        f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
+        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
@@ -235,7 +255,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{sound_reader.MEMORY >> 30} GiB, {sound_reader.MOST_WAITING}; "
         f"{sound_reader.LONG_BYTES >> 20} MiB",
         f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
-        f"{speech.MOST_SECONDS:g} s; {speech.MOST_WAITING}, {speech.MOST_HELD_SECONDS:,.0f} s",
+        f"{listening.MOST_SECONDS:g} s; {listening.MOST_WAITING}, "
+        f"{listening.MOST_HELD_SECONDS:,.0f} s",
         f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
         f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",

@@ -52,7 +52,8 @@ COMMAND_LINE_AND_TASKS = """
 import sys
 import servers.cli.arguments
 from calculators.tasks import failed_tasks, installed_tasks
-assert {"text_generation", "embeddings"} <= {task.name for task in installed_tasks()}
+names = {task.name for task in installed_tasks()}
+assert {"text_generation", "embeddings", "rerank", "text_classification"} <= names
 assert not failed_tasks()
 servers.cli.arguments.make_parser()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
@@ -73,8 +74,11 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     rooms = {llm / room for room in ("engine", "prompt", "grammar_process", "conversion")}
-    families = ("child_process", "embeddings", "speech_to_text")
-    rooms |= {ROOT / "calculators" / name for name in families}
+    others = (
+        *("child_process", "embeddings", "rerank", "speech_to_text", "text_models"),
+        *("image_generation", "text_to_speech"),
+    )
+    rooms |= {ROOT / "calculators" / name for name in others}
     assert folders == {*rooms, plain_models}
 
 

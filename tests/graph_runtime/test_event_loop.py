@@ -13,6 +13,7 @@ from graph_runtime import (
     CalculatorContext,
     CalculatorGraph,
     In,
+    NotFoundError,
     Out,
     Registry,
     RunError,
@@ -327,3 +328,27 @@ def test_a_run_ends_with_its_event_loop(registry: Registry) -> None:
     graph.add_packet_to_input_stream("in", "again", 0)
     graph.close()
     assert seen.values == ["again"]
+
+
+def test_a_run_with_one_packet_per_input_needs_one_call(registry: Registry) -> None:
+    registry.register_calculator(Forward)
+    graph = CalculatorGraph(
+        text_config=one_node("Forward") + ' output_stream: "out"', registry=registry
+    )
+    shown: list[tuple[Any, int]] = []
+    graph.observe_output_stream("out", lambda _, packet: shown.append((packet.value, packet.time)))
+
+    async def run() -> None:
+        packets = [("in", "once")]
+        await graph.run_once_async(packets, at=3)
+        assert not packets
+        await graph.run_once_async([("in", "more")])
+        with pytest.raises(NotFoundError, match='"elsewhere" which is not a graph input'):
+            await graph.run_once_async([("elsewhere", "none")])
+        await graph.close_async()
+        # The second packet does not come after the first, so the run fails before any call.
+        with pytest.raises(RunError, match="minimum expected timestamp"):
+            await graph.run_once_async([("in", "twice"), ("in", "too often")])
+
+    asyncio.run(run())
+    assert shown == [("once", 3), ("more", 0)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from graph_runtime import (
+    REGISTRY,
     Calculator,
     CalculatorContext,
     CalculatorGraph,
@@ -24,8 +25,9 @@ from graph_runtime import (
     ThreadPoolExecutor,
     ValidationError,
     calculator,
+    resource_initializer,
 )
-from graph_runtime.plan.registry import ENTRY_POINT_GROUP
+from graph_runtime.plan.registry import ENTRY_POINT_GROUP, new_package
 from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamHandler
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Double, Forward, one_node
@@ -200,6 +202,16 @@ def test_a_family_is_initialized_once_wherever_it_was_registered(empty: Registry
     child.register_resource_initializer(Family())
 
     assert child.resource_initializers() == [first]
+
+
+def test_a_module_of_an_author_registers_an_initializer_with_its_own_registry(
+    empty: Registry,
+) -> None:
+    own = type("Own", (Family,), {"__module__": f"{new_package(empty)}.index"})
+    assert resource_initializer(own) is own
+    (found,) = empty.resource_initializers()
+    assert type(found) is own
+    assert found not in REGISTRY.resource_initializers()
 
 
 # Entry points -------------------------------------------------------------------------------------

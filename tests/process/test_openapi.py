@@ -7,12 +7,19 @@ from typing import Any, Final
 
 import pytest
 
+from calculators.tasks import default_task, endpoint_paths
 from servers.fronts.http import HttpSettings
 from servers.fronts.openapi import openapi_document
 from tests.process.http_client import HELLO, HttpClient, Reply
 from tests.servers.fronts.openapi.described import Described
 
 DESCRIBED: Final = Described()
+_LANGUAGE_MODELS: Final = default_task()
+assert _LANGUAGE_MODELS is not None
+#: Paths that only other models answer; their examples are tried where one is served.
+OF_OTHER_TASKS: Final = endpoint_paths() - {
+    path for endpoint in _LANGUAGE_MODELS.endpoints for path in endpoint.paths()
+}
 #: One request for every kind of answer with a schema of its own.
 _TOOL: Final = {
     "type": "function",
@@ -84,7 +91,7 @@ def test_the_document_is_published_and_can_be_cached(client: HttpClient) -> None
     [
         pytest.param(*each, id=f"{each[0]}-{n}")
         for n, each in enumerate(DESCRIBED.examples())
-        if not each[0].endswith("/embeddings")  # tried where a model for them is served
+        if each[0] not in OF_OTHER_TASKS
     ],
 )
 def test_the_examples_work(client: HttpClient, path: str, method: str, body: Any) -> None:
@@ -116,7 +123,11 @@ def test_errors_fit_their_schemas(
 
 @pytest.mark.parametrize(
     "path",
-    [path for path, method, _ in DESCRIBED.operations() if method == "get"],
+    [
+        path
+        for path, method, _ in DESCRIBED.operations()
+        if method == "get" and path not in OF_OTHER_TASKS
+    ],
 )
 def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
     reply = client.get(path.format(model="demo", version="1"))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.checkout import ROOT
 from tests.process.server_process import DEMO
 
-#: Of the whole site.
+#: Language models of the site.
 LANGUAGE_MODELS: Final = 2
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 

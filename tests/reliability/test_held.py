@@ -1,4 +1,4 @@
-"""What counts as left of the clients of a server."""
+"""Objects and counts that a server still holds after its clients have gone."""
 
 from __future__ import annotations
 

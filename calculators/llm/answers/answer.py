@@ -79,7 +79,7 @@ class Answer:
     def cancel(self) -> None:
         """Cancel the generation: the client is gone."""
         self._generation.cancel()
-        self._note_end()
+        self._note_end(self._usage())
 
     async def whole(self) -> str:
         """Wait for the end of all choices and return the body of a unary answer.
@@ -109,7 +109,9 @@ class Answer:
                     if reason is not None:
                         choice.finish_reason = reason
                         choice.stop_string = self._outputs[number].stop_string
-        return self._writer.whole(choices, self._usage())
+        usage = self._usage()
+        self._note_end(usage)
+        return self._writer.whole(choices, usage)
 
     async def events(self) -> str:
         """Wait for new tokens and return their events as text; "" if there is nothing to show.
@@ -137,7 +139,7 @@ class Answer:
             self._has_begun = True
             if details is not None:
                 details.usage = self._usage()
-            written.append(writer.start(self._usage()))
+            written.append(writer.start(Usage(self._prompt_tokens, 0)))
             written += [writer.begin(target) for targets in self._targets for target in targets]
         for number, tokens in gained if len(gained) == 1 else _merged(gained):
             if details is None:
@@ -156,7 +158,9 @@ class Answer:
                 for target in self._targets[number]:
                     written.append(writer.finish(target, reason, stop_string))
         if not self._open:
-            written.append(writer.end(self._usage()))
+            usage = self._usage()
+            self._note_end(usage)
+            written.append(writer.end(usage))
         return "".join(written)
 
     async def _take(self, number: int, tokens: Tokens) -> tuple[OutputDelta, FinishReason | None]:
@@ -187,9 +191,7 @@ class Answer:
         if reason is FinishReason.STOP and output.calls:
             reason = FinishReason.TOOL_CALLS
         if record is not None:
-            record.finish_reasons += [reason.value] * len(self._targets[number])
-            if not self._open:
-                self._note_end()
+            record.finish_reasons += [str(reason)] * len(self._targets[number])
         return gain, reason
 
     async def _take_ids(
@@ -206,12 +208,11 @@ class Answer:
         ids = tokens.token_ids[first : first + output.completion_tokens - count]
         return gain, reason, ids
 
-    def _note_end(self) -> None:
+    def _note_end(self, usage: Usage) -> None:
         record = self._record
         if record is None or record.ended:
             return
         record.ended = perf_counter_ns()
-        usage = self._usage()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
         record.answers = [text.content for text in self._written]
@@ -247,7 +248,8 @@ def parts_of(prompt: Part) -> list[Part]:
     before its end, needs them.
     """
     settings = prompt.settings
-    if settings.num_beams > 1:
+    is_single = settings.num_return_sequences == 1 and not settings.stop_strings
+    if settings.num_beams > 1 or is_single:
         return [prompt]
     seed = settings.rng_seed
     return [

@@ -163,10 +163,10 @@ class ChoiceOutput:
         return OutputDelta(merged(gained), tokens)
 
     async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> OutputDelta:
-        gain = self._gain(await self._text.feed(ids, logprobs))
-        if self._text.is_stopped and not self.is_stopped:
-            self.is_stopped = True
-            gain = self._ended(gain)
+        piece = await self._text.feed(ids, logprobs)
+        ends = self._text.is_stopped and not self.is_stopped
+        gain = self._gain(piece, ends=ends)
+        self.is_stopped |= ends
         if self._reasoning is not None and ids:
             self._reasoning.add(ids, gain.events)
         return gain
@@ -175,18 +175,17 @@ class ChoiceOutput:
         """Return the remaining output, at the end of the sequence."""
         if self.is_stopped:
             return OutputDelta(())
-        gain = self._ended(self._gain(await self._text.finish()))
+        gain = self._gain(await self._text.finish(), ends=True)
         if self._reasoning is not None:
             self._reasoning.finish(gain.events)
         return gain
 
-    def _gain(self, piece: Piece) -> OutputDelta:
-        return OutputDelta(self._parsed(piece.text), piece.tokens)
-
-    def _ended(self, gain: OutputDelta) -> OutputDelta:
-        if self._parser is None:
-            return gain
-        return OutputDelta([*gain.events, *self._checked(self._parser.finish())], gain.tokens)
+    def _gain(self, piece: Piece, *, ends: bool) -> OutputDelta:
+        """Return the output of a piece of text; ``ends``: it is the last one."""
+        events = self._parsed(piece.text)
+        if ends and self._parser is not None:
+            events = [*events, *self._checked(self._parser.finish())]
+        return OutputDelta(events, piece.tokens)
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
         """Give every call an id, and drop the first call above the limit and all that follows."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -22,7 +22,7 @@ _NO_USAGE: Final = ',"usage":null'
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
     """Return an id of 128 random bits, ``chatcmpl-...``."""
-    return f"{prefix}-{uuid.uuid4().hex}"
+    return f"{prefix}-{os.urandom(16).hex()}"
 
 
 @dataclass(frozen=True, slots=True)

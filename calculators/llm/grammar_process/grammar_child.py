@@ -11,6 +11,7 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
+from calculators.child_process.free_memory import FEW_ARENAS
 from calculators.child_process.messages import LoadFailed, Log, Stop
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.llm.grammar_process.messages import (
@@ -45,6 +46,9 @@ class CannotLoad(Exception):
     """The process cannot load the model's tokenizer; the text says why."""
 
 
+_ENVIRONMENT: Final = {"GLIBC_TUNABLES": FEW_ARENAS}
+
+
 class GrammarProcessLife:
     """One grammar process, which answers one question at a time until it ends."""
 
@@ -75,7 +79,7 @@ class GrammarProcessLife:
             ChildExitedError: it was ended meanwhile.
         """
         try:
-            await self._child.start("calculators.llm.grammar_process.process")
+            await self._child.start("calculators.llm.grammar_process.process", _ENVIRONMENT)
         except OSError as error:
             self.is_over = self._never_began = True
             raise CannotLoad(f"it could not be started: {error.strerror}") from None

@@ -187,7 +187,13 @@ class PromptProcess:
         return text.text
 
     async def _ask(self, message: Question, *, is_long: bool = False) -> Any:
-        body = self._body(message)
+        try:
+            body = self._encode(message)
+        except (UnicodeEncodeError, OverflowError, RecursionError):
+            raise RequestError(
+                "the prompt has a text that is not Unicode (half of a surrogate pair), a number"
+                " beyond 64 bits, or values nested too deeply"
+            ) from None
         if is_long or len(body) > SHORT_BYTES:
             lane = await self._long_lane()
         else:
@@ -198,15 +204,6 @@ class PromptProcess:
             reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
             raise RequestError(answer.reason, param=answer.param, code=code, reason=reason)
         return answer
-
-    def _body(self, message: Question) -> bytes:
-        try:
-            return self._encode(message)
-        except (UnicodeEncodeError, OverflowError, RecursionError):
-            raise RequestError(
-                "the prompt has a text that is not Unicode (half of a surrogate pair), a number"
-                " beyond 64 bits, or values nested too deeply"
-            ) from None
 
     # The process for long questions ---------------------------------------------------------------
 

@@ -96,13 +96,12 @@ def refuse_unassisted(
 ) -> None:
     """Refuse settings that the engine's library ignores when tokens are proposed.
 
-    ``min_tokens``: of the request. ``do_sample``: does the request sample?
+    ``mode``: one that proposes tokens. ``min_tokens``: of the request. ``do_sample``: does the
+    request sample?
 
     Raises:
         RequestError: with the member's name.
     """
-    if mode == "standard":
-        return
     if min_tokens:
         raise fields.invalid(
             "min_tokens",

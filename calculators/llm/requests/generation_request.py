@@ -29,21 +29,10 @@ from calculators.llm.requests.truncation import (
 )
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
+from calculators.requests.common_members import EVERYWHERE, read_model
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
-from calculators.requests.readers import BOOLEAN, STRING, Value
-
-#: Members that every endpoint has, also one that does not generate.
-EVERYWHERE: Final[Members] = table(
-    honoured(
-        "model",
-        STRING,
-        "The name of a model or graph that is served.",
-        is_required=True,
-        minLength=1,
-    ),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
-)
+from calculators.requests.readers import BOOLEAN
 
 #: Members that every endpoint that generates has.
 GENERATING: Final[Members] = table(
@@ -164,18 +153,6 @@ def read_body(value: object, members: Members) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
     return read_members(value, members, lambda name: ELSEWHERE.get(name, ""))
-
-
-def read_model(body: Mapping[str, Any]) -> str:
-    """Return the name of the model in a checked body.
-
-    Raises:
-        RequestError: it is missing or empty.
-    """
-    model: str = body.get("model", "")
-    if not model:
-        raise fields.missing("model", "the name of the model that is to answer")
-    return model
 
 
 def read_generation(

@@ -118,12 +118,8 @@ def read_sampling(
     assisted = read_assisted_decoding(body, mode)
 
     do_sample = temperature > 0 and choices.beams == 1
-    refuse_unassisted(
-        mode,
-        assisted,
-        min_tokens=body.get("min_tokens"),
-        do_sample=do_sample,
-    )
+    if mode != "standard":
+        refuse_unassisted(mode, assisted, min_tokens=body.get("min_tokens"), do_sample=do_sample)
     if do_sample and top_p == 0:
         raise fields.invalid(
             "top_p", "0 leaves no token to sample; use temperature 0 or a larger one"
@@ -148,7 +144,9 @@ def read_sampling(
         num_return_sequences=choices.n if do_sample or choices.beams > 1 else 1,
         logprobs=read_logprobs(body, limits),
         echo=echo,
-        **assisted._asdict(),
+        num_assistant_tokens=assisted.num_assistant_tokens,
+        assistant_confidence_threshold=assisted.assistant_confidence_threshold,
+        max_ngram_size=assisted.max_ngram_size,
     )
 
 

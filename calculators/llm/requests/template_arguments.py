@@ -71,6 +71,9 @@ class TemplateArguments:
         return {**self.values, "add_generation_prompt": begins}
 
 
+_NO_ARGUMENTS: Final = TemplateArguments()
+
+
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     """Resolve ``chat_template_kwargs``, and the members that set some of its variables.
 
@@ -83,7 +86,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         RequestError: a name is reserved, or a value has the wrong type.
     """
     if TEMPLATE_MEMBERS.keys().isdisjoint(body):
-        return TemplateArguments()
+        return _NO_ARGUMENTS
     values = dict(body.get("chat_template_kwargs") or {})
     for name in values:
         if name in RESERVED:

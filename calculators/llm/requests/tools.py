@@ -53,6 +53,9 @@ class Tools:
         return {each["name"]: each.get("parameters") or {} for each in functions}
 
 
+NO_TOOLS: Final = Tools()
+
+
 def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
     """Read ``tools`` and ``tool_choice``.
 
@@ -64,10 +67,10 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
         RequestError: a tool or the choice is wrong, or there are too many tools.
     """
     if body.get("tools") is None and body.get("tool_choice") is None:
-        return Tools()
+        return NO_TOOLS
     choice, chosen = _read_choice(body)
     if choice == "none":
-        return Tools()
+        return NO_TOOLS
     items = fields.array(body, "tools") or []
     if len(items) > limits.max_tools:
         raise fields.invalid(
@@ -87,7 +90,7 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
         return Tools(items, choice, tuple(f"{tool.path}.parameters" for tool in read))
     if choice == "required":
         raise fields.invalid("tool_choice", '"required" needs tools')
-    return Tools()
+    return NO_TOOLS
 
 
 _Choice = Literal["none", "auto", "required", "named"]

@@ -67,7 +67,7 @@ class ChoiceText:
     @property
     def is_stopped(self) -> bool:
         """Has a stop string ended the text?"""
-        return self._stops.is_stopped
+        return self._stops.matched is not None
 
     @property
     def stop_string(self) -> str | None:
@@ -88,7 +88,7 @@ class ChoiceText:
         # One by one: tokens after a stop string do not belong to the answer.
         shown = ""
         for place, token_id in enumerate(ids):
-            if self._stops.is_stopped:
+            if self._stops.matched is not None:
                 break
             self.completion_tokens += 1
             if logprobs:
@@ -121,14 +121,16 @@ class ChoiceText:
 
     async def finish(self) -> Piece:
         """Return the remaining text, at the end of the sequence."""
-        if self._stops.is_stopped:
+        if self._stops.matched is not None:
             return Piece("")
         rest = await self._stream.finish()
+        if not self.has_stops and not self._held:
+            return Piece(rest)
         text = self._stops.feed(rest)
-        if not self._stops.is_stopped:
+        if self._stops.matched is None:
             text += self._stops.finish()
         piece = self._piece(text)
-        if self._stops.is_stopped:
+        if self._stops.matched is not None:
             return piece
         piece.tokens.extend(held.token for held in self._held)
         self._held.clear()

@@ -20,19 +20,14 @@ class StopStrings:
     __slots__ = ("_held", "_include", "_stops", "is_active", "matched")
 
     def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
-        self._stops = tuple(stop for stop in stops if stop)
+        self._stops = tuple(filter(None, stops))
         self.is_active = bool(self._stops)
         self._include = include
         self._held = ""
         self.matched: str | None = None
 
-    @property
-    def is_stopped(self) -> bool:
-        """Has a stop string ended the text?"""
-        return self.matched is not None
-
     def feed(self, text: str) -> str:
-        """Return the text that is certain; "" once a stop string has ended it (`is_stopped`)."""
+        """Return the text that is certain; "" once a stop string has ended it (``matched``)."""
         if not self._stops:
             return text
         if self.matched is not None:

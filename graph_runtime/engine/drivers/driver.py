@@ -133,7 +133,8 @@ class Driver(ABC):
     ) -> None:
         """Take over a run; ``pools``: the queue and executor of each thread pool, by name."""
         self.scheduler = scheduler
-        self.pools = {name: Pool(queue, executor) for name, (queue, executor) in pools.items()}
+        for name, (queue, executor) in pools.items():
+            self.pools[name] = Pool(queue, executor)
         self.queue.flush = self.flush
         for pool in self.pools.values():
             pool.queue.flush = self.flush

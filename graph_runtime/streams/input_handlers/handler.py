@@ -94,6 +94,8 @@ class InputStreamHandler(ABC):
 
 #: The entry in an input set of a stream that has ended.
 _DONE: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
+#: The entry of a stream on which nothing has come yet.
+_NOTHING_YET: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.PRESTREAM)), False)
 
 
 def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
@@ -107,6 +109,8 @@ def bound_of(stream: InputStream) -> tuple[Packet, bool]:
     bound = stream.min_timestamp_or_bound
     if bound == ts.DONE:
         return _DONE
+    if bound == ts.PRESTREAM:
+        return _NOTHING_YET
     return packet_at(EMPTY, ts.previous_allowed_in_stream(bound)), False
 
 

@@ -111,9 +111,13 @@ class SyncSetInputStreamHandler(InputStreamHandler):
 
     def _sole_of(self, last: SyncSet) -> InputStream | None:
         """The stream of the last set if it is the only one there, and all others have ended."""
-        others = [stream for stream in self.streams if stream not in last.streams]
-        is_sole = len(last.streams) == 1 and all(stream.is_done for stream in others)
-        return last.streams[0] if is_sole and not self.process_bounds else None
+        if len(last.streams) > 1 or self.process_bounds:
+            return None
+        sole = last.streams[0]
+        for stream in self.streams:
+            if stream is not sole and not stream.is_done:
+                return None
+        return sole
 
     def fill(self, time: int) -> InputSet:
         members = self._ready.streams if self._ready is not None else ()

@@ -81,7 +81,7 @@ async def receive(
     take: Callable[[bytes], object],
     hold: BodyHold,
 ) -> None:
-    """Pass a body of at most ``limit`` bytes to ``take`` piece by piece, as there is room.
+    """Pass a body of at most ``limit`` bytes to ``take``, each piece when there is room for it.
 
     Raises:
         HttpError: 400, 408, 413.

@@ -16,6 +16,8 @@ from typing import Any, Protocol, cast
 
 from aiohttp import web
 
+from calculators.requests.request_record import UNKNOWN_CLIENT
+from servers.access.access import identity_of_peer
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.settings import HttpSettings
 
@@ -56,6 +58,7 @@ class HttpConnection(web.RequestHandler):
 
     Attributes:
         exchange: the request being answered; None between requests.
+        client: the peer's identity, by its address.
         is_last: no other request will be accepted (the server drains, or a body was left unread).
         room: set while the peer reads fast enough.
     """
@@ -70,6 +73,7 @@ class HttpConnection(web.RequestHandler):
         "_settings",
         "_still_since",
         "_wire",
+        "client",
         "exchange",
         "is_last",
         "loop",
@@ -93,6 +97,7 @@ class HttpConnection(web.RequestHandler):
             lingering_time=5.0,
         )
         self.loop = loop
+        self.client = UNKNOWN_CLIENT
         self.exchange: RequestInHand | None = None
         self.is_last = False
         self.room = asyncio.Event()
@@ -121,6 +126,10 @@ class HttpConnection(web.RequestHandler):
         if _NOTSENT_LOWAT is not None and peer is not None:
             with contextlib.suppress(OSError):
                 peer.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_IN_KERNEL)
+        # The peer of a Unix socket is a string, nearly always empty.
+        name = wire.get_extra_info("peername")
+        if isinstance(name, tuple):
+            self.client = identity_of_peer(str(name[0]), str(name[1]))
         self._wire = wire
         self._header_since = self.loop.time()
         self._on_open(self)
@@ -178,6 +187,10 @@ class HttpConnection(web.RequestHandler):
             self.abort()
         else:
             wire.write(data)
+
+    def count_sent(self, size: int) -> None:
+        """Count bytes that were written beside `send`."""
+        self._sent += size
 
     # Ending the connection.
 

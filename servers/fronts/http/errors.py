@@ -15,7 +15,7 @@ from servers.contract.failure import failure_of
 STATUS: Mapping[Code, int] = MappingProxyType(
     {
         Code.INVALID_ARGUMENT: 400,
-        Code.FAILED_PRECONDITION: 400,
+        Code.FAILED_PRECONDITION: 412,
         Code.OUT_OF_RANGE: 400,
         Code.UNAUTHENTICATED: 401,
         Code.PERMISSION_DENIED: 403,

@@ -25,6 +25,7 @@ class Exchange:
 
     Attributes:
         headers: headers of every answer to this request.
+        error_form: the form of errors that its client expects.
         record: its record; calculators add warnings for the client to it.
         hold: its body's share of the memory for bodies.
         route: the route of its path; None before it is known, and if there is none.
@@ -39,6 +40,7 @@ class Exchange:
         "_ends_at",
         "client",
         "connection",
+        "error_form",
         "headers",
         "hold",
         "keeps_alive",
@@ -57,6 +59,7 @@ class Exchange:
         record: RequestRecord,
         task: asyncio.Task[Any],
         hold: BodyHold,
+        error_form: ErrorForm,
     ) -> None:
         self.request = request
         self.record = record
@@ -64,6 +67,7 @@ class Exchange:
         self.connection = connection
         self.task = task
         self.hold = hold
+        self.error_form = error_form
         self.client = Client(connection)
         self.headers = {"Server": "graphrt", "X-Request-Id": request_id}
         self.route: Route | None = None

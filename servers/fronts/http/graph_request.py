@@ -11,7 +11,6 @@ from aiohttp import web
 from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload, Messages
 from calculators.requests.multipart_form import MultipartForm
-from calculators.requests.request_record import name_model
 from calculators.tasks import TaskEndpoint, endpoint_at, tasks_at
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
@@ -24,7 +23,7 @@ from servers.fronts.http.form_body import FORM, has_form, read_form
 from servers.fronts.http.form_texts import front_members
 from servers.fronts.http.graph_answer import answer_from_packets
 from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
-from servers.fronts.http.routes import error_form, may_stream, nothing_at
+from servers.fronts.http.routes import may_stream, nothing_at
 from servers.fronts.http.settings import HttpSettings
 
 # Nothing is served under a longer name, so similar names are not searched for.
@@ -66,13 +65,15 @@ class GraphRequests:
             # The request names no graph, so there is none to answer at this path.
             raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
         model = self._model_of(members, path, endpoint, request.method)
+        exchange.record.model = model
         limit_time_by(exchange, members)
-        is_stream = may_stream(path) and _wants_stream(members)
+        streams = may_stream(path) if endpoint is None else endpoint.streams
+        is_stream = streams and _wants_stream(members)
         payload = self._payload(exchange, body, value, form)
         run = self._run(model, Method.STREAM if is_stream else Method.UNARY, payload)
         # A parsed body is several times as large as the body: only the graph should hold it.
         del body, value, form, members, payload
-        return await answer_from_packets(exchange, error_form(path), run, is_stream=is_stream)
+        return await answer_from_packets(exchange, exchange.error_form, run, is_stream=is_stream)
 
     async def _answer_socket(
         self, exchange: Exchange, path: str, endpoint: TaskEndpoint
@@ -80,12 +81,13 @@ class GraphRequests:
         # It lasts as long as it is used; only the client's own limit counts.
         limit_time(exchange, 0)
         request = exchange.request
+        model = self._model_of(_query_members(request), path, endpoint, request.method)
+        exchange.record.model = model
         if request.method != "GET" or not wants_socket(request):
             headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
             raise HttpError(426, "this path is a WebSocket's", headers=headers)
         # Browsers let a page of any site open one.
         self._guard.check_page(request.headers)
-        model = self._model_of(_query_members(request), path, endpoint, request.method)
         if self._sockets >= self._settings.max_sockets:
             raise HttpError(503, "too many WebSockets are open", headers={"Retry-After": "1"})
         self._sockets += 1
@@ -129,7 +131,6 @@ class GraphRequests:
             raise HttpError(400, text, param="model")
         if len(model) > MAX_MODEL_CHARS:
             raise HttpError(404, "no such model", param="model", code="model_not_found")
-        name_model(model)
         return model
 
     def _only_model(self, path: str, method: str) -> str:
@@ -170,6 +171,7 @@ class GraphRequests:
             body,
             value,
             exchange.client,
+            exchange.record,
             form=form,
             method="GET" if request.method == "HEAD" else request.method,
             messages=messages,

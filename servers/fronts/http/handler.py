@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from calculators.inference.place import quoted
-from calculators.requests.request_record import current_record, note_reason
+from calculators.requests.request_record import note_reason
 from calculators.tasks import ErrorForm, endpoint_at
 from servers import NAME, version
 from servers.access import Access
@@ -88,10 +88,10 @@ class Handler:
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
-        exchange = Exchange(
-            request, connection, record, task, self._room.hold(request.content_length)
-        )
-        if error_form(path) is ErrorForm.ANTHROPIC:
+        form = error_form(path)
+        hold = self._room.hold(request.content_length)
+        exchange = Exchange(request, connection, record, task, hold, form)
+        if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = -connection.sent_bytes
         status = 499  # nginx's status for a client that left before its answer
@@ -128,7 +128,7 @@ class Handler:
             error = http_error(raised, exchange.request_id)
             log_cause(error, exchange.request_id)
             note_reason(reason_of(error))
-            return _error_response(exchange, path, error)
+            return _error_response(exchange, error)
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request
@@ -152,14 +152,14 @@ class Handler:
                 f"the method must be {' or '.join(route.methods)} here",
                 headers={"Allow": _allowed(route)},
             )
+        if route.endpoint is Endpoint.GRAPH:
+            _note_client(exchange, access)
+            return await self._graphs.answer(exchange, path)
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)
         if route.endpoint in RUNS:
-            _note_client(request, access)
-        if route.endpoint is Endpoint.GRAPH:
-            return await self._graphs.answer(exchange, path)
-        if route.endpoint in RUNS:
+            _note_client(exchange, access)
             limit_time(exchange, self._settings.request_seconds)
         if path.startswith("/v2/"):
             _check_names(route)
@@ -247,15 +247,14 @@ class Handler:
                 raise AssertionError(f"{route.endpoint} is not looked up")
 
 
-def _note_client(request: web.BaseRequest, access: Access) -> None:
+def _note_client(exchange: Exchange, access: Access) -> None:
     """Put the client's identity into the request's record."""
-    record = current_record()
-    if record is not None:
-        peer = request.get_extra_info("peername")
-        # The peer of a Unix socket is a string, nearly always empty.
-        address, port = peer[:2] if isinstance(peer, tuple) else ("", "")
+    client = exchange.connection.client
+    if access.keys is not None:
+        request = exchange.request
         authorization, key = _authorization(request), request.headers.get("X-Api-Key")
-        record.client = access.client(str(address), str(port), authorization, key)
+        client = access.client(client, authorization, key)
+    exchange.record.client = client
 
 
 def _authorization(request: web.BaseRequest) -> str | None:
@@ -299,10 +298,10 @@ def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:
     )
 
 
-def _error_response(exchange: Exchange, path: str, error: HttpError) -> web.Response:
+def _error_response(exchange: Exchange, error: HttpError) -> web.Response:
     return web.Response(
         status=error.status,
-        body=error.body(error_form(path), exchange.request_id),
+        body=error.body(exchange.error_form, exchange.request_id),
         content_type="application/json",
         headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
     )

@@ -171,6 +171,7 @@ class MessageStream:
                     else:
                         await self._socket.send_bytes(message)
                     self._unsent_bytes -= len(message)
+                    self._exchange.connection.count_sent(len(message))
         except ConnectionError:
             self._unsent.clear()
 

@@ -143,14 +143,18 @@ def _aliases() -> frozenset[str]:
     return frozenset(alias for endpoint in task_endpoints() for alias in endpoint.aliases)
 
 
+@cache
+def _whole_paths() -> dict[str, Route]:
+    """Return the routes of whole paths: the server's own and those of tasks."""
+    tasks = {path: _task_route(each) for each in task_endpoints() for path in each.paths()}
+    return tasks | FIXED
+
+
 def find_route(path: str) -> Route | None:
     """Return the route of a path as sent, without its query; None if there is none."""
-    fixed = FIXED.get(path)
-    if fixed is not None:
-        return fixed
-    endpoint = endpoint_at(path)
-    if endpoint is not None:
-        return _task_route(endpoint)
+    route = _whole_paths().get(path)
+    if route is not None:
+        return route
     if _has_dot_segment(path):
         return None
     if path.startswith(_KSERVE_PREFIX):

@@ -9,7 +9,7 @@ import grpc
 
 from calculators.requests.request_record import RequestRecord
 from servers.access import Access
-from servers.access.access import KEY_HEADERS
+from servers.access.access import KEY_HEADERS, identity_of_peer
 from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of
 
 REQUEST_ID: Final = "x-request-id"
@@ -74,7 +74,9 @@ class CallEntry:
             # ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
             address, _, port = unquote(self._context.peer()).partition(":")[2].rpartition(":")
             keys = (header(name) for name in KEY_HEADERS)
-            self._record.client = self._access.client(address.strip("[]"), port, *keys)
+            self._record.client = self._access.client(
+                identity_of_peer(address.strip("[]"), port), *keys
+            )
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         return self
 

@@ -74,7 +74,8 @@ _ABOUT: Final = {
     405: "The path does not have this method.",
     408: "The request did not arrive in time.",
     409: "The graph reports that something exists already.",
-    412: "No change of the configuration could be loaded; nothing that is served changes.",
+    412: "The model lacks what the request needs; for a reload: no change of the configuration "
+    "could be loaded, and nothing that is served changes.",
     415: "The type of the body is not supported.",
     417: "The only supported Expect is 100-continue.",
     426: "The path is a WebSocket's: the request must ask for one.",

@@ -62,10 +62,11 @@ class GraphRequests:
 
     def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
         self.current: Gauge = ovms.current_graphs.of({"name": name})
-        self._calls: dict[tuple[Method, str], CallCounts] = {}
+        #: By method and interface.
+        self.calls: dict[tuple[Method, str], CallCounts] = {}
         for api, method, interface in _CALLS:
             labels = {"name": name, "api": api, "method": method, "interface": interface}
-            self._calls[method, interface] = CallCounts(
+            self.calls[method, interface] = CallCounts(
                 ovms.accepted.of(labels),
                 ovms.rejected.of(labels),
                 ovms.responses.of(labels),
@@ -79,10 +80,6 @@ class GraphRequests:
             for interface in (GRPC, REST)
             for labels in ({"name": name, "api": KSERVE, "method": method, "interface": interface},)
         }
-
-    def call(self, method: Method, interface: str) -> CallCounts:
-        """Return the counts of one method over one front."""
-        return self._calls[method, interface]
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts:
         return self._lookups[method, interface]

@@ -38,7 +38,7 @@ class ObservedDataPlane:
         observed: ObservedGraph | ObservedModel | None
         graph = self._metrics.graph(model)
         if graph is not None:
-            observed = ObservedGraph(graph.current, graph.call(method, self._interface))
+            observed = ObservedGraph(graph.current, graph.calls[method, self._interface])
         else:
             observed = self._observed_model(model, method, version)
         if observed is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-import secrets
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
@@ -163,7 +163,7 @@ def request_id_of(sent: str | None) -> str:
     """Return the client's ``x-request-id`` if it is harmless to repeat, else a new id."""
     if sent is not None and _REQUEST_ID.fullmatch(sent):
         return sent
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def reason_for_log(code: str, param: str | None, detail: str) -> str:

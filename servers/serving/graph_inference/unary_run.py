@@ -41,11 +41,7 @@ async def infer_once(
         values = found[output.name] = []
         graph.observe_output_stream(output.name, partial(_take, values))
     try:
-        await graph.start_run_async(side_packets)
-        for name, value in packets:
-            graph.add_packet_to_input_stream(name, value, time)
-        graph.close_all_input_streams()
-        await graph.wait_until_done_async()
+        await graph.run_once_async(packets, side_packets, at=time)
     except BaseException:
         await end_run(graph)
         raise

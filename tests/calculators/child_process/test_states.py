@@ -17,7 +17,7 @@ def test_every_event_in_every_state_is_in_the_table_or_refused(
     state: ChildState, event: ChildEvent
 ) -> None:
     supervisor = Supervised().supervisor
-    supervisor._state = state
+    supervisor.state = state
     if (state, event) in TRANSITIONS:
         supervisor._move(event)
         assert supervisor.state is TRANSITIONS[state, event]

@@ -45,14 +45,17 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
             wanted = expected("Hello", "MEAN", normalize=False)
             np.testing.assert_allclose(vector, wanted, atol=1e-4)
         for path, method, body in DESCRIBED.examples():
-            if path.endswith("/embeddings"):
+            if path.endswith(("/embeddings", "/detokenize", "/embed", "/tokenize")):
                 status, answer = post(serving, path, {**body, "model": "tiny"})
                 assert status == 200, answer
                 text = json.dumps(answer).encode()
                 DESCRIBED.check_answer(path, method, status, "application/json", text)
-        status, answer = post(serving, "/v3/embeddings", {"model": "tiny", "input": [1, 2]})
+        status, answer = post(serving, "/v3/embeddings", {"model": "tiny", "input": [1, 99999]})
         assert status == 400
-        assert answer["error"]["param"] == "input[0]"
+        assert answer["error"]["param"] == "input[1]"
+        status, answer = post(serving, "/embed", {"inputs": "Hello"})  # it names no model
+        assert status == 200, answer
+        np.testing.assert_allclose(np.array(answer), [expected("Hello", "MEAN")], atol=1e-4)
         status, answer = post(serving, "/v3/embeddings", {"model": "other", "input": "a"})
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         with serving.request("GET", "/v3/models") as response:
@@ -102,7 +105,8 @@ def test_unknown_members_are_warned_of_by_embeddings_and_chats_alike(site: Path)
                 warnings.append(response.getheader("Warning"))
                 response.read()
         misspelt = '299 graphrt "Unknown member \\"tempurature\\". Did you mean \\"temperature\\"?"'
-        near = '299 graphrt "Unknown member \\"dimension\\". Did you mean \\"dimensions\\"?"'
+        names = r"\"dimensions\" or \"output_dimension\""
+        near = rf'299 graphrt "Unknown member \"dimension\". Did you mean {names}?"'
         assert warnings == [near, misspelt, misspelt]
         _, answer = serving.get("/v3/models")
         assert [(each["task"], each["max_model_len"]) for each in answer["data"]] == [
@@ -122,12 +126,12 @@ def test_unknown_members_are_warned_of_by_embeddings_and_chats_alike(site: Path)
     ("members", "param"),
     [
         ({"dimension": 2}, "dimension"),
-        ({"truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
-        ({"input_type": "query"}, "input_type"),
+        ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+        ({"late_chunking": True}, "late_chunking"),
     ],
 )
 def test_a_member_that_would_change_nothing_is_refused(members: dict[str, Any], param: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse_embeddings_request({"model": "tiny", "input": "Hello", **members})
     assert raised.value.param == param
-    assert parse_embeddings_request({"model": "tiny", "input": "Hello", "user": "me"}).texts
+    assert parse_embeddings_request({"model": "tiny", "input": "Hello", "user": "me"}).texts.values

@@ -58,14 +58,18 @@ def graph(*, normalize: str = "true", truncate: str = "false", pooling: str = ""
     return GRAPH % {"normalize": normalize, "truncate": truncate, "pooling": pooling}
 
 
-def make_model(directory: Path, text: str = "", pooling: str = "") -> Path:
-    """Write the model's files, with a graph and a 1_Pooling/config.json if they are given."""
+def make_model(directory: Path, text: str = "", pooling: str = "", added: float = 0.0) -> Path:
+    """Write the model's files, with a graph and a 1_Pooling/config.json if they are given.
+
+    ``added``: added to the number of each token.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     ids = _input("input_ids")
     mask = _input("attention_mask")
     token_types = _input("token_type_ids")
     used = op.add(op.convert(ids, "f32"), op.convert(token_types, "f32"))
     last_axis = op.constant(np.array([-1], np.int64))
+    used = op.add(used, op.constant(np.float32(added)))
     frequencies = op.constant(_FREQUENCIES.reshape(1, 1, SIZE))
     hidden = op.sin(op.multiply(op.unsqueeze(used, last_axis), frequencies))
     # Values in the padding must not count, so they are large.
@@ -103,14 +107,25 @@ def _tokenizer() -> genai.Tokenizer:
 
 def expected(text: str, pooling: str, *, normalize: bool = True) -> NDArray[np.float32]:
     """Return the embedding of a text."""
-    ids = np.array(tokens(text), np.float32)
-    hidden = np.sin(ids[:, np.newaxis] * _FREQUENCIES)
-    vector = {"CLS": hidden[0], "LAST": hidden[-1], "MEAN": hidden.mean(axis=0)}[pooling]
-    length = np.linalg.norm(vector) if normalize else 1.0
-    return np.asarray(vector / length, np.float32)
+    return vector(tokens(text), pooling, normalize=normalize)
 
 
 def _input(name: str) -> Any:
     parameter = op.parameter([-1, -1], np.int64, name)
     parameter.output(0).set_names({name})
     return parameter
+
+
+def write_prompts(directory: Path, prompts: dict[str, str], default: str | None = None) -> None:
+    """Write a config_sentence_transformers.json."""
+    config = {"prompts": prompts, "default_prompt_name": default}
+    file = directory / "config_sentence_transformers.json"
+    file.write_text(json.dumps(config), encoding="utf-8")
+
+
+def vector(ids: list[int], pooling: str, *, normalize: bool = True) -> NDArray[np.float32]:
+    """Return the embedding of token ids."""
+    hidden = np.sin(np.array(ids, np.float32)[:, np.newaxis] * _FREQUENCIES)
+    found = {"CLS": hidden[0], "LAST": hidden[-1], "MEAN": hidden.mean(axis=0)}[pooling]
+    length = np.linalg.norm(found) if normalize else 1.0
+    return np.asarray(found / length, np.float32)

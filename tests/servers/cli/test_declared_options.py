@@ -15,10 +15,11 @@ from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.settings import declaration, value_types
 from calculators.settings.declaration import Group, SettingError, option, options_of, values_of
 from graph_runtime import FamilySettings
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
 from servers.cli.reference import reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
+from servers.cli.words import spread
 from servers.config import schema
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings

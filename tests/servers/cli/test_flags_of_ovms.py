@@ -9,8 +9,9 @@ import argparse
 
 import pytest
 
-from servers.cli.arguments import make_parser, spread
+from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed
+from servers.cli.words import spread
 from servers.options.other_flags import REFUSED, WITHOUT_EFFECT
 
 #: Flags that serve takes, each with a value.
@@ -34,7 +35,11 @@ SERVED = """
 --tool_parser hermes3                --enable_tool_guided_generation true
 --cache_interval_multiplier 2        --max_prompt_len 1024             --kv_cache_precision u8
 --model_distribution_policy TENSOR_PARALLEL                            --normalize true
---truncate false                     --pooling CLS
+--truncate false                     --pooling CLS                     --resolution 512x512
+--model_type kokoro                  --vocoder org/name                --max_allowed_chunks 5
+--max_resolution 512x512             --default_resolution 512x512      --num_images_per_prompt 2
+--max_num_images_per_prompt 2        --guidance_scale 7.5              --max_num_inference_steps 5
+--default_num_inference_steps 5      --source_loras a=a.safetensors
 """
 #: Flags that are accepted, and of which a line says that they have no effect.
 NO_EFFECT = """
@@ -48,21 +53,6 @@ NO_EFFECT = """
 NOT_SERVED = {
     "--stateful true": "keep no state",
     "--low_latency_transformation true": "keep no state",
-    "--max_allowed_chunks 5": "reranking",
-    "--resolution 512x512": "images",
-    "--max_resolution 512x512": "images",
-    "--default_resolution 512x512": "images",
-    "--num_images_per_prompt 1": "images",
-    "--max_num_images_per_prompt 1": "images",
-    "--guidance_scale 7.5": "images",
-    "--default_num_inference_steps 5": "images",
-    "--max_num_inference_steps 5": "images",
-    "--source_loras a=org/name": "adapters",
-    "--model_type kokoro": "speech",
-    "--vocoder org/name": "speech",
-    "--task rerank": "rerank is not served by this version",
-    "--task image_generation": "image_generation is not served by this version",
-    "--task text2speech": "text2speech is not served by this version",
     "--pipeline_type OMNI": "OMNI is not served by this version",
 }
 #: Flags that choose what the program does, and the words of graphrt that do it.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.arguments import spread
+from servers.cli.words import spread
 from tests.checkout import ROOT
 from tests.servers.cli.process import environment, graphrt
 

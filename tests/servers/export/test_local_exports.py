@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from servers.export import ExportError
-from servers.export.export import ExportRequest, WeightForm, weight_form
+from servers.export.export import (
+    ExportRequest,
+    WeightForm,
+    model_files,
+    weight_form,
+    weights_in,
+)
 from servers.export.local_exports import exported
 from servers.hub import HubError
 from servers.hub.model_store import ModelStore, read_origin
@@ -268,3 +274,12 @@ def test_the_form_of_weights_follows_from_what_is_asked(
     form = weight_form(asked, parameters, device=device)
     assert str(form) == expected
     assert form.is_asked == (asked is not None or bool(parameters))
+
+
+def test_a_pipeline_has_files_in_folders_of_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "unet").mkdir()
+    for name in ("model_index.json", "unet/config.json", "unet/model.safetensors"):
+        (tmp_path / name).write_bytes(b"weights")
+    names = [path.relative_to(tmp_path).as_posix() for path in model_files(tmp_path)]
+    assert names == ["model_index.json", "unet/config.json", "unet/model.safetensors"]
+    assert weights_in(tmp_path) == 7

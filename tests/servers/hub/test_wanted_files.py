@@ -33,6 +33,17 @@ def test_a_model_of_openvino_comes_with_all_that_it_needs_and_nothing_else() -> 
     assert names(wanted) == needed
 
 
+def test_a_model_in_several_parts_comes_with_its_voices() -> None:
+    needed = [
+        *("openvino_encoder_model.xml", "openvino_encoder_model.bin", "openvino_vocoder.xml"),
+        *("openvino_vocoder.bin", "config.json", "voices/alice.bin", "spm_char.model"),
+    ]
+    wanted = choose(*needed, "pytorch_model.bin", "speaker.bin")
+    assert (wanted.form, names(wanted)) == (Form.OPENVINO, needed)
+    kokoro = ["openvino_model.xml", "openvino_model.bin", "config.json", "voices/af_heart.bin"]
+    assert names(choose(*kokoro, "kokoro.bin")) == kokoro
+
+
 def test_one_gguf_file_is_the_model() -> None:
     wanted = choose("a.gguf", "README.md", "mmproj-a.gguf")
     assert (wanted.form, names(wanted), wanted.main_file) == (Form.GGUF, ["a.gguf"], "a.gguf")
@@ -62,6 +73,16 @@ def test_safetensors_are_taken_without_other_forms_of_the_weights() -> None:
     wanted = choose("model.safetensors", "config.json", "pytorch_model.bin", "onnx/model.onnx")
     assert wanted.form is Form.SAFETENSORS
     assert names(wanted) == ["model.safetensors", "config.json"]
+
+
+def test_a_pipeline_comes_with_the_weights_of_its_parts_once() -> None:
+    needed = ["model_index.json", "unet/config.json", "unet/a.safetensors", "vae/b.safetensors"]
+    again = ["all-in-one.safetensors", "unet/a.fp16.safetensors", "unet/a.bin"]
+    wanted = choose(*needed, *again)
+    assert (wanted.form, names(wanted)) == (Form.SAFETENSORS, needed)
+    exported = ["model_index.json", "unet/openvino_model.xml", "unet/openvino_model.bin"]
+    wanted = choose(*exported, *again)
+    assert (wanted.form, names(wanted)) == (Form.OPENVINO, exported)
 
 
 @pytest.mark.parametrize("present", [[], ["weights.h5", "config.json"]])

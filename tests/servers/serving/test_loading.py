@@ -1,4 +1,4 @@
-"""What is being loaded is seen while it lasts: in the status, and in the log."""
+"""Loading is reported while it lasts: in the status, and in the log."""
 
 from __future__ import annotations
 

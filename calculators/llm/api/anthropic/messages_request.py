@@ -11,11 +11,9 @@ from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.choices import N
 from calculators.llm.requests.generation_request import (
-    EVERYWHERE,
     GENERATING,
     read_body,
     read_generation,
-    read_model,
 )
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -31,6 +29,7 @@ from calculators.llm.requests.template_arguments import (
 from calculators.llm.requests.tools import Tools
 from calculators.media.image import ImageReference
 from calculators.requests import fields
+from calculators.requests.common_members import EVERYWHERE, read_model
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import (
     Member,

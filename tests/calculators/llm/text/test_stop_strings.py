@@ -13,14 +13,14 @@ from calculators.llm.text.stop_strings import StopStrings
 
 def run(stops: StopStrings, pieces: Sequence[str]) -> str:
     shown = "".join(map(stops.feed, pieces))
-    return shown if stops.is_stopped else shown + stops.finish()
+    return shown if stops.matched is not None else shown + stops.finish()
 
 
 @pytest.mark.parametrize("pieces", [["one STOP two"], ["one S", "TOP two"], list("one STOP two")])
 def test_the_text_ends_before_a_stop_string(pieces: list[str]) -> None:
     stops = StopStrings(["STOP"])
     assert run(stops, pieces) == "one "
-    assert stops.is_stopped
+    assert stops.matched is not None
 
 
 @pytest.mark.parametrize("pieces", [["one STOP two"], ["one S", "TOP two"], list("one STOP two")])
@@ -36,7 +36,7 @@ def test_only_a_possible_beginning_of_a_stop_string_is_held_back() -> None:
     assert stops.feed("\n\n") == "\n"
     assert stops.feed("Us") == ""
     assert stops.feed("e") == ""
-    assert not stops.is_stopped
+    assert stops.matched is None
     assert stops.finish() == "\n\nUse"
     assert stops.finish() == ""
 

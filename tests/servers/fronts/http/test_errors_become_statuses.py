@@ -24,7 +24,7 @@ def test_every_code_has_a_status() -> None:
     ("code", "status", "kind", "name"),
     [
         (Code.INVALID_ARGUMENT, 400, "invalid_request_error", None),
-        (Code.FAILED_PRECONDITION, 400, "invalid_request_error", None),
+        (Code.FAILED_PRECONDITION, 412, "invalid_request_error", None),
         (Code.OUT_OF_RANGE, 400, "invalid_request_error", None),
         (Code.UNAUTHENTICATED, 401, "authentication_error", None),
         (Code.PERMISSION_DENIED, 403, "permission_error", None),

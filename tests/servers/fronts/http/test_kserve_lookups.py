@@ -221,7 +221,7 @@ def test_requests_to_the_repository_are_checked(
     [
         (
             GraphError("/srv/models/a/graph.pbtxt: no Foo", code=Code.FAILED_PRECONDITION),
-            400,
+            412,
             "<path>: no Foo",
         ),
         (UnavailableError("the server is shutting down"), 503, "the server is shutting down"),

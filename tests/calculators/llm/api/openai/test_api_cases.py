@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from calculators.llm.api.openai.responses_request import ResponsesRequest
-from calculators.llm.api.openai.tokenize_request import TokenizeRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
@@ -26,6 +25,7 @@ from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import Tools
 from calculators.requests.http_payload import RequestError
+from calculators.requests.tokenize_request import TokenizeRequest
 from tests.calculators.llm.api.openai.api_cases import (
     CASES,
     EXCEPTIONS,

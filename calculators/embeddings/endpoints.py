@@ -1,0 +1,15 @@
+"""The paths that embedding models answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.tasks.endpoint import TaskEndpoint
+
+EMBEDDINGS: Final = TaskEndpoint("/embeddings")
+#: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
+EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", "/v2/embed"), needs_model=False)
+TOKENIZE: Final = TaskEndpoint(
+    "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
+)
+DETOKENIZE: Final = TaskEndpoint("/detokenize")

@@ -1,0 +1,260 @@
+"""`Artist`: the thread that draws, and its news."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from calculators.child_process.library_errors import library_reason
+from calculators.child_process.messages import Log
+from calculators.image_generation.image_files import (
+    pixels_of,
+    read_image,
+    read_mask,
+    write_image,
+)
+from calculators.image_generation.kind import Kind
+from calculators.image_generation.messages import (
+    Begun,
+    Draw,
+    Drawn,
+    Image,
+    Progress,
+    Refused,
+    Working,
+)
+from calculators.image_generation.pipelines import OnStep, Pixels
+from calculators.image_generation.sizes import Size, size_near
+
+#: Seconds of one step for which the process tells that it works. After that the server judges its
+#: silence.
+PATIENCE: Final = 900.0
+
+_LOGGER: Final = "graphrt.image_generation"
+
+
+class Library(Protocol):
+    """Draws one request at a time; see `calculators.image_generation.pipelines.Pipelines`."""
+
+    def count_tokens(self, prompt: str) -> int: ...
+
+    def generate(
+        self,
+        kind: Kind,
+        prompt: str,
+        parameters: dict[str, Any],
+        *,
+        image: Pixels | None,
+        mask: Pixels | None,
+        alphas: list[float],
+        on_step: OnStep,
+    ) -> Pixels | None: ...
+
+    def decode(self, kind: Kind, latent: Any) -> Pixels | None: ...
+
+
+class _Given(NamedTuple):
+    """The images of a request as the library takes them, and the size to draw in."""
+
+    image: Pixels | None
+    mask: Pixels | None
+    size: Size
+
+
+class _Unreadable(Exception):
+    """A given image cannot be read. ``param``: its member of the request."""
+
+    def __init__(self, reason: str, param: str) -> None:
+        super().__init__(reason)
+        self.param = param
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """The drawing under way."""
+
+    draw: Draw
+    moved_at: float
+    is_cancelled: bool = False
+
+
+class Artist:
+    """Draws one request after the other in a thread of its own."""
+
+    def __init__(
+        self,
+        library: Library,
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``wake`` is called, in any thread, when there is news."""
+        self._library = library
+        self._wake = wake
+        self._clock = clock
+        self._changed = Condition()
+        # Guarded by the lock of the condition.
+        self._waiting: list[Draw] = []
+        self._drawing: _Drawing | None = None
+        self._news: list[msgspec.Struct] = []
+        Thread(target=self._work, daemon=True).start()
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a request is being drawn or waits."""
+        with self._changed:
+            return self._drawing is not None or bool(self._waiting)
+
+    def begin(self, draw: Draw) -> None:
+        """Draw a request when those before it are done."""
+        with self._changed:
+            self._waiting.append(draw)
+            self._changed.notify()
+
+    def cancel(self, number: int) -> None:
+        """End a drawing with its next step."""
+        with self._changed:
+            if self._drawing is not None and self._drawing.draw.number == number:
+                self._drawing.is_cancelled = True
+                return
+            for draw in self._waiting:
+                if draw.number == number:
+                    self._waiting.remove(draw)
+                    self._news.append(Drawn(number, False))
+                    break
+
+    def take_news(self) -> list[msgspec.Struct]:
+        """Return the messages for the server since the last call, at least a sign of life."""
+        with self._changed:
+            news, self._news = self._news, []
+            drawing = self._drawing
+            if not news and drawing and self._clock() - drawing.moved_at < PATIENCE:
+                news.append(Working(drawing.draw.number))
+            return news
+
+    # The thread -----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting))
+                draw = self._waiting.pop(0)
+                self._drawing = drawing = _Drawing(draw, self._clock())
+            end = self._draw(drawing)
+            with self._changed:
+                self._drawing = None
+            self._tell(end)
+
+    def _draw(self, drawing: _Drawing) -> Drawn | Refused:
+        draw = drawing.draw
+        try:
+            given = _read(draw)
+            return self._generate(drawing, given)
+        except _Unreadable as error:
+            return Refused(draw.number, f"Image parsing failed: {error}", error.param)
+        except MemoryError:
+            return Refused(
+                draw.number, "the images need too much memory", "size", "RESOURCE_EXHAUSTED"
+            )
+        except Exception as error:
+            self._tell(Log(logging.ERROR, _LOGGER, f"a drawing failed: {library_reason(error)}"))
+            return Refused(draw.number, _failed(draw), code="INTERNAL")
+
+    def _generate(self, drawing: _Drawing, given: _Given) -> Drawn:
+        draw = drawing.draw
+        size = given.size
+        kind = Kind(draw.kind)
+        tokens = self._library.count_tokens(draw.prompt)
+        self._tell(Begun(draw.number, size.width, size.height, tokens))
+        shown = done = 0
+        all_steps = draw.parameters["num_inference_steps"]
+
+        def on_step(step: int, steps: int, latent: Any) -> bool:
+            nonlocal shown, done, all_steps
+            if drawing.is_cancelled:
+                return True
+            done, all_steps = step, steps
+            self._tell(Progress(draw.number, step, steps))
+            if step < steps and step >= _next_shown(steps, shown, draw.partial_images):
+                images = self._library.decode(kind, latent)
+                if images is not None:
+                    self._send(draw, images, shown)
+                shown += 1
+            return drawing.is_cancelled
+
+        images = None
+        if not drawing.is_cancelled:
+            images = self._library.generate(
+                kind,
+                draw.prompt,
+                {**draw.parameters, "width": size.width, "height": size.height},
+                image=given.image,
+                mask=given.mask,
+                alphas=draw.alphas,
+                on_step=on_step,
+            )
+        if images is None or drawing.is_cancelled:
+            return Drawn(draw.number, False)
+        if done < all_steps:
+            self._tell(Progress(draw.number, all_steps, all_steps))
+        self._send(draw, images, -1)
+        return Drawn(draw.number, True)
+
+    def _send(self, draw: Draw, images: Pixels, partial: int) -> None:
+        for index, image in enumerate(images):
+            data = write_image(image, draw.output_format, draw.quality)
+            self._tell(Image(draw.number, index, partial, data))
+
+    def _tell(self, message: msgspec.Struct) -> None:
+        with self._changed:
+            self._news.append(message)
+            if self._drawing is not None:
+                self._drawing.moved_at = self._clock()
+        self._wake()
+
+
+def _read(draw: Draw) -> _Given:
+    """Read the given files, and find the size to draw in.
+
+    Raises:
+        _Unreadable: a file is no picture, is broken or too large.
+    """
+    image = _opened(read_image, draw.image, "image")
+    mask = _opened(read_mask, draw.mask, "mask")
+    size = Size(draw.width, draw.height)
+    if image is not None and not (draw.width and draw.height):
+        width, height = image.size
+        size = size_near(width, height, Size(draw.max_width, draw.max_height))
+    return _Given(
+        None if image is None else pixels_of(image, size),
+        None if mask is None else pixels_of(mask, size, is_mask=True),
+        size,
+    )
+
+
+def _opened(read: Callable[[bytes], Any], data: bytes, param: str) -> Any:
+    if not data:
+        return None
+    try:
+        return read(data)
+    except ValueError as error:
+        raise _Unreadable(str(error), param) from None
+
+
+def _next_shown(steps: int, shown: int, partial_images: int) -> float:
+    """Return the step after which the next partial image is shown; all are spread evenly."""
+    if shown >= partial_images:
+        return float("inf")
+    return steps * (shown + 1) / (partial_images + 1)
+
+
+def _failed(draw: Draw) -> str:
+    """Return OpenVINO Model Server's text for a failure of the library."""
+    if draw.kind == Kind.INPAINTING:
+        return "Error during inpainting generation"
+    return "Error during images generation"

@@ -1,0 +1,80 @@
+"""The graph of the task, for a model's directory that holds no graph.pbtxt.
+
+Names, defaults and the graph's form are OpenVINO Model Server's
+(``graph_export/graph_export.cpp``).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from calculators.image_generation.task_options import ImageGenerationOptions, parse_source_loras
+from calculators.plugin_config import read_json_properties
+from calculators.tasks.task import TaskError
+from graph_runtime import ResourceError
+
+_GRAPH: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "ImageGenExecutor"
+  calculator: "ImageGenCalculator"
+  input_side_packet: "IMAGE_GEN_NODE_RESOURCES:pipes"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  node_options {
+    [type.googleapis.com/mediapipe.ImageGenCalculatorOptions] {
+%s
+    }
+  }
+}
+"""
+#: Fields that have the names of flags, in OpenVINO Model Server's order.
+_FIELDS: Final = (
+    "resolution",
+    "num_images_per_prompt",
+    "guidance_scale",
+    "max_resolution",
+    "default_resolution",
+    "max_num_images_per_prompt",
+    "default_num_inference_steps",
+    "max_num_inference_steps",
+)
+
+
+def image_generation_graph(options: ImageGenerationOptions, models_path: str = "./") -> str:
+    """The graph as text; ``models_path`` is relative to the directory that it is served from.
+
+    Raises:
+        TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
+    """
+    try:
+        read_json_properties(options.plugin_config)
+    except ResourceError as error:
+        raise TaskError(f"--{error.message}") from None
+    lines = [f"models_path: {_text(models_path)}"]
+    if options.target_device:
+        lines.append(f"device: {_text(options.target_device)}")
+    if options.plugin_config:
+        lines.append(f"plugin_config: {_text(options.plugin_config)}")
+    for name in _FIELDS:
+        value: Any = getattr(options, name)
+        if value not in ("", None):
+            lines.append(f"{name}: {_text(value) if isinstance(value, str) else value}")
+    loras = parse_source_loras(options.source_loras)
+    for alias, (path, alpha) in loras.adapters.items():
+        lines.append(
+            f"lora_adapters {{ alias: {_text(alias)} path: {_text(path)} alpha: {alpha:g} }}"
+        )
+    for alias, parts in loras.composites.items():
+        components = " ".join(
+            f"components {{ adapter_alias: {_text(part)} alpha: {alpha:g} }}"
+            for part, alpha in parts.items()
+        )
+        lines.append(f"composite_lora_adapters {{ alias: {_text(alias)} {components} }}")
+    return _GRAPH % "\n".join(f"      {line}" for line in lines)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,100 @@
+"""`RerankCalculatorOV`: endpoints that order texts by their relevance to a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import set_current_record
+from calculators.rerank.answers import rerank_answer, score_answer
+from calculators.rerank.rerank_request import parse_rerank_request
+from calculators.rerank.score_request import parse_score_request
+from calculators.rerank.servable import RerankServable
+from calculators.text_models.large_bodies import off_loop
+from calculators.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    Code,
+    GraphError,
+    In,
+    Out,
+    SideIn,
+)
+
+
+class RerankCalculatorOV(Calculator):
+    """Answers requests to ``/v3/rerank``, ``/v1/score``, ``/v3/tokenize`` and ``/v3/detokenize``.
+
+    Pairs are tokenized and computed in the model's own process; no thread waits. The tags are
+    OpenVINO Model Server's; those with HTTP_ before them are taken too.
+
+    ::
+
+        node {
+          name: "RerankExecutor"
+          calculator: "RerankCalculatorOV"
+          input_side_packet: "RERANK_NODE_RESOURCES:rerank_servable"
+          input_stream: "REQUEST_PAYLOAD:input"
+          output_stream: "RESPONSE_PAYLOAD:output"
+          node_options {
+            [type.googleapis.com/mediapipe.RerankCalculatorOVOptions] {
+              models_path: "./"
+              max_allowed_chunks: 10000
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server ``rerank/rerank_calculator_ov.cc``.
+    """
+
+    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
+    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
+    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
+    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
+    resources = SideIn[dict[str, Any]]("RERANK_NODE_RESOURCES")
+
+    def open(self, cc: CalculatorContext) -> None:
+        servable = cc.side(self.resources).get(cc.node_name)
+        if servable is None:
+            raise GraphError(
+                f"Could not find initialized rerank node named: {cc.node_name}",
+                code=Code.FAILED_PRECONDITION,
+            )
+        self._servable: RerankServable = servable
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for request, response in (
+            (self.request, self.response),
+            (self.http_request, self.http_response),
+        ):
+            if cc.is_connected(request) and not cc.is_empty(request):
+                cc.emit(response, await self._answer(cc.take(request)))
+
+    async def _answer(self, payload: HttpPayload) -> bytes:
+        # Child processes take turns by client; this task may be anybody's.
+        set_current_record(payload.record)
+        path = payload.uri.partition("?")[0]
+        if path.endswith("/detokenize"):
+            return await answer_detokenize(self._servable.model, payload)
+        if path.endswith("/tokenize"):
+            return await answer_tokenize(self._servable.model, payload, adds_special=False)
+        if not path.endswith(("/rerank", "/score")):
+            raise RequestError(
+                "a reranking model answers /v3/rerank and /v3/score, and the same under /v1",
+                code=Code.NOT_FOUND,
+            )
+        body = payload.parsed_json
+        if body is None:
+            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        size = len(payload.body)
+        # A client that names no model gets the name of the only one, which the front has found.
+        named = payload.record.model if payload.record is not None else ""
+        if path.endswith("/score"):
+            pairs = await off_loop(size, parse_score_request, body)
+            scores = await self._servable.score(pairs.ranking)
+            return await off_loop(size, score_answer, pairs, scores, pairs.model or named)
+        query = await off_loop(size, parse_rerank_request, body)
+        scores = await self._servable.score(query.ranking)
+        version = "2" if path.startswith("/v2/") else "1"
+        return await off_loop(size, rerank_answer, query, scores, query.model or named, version)

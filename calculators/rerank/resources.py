@@ -1,0 +1,44 @@
+"""`RerankResourceInitializer`: fills ``RERANK_NODE_RESOURCES``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from calculators.rerank.node_options import read_rerank_options
+from calculators.rerank.servable import HEAD, RerankServable
+from calculators.tasks.options import naming_node
+from calculators.text_models.model_options import compiled_entry
+from graph_runtime import NodePlan, ResourceSettings
+
+RESOURCES_TAG: Final = "RERANK_NODE_RESOURCES"
+
+_CALCULATORS: Final = ("RerankCalculatorOV", "TextRerankCalculator")
+_log = logging.getLogger("graphrt.rerank")
+
+
+class RerankResourceInitializer:
+    """Loads the model of every node whose calculator's name ends in one of the task's."""
+
+    tag: str = RESOURCES_TAG
+    context_tags: Sequence[str] = ()
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith(_CALCULATORS)
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        return read_rerank_options(node, settings).warnings
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> RerankServable:
+        options = await asyncio.to_thread(read_rerank_options, node, settings)
+        name = settings.model_name or node.config.name
+        for warning in options.warnings:
+            _log.warning("%s: %s", name, warning)
+        entry = await asyncio.to_thread(compiled_entry, options.model, settings, HEAD)
+        metrics = settings.metrics.of_node(node.config.name)
+        servable = RerankServable(options, name, metrics, entry)
+        with naming_node(node):
+            await servable.start(settings.progress)
+        return servable

@@ -1,0 +1,55 @@
+"""`TextClassificationResourceInitializer`: fills ``TEXT_CLASSIFICATION_NODE_RESOURCES``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from calculators.tasks.options import naming_node
+from calculators.text_classification.classifier import TextClassifier
+from calculators.text_classification.node_options import read_classifier_options
+from calculators.text_models.model_options import compiled_entry
+from graph_runtime import CalculatorContext, Code, GraphError, NodePlan, ResourceSettings, SideIn
+
+RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
+_NAMES: Final = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
+
+
+class TextClassificationResourceInitializer:
+    """Loads the model of every node that classifies texts."""
+
+    tag: str = RESOURCES_TAG
+    context_tags: Sequence[str] = ()
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith(_NAMES)
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        read_classifier_options(node, settings)
+        return ()
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> TextClassifier:
+        options = await asyncio.to_thread(read_classifier_options, node, settings)
+        name = settings.model_name or node.config.name
+        entry = await asyncio.to_thread(compiled_entry, options.model, settings, {})
+        metrics = settings.metrics.of_node(node.config.name)
+        classifier = TextClassifier(options, name, metrics, entry)
+        with naming_node(node):
+            await classifier.start(settings.progress)
+        return classifier
+
+
+def find_classifier(cc: CalculatorContext, resources: SideIn[dict[str, Any]]) -> TextClassifier:
+    """Return the resource of the node.
+
+    Raises:
+        GraphError: FAILED_PRECONDITION: there is none of the node's name.
+    """
+    found: TextClassifier | None = cc.side(resources).get(cc.node_name)
+    if found is None:
+        raise GraphError(
+            f"Could not find initialized text classification node named: {cc.node_name}",
+            code=Code.FAILED_PRECONDITION,
+        )
+    return found

@@ -1,0 +1,78 @@
+"""`TextClassificationCalculatorOV`: moderations and classes of texts over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import set_current_record
+from calculators.text_classification.classify_request import parse_classify_request
+from calculators.text_classification.moderation_request import parse_moderation_request
+from calculators.text_classification.options import TextClassificationCalculatorOVOptions
+from calculators.text_classification.predict_request import parse_predict_request
+from calculators.text_classification.resources import find_classifier
+from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, SideIn
+
+
+class TextClassificationCalculatorOV(Calculator):
+    """Answers ``/v1/moderations``, ``/v1/classify`` and ``/v1/predict``, and the same under /v3.
+
+    Texts are tokenized and computed in the model's own process; no thread waits. Each of the two
+    tags may have HTTP_ before it.
+
+    ::
+
+        node {
+          name: "TextClassificationExecutor"
+          calculator: "TextClassificationCalculatorOV"
+          input_side_packet: "TEXT_CLASSIFICATION_NODE_RESOURCES:classifier"
+          input_stream: "REQUEST_PAYLOAD:input"
+          output_stream: "RESPONSE_PAYLOAD:output"
+          node_options {
+            [type.googleapis.com/graphrt.TextClassificationCalculatorOVOptions] {
+              models_path: "./"
+              categories { label: "insult" category: "harassment" }
+              categories { label: "threat" category: "violence" threshold: 0.3 }
+            }
+          }
+        }
+    """
+
+    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
+    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
+    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
+    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
+    resources = SideIn[dict[str, Any]]("TEXT_CLASSIFICATION_NODE_RESOURCES")
+    options = Options(TextClassificationCalculatorOVOptions)
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._classifier = find_classifier(cc, self.resources)
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for request, response in (
+            (self.request, self.response),
+            (self.http_request, self.http_response),
+        ):
+            if cc.is_connected(request) and not cc.is_empty(request):
+                cc.emit(response, await self._answer(cc.take(request)))
+
+    async def _answer(self, payload: HttpPayload) -> bytes:
+        # Child processes take turns by client; this task may be anybody's.
+        set_current_record(payload.record)
+        body = payload.parsed_json
+        if body is None:
+            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        path = payload.uri.partition("?")[0]
+        match path.rpartition("/")[2]:
+            case "moderations":
+                return await self._classifier.moderate(parse_moderation_request(body))
+            case "classify":
+                return await self._classifier.classify(parse_classify_request(body))
+            case "predict":
+                return await self._classifier.predict(parse_predict_request(body))
+            case _:
+                raise RequestError(
+                    "a model that classifies texts answers /v1/moderations, /v1/classify and "
+                    "/v1/predict",
+                    code=Code.NOT_FOUND,
+                )

@@ -1,0 +1,150 @@
+"""Options that nodes of encoder models share, checked: directory, device, properties, length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.cpu_features import has_slow_bfloat16
+from calculators.device_name import device_problem
+from calculators.model_cache import CacheEntry, ModelCache
+from calculators.model_cache.compiled_models import hold_compiled
+from calculators.plugin_config import read_json_properties
+from graph_runtime import ResourceError, ResourceSettings
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+#: Tokens of a text where config.json does not say how many the model takes.
+USUAL_MAX_TOKENS: Final = 1024
+
+_LENGTH_NAMES: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "seq_len",
+    "seq_length",
+    "n_ctx",
+    "sliding_window",
+)
+#: Models that count positions from behind the padding token.
+_ROBERTA: Final = frozenset({"roberta", "xlm-roberta", "camembert"})
+_MODEL_FILES: Final = ("openvino_model.xml", "openvino_model.bin")
+_TOKENIZER_FILES: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextModelOptions:
+    """The model of one node.
+
+    Attributes:
+        directory: the model's directory, absolute.
+        device: OpenVINO's name of the device.
+        properties: OpenVINO's properties.
+        max_tokens: the most tokens of one sequence, special ones included.
+        config: the model's config.json.
+    """
+
+    directory: Path
+    device: str
+    properties: Mapping[str, Any]
+    max_tokens: int
+    config: Mapping[str, Any]
+
+
+def read_text_model(
+    models_path: str,
+    target_device: str,
+    plugin_config: str,
+    graph_directory: Path,
+    *,
+    max_tokens: int = 0,
+    usual_max_tokens: int = USUAL_MAX_TOKENS,
+    exported_with: str = "optimum-cli export openvino --task feature-extraction",
+) -> TextModelOptions:
+    """Check the options of a node, and the files that they name.
+
+    Args:
+        max_tokens: tokens of a sequence as the node says; 0: as config.json says.
+        usual_max_tokens: those where config.json does not say.
+        exported_with: the command that makes such a model, for errors.
+
+    Raises:
+        ResourceError: with the field, what is wrong, and what would be right.
+    """
+    directory = _directory(models_path, graph_directory, exported_with)
+    device = target_device or "CPU"
+    if problem := device_problem(device):
+        raise ResourceError(f"target_device: {problem}")
+    properties = read_json_properties(plugin_config)
+    if device == "CPU" and has_slow_bfloat16():
+        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    config = read_json_file(directory / "config.json")
+    return TextModelOptions(
+        directory=directory,
+        device=device,
+        properties=properties,
+        max_tokens=max_tokens or _max_tokens(config, usual_max_tokens),
+        config=config,
+    )
+
+
+def compiled_entry(
+    options: TextModelOptions, settings: ResourceSettings, head: Mapping[str, Any]
+) -> CacheEntry | None:
+    """Return the cache's entry of the compiled model, or None; reads files: for a thread.
+
+    ``head``: the task's settings, which are part of what is compiled.
+    """
+    if not settings.cache_dir:
+        return None
+    cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)
+    files = [options.directory / name for name in _MODEL_FILES]
+    return hold_compiled(cache, files, options.device, options.properties, sorted(head.items()))
+
+
+def read_json_file(file: Path) -> Mapping[str, Any]:
+    """Return the JSON object in a file of the model; {} if there is no file.
+
+    Raises:
+        ResourceError: it cannot be read.
+    """
+    try:
+        value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResourceError(f"models_path: {file.name} cannot be read as JSON: {error}") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _directory(models_path: str, graph: Path, exported_with: str) -> Path:
+    directory = Path(graph, models_path).absolute()
+    if not directory.is_dir():
+        raise ResourceError(
+            f'models_path: "{models_path}" is no directory; it is relative to the directory of the '
+            "graph, or absolute"
+        )
+    for name in _MODEL_FILES:
+        if not (directory / name).is_file():
+            raise ResourceError(
+                f'models_path: "{models_path}" has no {name}; {exported_with} makes it'
+            )
+    if (directory / "tokenizer.json").is_file():
+        return directory
+    for name in _TOKENIZER_FILES:
+        if not (directory / name).is_file():
+            raise ResourceError(
+                f'models_path: "{models_path}" has neither tokenizer.json nor {name}; '
+                "optimum-cli export openvino copies the first, convert_tokenizer makes the second"
+            )
+    return directory
+
+
+def _max_tokens(config: Mapping[str, Any], usual: int) -> int:
+    found = (config.get(name) for name in _LENGTH_NAMES)
+    length = next((each for each in found if type(each) is int and each > 0), usual)
+    if config.get("model_type") in _ROBERTA:
+        pad = config.get("pad_token_id")
+        length -= (pad if type(pad) is int else 0) + 1
+    return max(length, 1)

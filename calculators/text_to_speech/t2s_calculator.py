@@ -1,0 +1,135 @@
+"""`T2sCalculator`: OpenAI's endpoints for speech over a model that OpenVINO runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from calculators.requests.http_answer import HttpAnswer
+from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import set_current_record
+from calculators.text_to_speech.request import parse_speech_request
+from calculators.text_to_speech.servable import T2sServable
+from calculators.text_to_speech.speech_answer import EVENTS, SpeechFile, speech_events, whole_file
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    Code,
+    GraphError,
+    In,
+    Out,
+    SideIn,
+)
+
+SPEECH: Final = "/audio/speech"
+VOICES: Final = "/audio/voices"
+
+
+class T2sCalculator(Calculator):
+    """Answers a request to ``/v3/audio/speech`` with sound, and ``/v3/audio/voices`` with a list.
+
+    A text is spoken sentence by sentence in the model's own process; no thread waits. A streamed
+    answer is an `HttpAnswer` with the first sentence, and ``bytes`` with each of the others, which
+    leave the call while it goes on. The tags are OpenVINO Model Server's; those without HTTP_
+    before them are taken too.
+
+    ::
+
+        node {
+          name: "T2sExecutor"
+          calculator: "T2sCalculator"
+          input_side_packet: "TTS_NODE_RESOURCES:t2s_servable"
+          input_stream: "HTTP_REQUEST_PAYLOAD:input"
+          output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+          node_options {
+            [type.googleapis.com/mediapipe.T2sCalculatorOptions] {
+              models_path: "./"
+              target_device: "CPU"
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server ``audio/text_to_speech/t2s_calculator.cc``.
+    """
+
+    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
+    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
+    response = Out[HttpAnswer | bytes]("RESPONSE_PAYLOAD", optional=True)
+    http_response = Out[HttpAnswer | bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
+    resources = SideIn[dict[str, Any]]("TTS_NODE_RESOURCES")
+    timestamp_offset = None
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._servable = find_servable(cc, cc.side(self.resources))
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for request, response in (
+            (self.request, self.response),
+            (self.http_request, self.http_response),
+        ):
+            if cc.is_connected(request) and not cc.is_empty(request):
+                await self._answer(cc, cc.take(request), response)
+
+    async def _answer(
+        self, cc: CalculatorContext, payload: HttpPayload, response: Out[HttpAnswer | bytes]
+    ) -> None:
+        # Child processes take turns by client; this task may be anybody's.
+        set_current_record(payload.record)
+        path = payload.uri.partition("?")[0]
+        if path.endswith(VOICES):
+            voices = [{"id": name, "name": name} for name in self._servable.voices]
+            cc.emit(response, json.dumps({"object": "list", "voices": voices}).encode())
+            return
+        if not path.endswith(SPEECH):
+            raise RequestError(f"Unsupported URI: {path}", code=Code.NOT_FOUND)
+        if payload.parsed_json is None:
+            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        request = parse_speech_request(payload.parsed_json)
+        style = self._servable.style(request.voice, request.language, request.speed)
+        with self._servable.place():
+            if not request.streams:
+                body = await whole_file(self._servable, request, style)
+                cc.emit(response, HttpAnswer(body, request.format.content_type))
+                return
+            file = SpeechFile(self._servable, request, style)
+            content_type, parts = request.format.content_type, file.parts()
+            if request.is_events:
+                content_type, parts = EVENTS, speech_events(file, len(request.text))
+            await _stream(cc, response, content_type, parts, payload)
+
+
+async def _stream(
+    cc: CalculatorContext,
+    response: Out[HttpAnswer | bytes],
+    content_type: str,
+    parts: AsyncGenerator[bytes, None],
+    payload: HttpPayload,
+) -> None:
+    """Send the parts of an answer as they are made, no faster than the client reads."""
+    time = cc.time
+    async with aclosing(parts) as made:
+        async for part in made:
+            packet = part if time > cc.time else HttpAnswer(part, content_type, has_more=True)
+            cc.emit(response, packet, at=time)
+            cc.flush()
+            time += 1
+            if not payload.client.is_writable:
+                await payload.client.writable()
+
+
+def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> T2sServable:
+    """Return the resource of a node.
+
+    Raises:
+        GraphError: there is none.
+    """
+    servable = resources.get(cc.node_name)
+    if servable is None:
+        raise GraphError(
+            f"Could not find initialized T2S node named: {cc.node_name}",
+            code=Code.FAILED_PRECONDITION,
+        )
+    found: T2sServable = servable
+    return found

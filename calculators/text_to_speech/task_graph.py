@@ -1,0 +1,52 @@
+"""The graph of the task, for a model's directory that holds no graph.pbtxt.
+
+Names, defaults and the graph's form are OpenVINO Model Server's
+(``graph_export/graph_export.cpp``).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from calculators.plugin_config import read_json_properties
+from calculators.tasks.task import TaskError
+from calculators.text_to_speech.task_options import T2sOptions
+from graph_runtime import ResourceError
+
+_GRAPH: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "T2sExecutor"
+  calculator: "T2sCalculator"
+  input_side_packet: "TTS_NODE_RESOURCES:t2s_servable"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  node_options {
+    [type.googleapis.com/mediapipe.T2sCalculatorOptions] {
+%s
+    }
+  }
+}
+"""
+
+
+def t2s_graph(options: T2sOptions, models_path: str = "./") -> str:
+    """The graph as text; ``models_path`` is relative to the directory that it is served from.
+
+    Raises:
+        TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
+    """
+    try:
+        read_json_properties(options.plugin_config)
+    except ResourceError as error:
+        raise TaskError(f"--{error.message}") from None
+    lines = {"models_path": models_path}
+    if options.target_device:
+        lines["target_device"] = options.target_device
+    if options.plugin_config:
+        lines["plugin_config"] = options.plugin_config
+    return _GRAPH % "\n".join(
+        f"      {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines.items()
+    )

@@ -1,0 +1,1 @@
+"""The making of the two tiny diffusion models that tests draw with."""

@@ -1,0 +1,73 @@
+"""Graphs of embedding models, answering requests without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calculators.embeddings.servable import EmbeddingsServable
+from calculators.requests.http_payload import HttpPayload
+from graph_runtime import REGISTRY, RunError
+from servers.config import find_graph
+from servers.serving.loaded_graph import LoadedGraph, load_graph
+from tests.patience import PATIENCE
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
+    """Return the parsed answer of a graph; raise the calculator's own error."""
+    packets: list[Any] = []
+    payload = HttpPayload(uri, {}, b"", {"model": "tiny", **body})
+    try:
+        await loaded.answer(payload, packets.append)
+    except RunError as error:
+        raise error.errors[0].__cause__ or error from None
+    (packet,) = packets
+    answer: dict[str, Any] = json.loads(packet)
+    return answer
+
+
+def served(directory: Path, scenario: Callable[[LoadedGraph, Ask], Awaitable[None]]) -> None:
+    """Run a scenario with the graph of a directory."""
+
+    async def run() -> None:
+        loaded = await load_graph(find_graph(directory), REGISTRY)
+
+        try:
+            await scenario(loaded, partial(asked, loaded))
+        finally:
+            await loaded.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def vectors(answer: dict[str, Any]) -> Any:
+    assert [each["index"] for each in answer["data"]] == list(range(len(answer["data"])))
+    return np.array([each["embedding"] for each in answer["data"]])
+
+
+class EmbeddedModel:
+    """A graph that is served for several tests."""
+
+    def __init__(self, runner: asyncio.Runner, loaded: LoadedGraph) -> None:
+        self._runner = runner
+        self._loaded = loaded
+
+    @property
+    def pid(self) -> int | None:
+        """The model's process."""
+        (servable,) = self._loaded._resources.resources
+        assert isinstance(servable, EmbeddingsServable)
+        return servable.pid
+
+    def ask(self, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
+        """Return the answer of the served graph; see `asked`."""
+        answering = asyncio.wait_for(asked(self._loaded, uri, **body), PATIENCE)
+        return self._runner.run(answering)

@@ -1,0 +1,49 @@
+"""A graph that classifies texts, asked without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calculators.requests.http_payload import HttpPayload
+from graph_runtime import REGISTRY, RunError
+from servers.config import find_graph
+from servers.serving.loaded_graph import LoadedGraph, load_graph
+from tests.patience import PATIENCE
+
+
+class ServedGraph:
+    """A loaded graph, with an event loop of its own."""
+
+    def __init__(self, runner: asyncio.Runner, loaded: LoadedGraph) -> None:
+        self.loaded = loaded
+        self._runner = runner
+
+    def ask(self, path: str, **body: Any) -> Any:
+        """Return the parsed answer; raise the calculator's own error."""
+        return self._runner.run(asyncio.wait_for(self._asked(path, body), PATIENCE))
+
+    async def _asked(self, path: str, body: dict[str, Any]) -> Any:
+        packets: list[Any] = []
+        payload = HttpPayload(path, {}, b"", body)
+        try:
+            await self.loaded.answer(payload, packets.append)
+        except RunError as error:
+            raise error.errors[0].__cause__ or error from None
+        (packet,) = packets
+        return json.loads(packet)
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[ServedGraph]:
+    """Load the graph of a directory, and close it at the end."""
+    with asyncio.Runner() as runner:
+        loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
+        try:
+            yield ServedGraph(runner, loaded)
+        finally:
+            runner.run(loaded.close())

@@ -1,0 +1,31 @@
+"""calculators/speech_to_text/realtime/README.md: its program, on a real server."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calculators.speech_to_text.realtime.audio_format import PCM_RATE
+from tests.calculators.speech_to_text.counter import TEXT
+from tests.calculators.speech_to_text.realtime.sounds import silence, speech
+from tests.documents.snippets import run_python, served
+from tests.markdown import block, commands
+
+PAGE = "calculators/speech_to_text/realtime/README.md"
+
+
+def test_the_program_prints_the_text(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="the extra clients is not installed")
+    pytest.importorskip("websockets", reason="the extra clients is not installed")
+    with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
+        file.setparams((1, 2, PCM_RATE, 0, "NONE", ""))
+        file.writeframes(np.concatenate((silence(0.5), speech(2.4), silence(1))).tobytes())
+    (command,) = commands(PAGE, "graphrt serve examples")
+    with served(command) as server:
+        program = block(PAGE, "python", "realtime.connect")
+        program = program.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")
+        (tmp_path / "program.py").write_text(program, encoding="utf-8")
+        assert run_python("program.py", tmp_path) == TEXT.strip()
