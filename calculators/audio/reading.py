@@ -33,7 +33,7 @@ class SoundFileError(ValueError):
 
 
 def read_sound(content: bytes, *, sample_rate: int, max_seconds: float) -> Sound:
-    """Read a whole file: WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, with PyAV MP4 and WebM too.
+    """Read a whole file: WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, with PyAV MP4, WebM and AAC too.
 
     Args:
         sample_rate: of the result, in Hz; its one channel is the mean of the file's.
@@ -75,8 +75,10 @@ def _decoded(content: bytes) -> tuple[int, Iterator[Samples]]:
         return _decoded_by_av(content, "mp4")
     if start.startswith(b"\x1a\x45\xdf\xa3"):
         return _decoded_by_av(content, "matroska")
-    # MPEG's frames begin with eleven set bits.
+    # MPEG's frames begin with eleven set bits; those of AAC have 00 where others have their layer.
     is_mpeg = len(start) > 1 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0
+    if is_mpeg and start[1] & 0x06 == 0:
+        return _decoded_by_av(content, "aac")
     if not is_mpeg and not start.startswith(_SNDFILE):
         raise SoundFileError(f"is no sound that can be read; {_FORMATS} are")
     return _decoded_by_sndfile(_with_length(content) if start.startswith(b"RIFF") else content)

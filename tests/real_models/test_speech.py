@@ -21,8 +21,9 @@ from bench.spoken_sentences import (
 from bench.whisper_tiny import whisper_path
 from tests.process.server_process import ServerProcess
 
-#: Part of the words that may be wrong: speech of espeak-ng is hard for a model of this size.
-MOST_WRONG = 0.12
+#: Part of the words that may be wrong. Speech of espeak-ng is hard for a model of this size:
+#: transformers 4.57 has 32 wrong of 230 with the same weights. One point more is allowed.
+MOST_WRONG = 32 / 230 + 0.01
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_long_speech_is_understood_to_its_end(whisper: ServerProcess) -> None:
     wav = joined([spoken(sentence) for sentence in SENTENCES])
     answer = heard(whisper, wav, response_format="verbose_json")
     errors, count = word_errors(" ".join(SENTENCES), answer["text"])
-    assert errors / count < 2 * MOST_WRONG
+    assert errors / count < MOST_WRONG
     segments = answer["segments"]
     starts = [each["start"] for each in segments]
     assert starts == sorted(starts)

@@ -85,12 +85,12 @@ def test_a_wav_from_a_pipe_or_with_more_behind_it_is_read() -> None:
     np.testing.assert_allclose(read(plain + b"LISTjunk" * 9).samples, tone(1.0), atol=1e-4)
 
 
-@pytest.mark.parametrize("container", ["mp4", "webm"])
+@pytest.mark.parametrize("container", ["mp4", "webm", "adts"])
 def test_containers_are_read_with_pyav(container: str) -> None:
     av = pytest.importorskip("av", reason="the extra av is not installed")
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
-        codec = "aac" if container == "mp4" else "libopus"
+        codec = "libopus" if container == "webm" else "aac"
         stream = output.add_stream(codec, rate=48_000, layout="mono")
         samples = tone(2.0, 48_000).reshape(1, -1)
         for start in range(0, samples.shape[1], 960):
