@@ -34,6 +34,8 @@ from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as speech
+from calculators.speech_to_text.realtime import session
+from calculators.speech_to_text.realtime.input_buffer import MOST_SECONDS
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
@@ -193,6 +195,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_form_text_bytes >> 20} MiB; {http.max_part_headers}, "
         f"{http.max_part_header_bytes} bytes",
         f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
+        f"{session.MOST_SPEECH_MS // 1000} s, {MOST_SECONDS} s; "
+        f"{session.MOST_WAITING}, {session.MOST_EVENTS}; {session.MOST_BAD}",
         f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
