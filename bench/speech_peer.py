@@ -2,8 +2,9 @@
 
     PYTHON bench/speech_peer.py faster-whisper|transformers MODEL THREADS WORKERS KIND FILE...
 
-Prints one JSON object: the texts, the seconds of each file alone, and the seconds of all files with
-WORKERS at once. KIND is CTranslate2's type of the weights. Imports nothing of this repository.
+Prints one JSON object: the texts, the seconds of each file alone, the processor seconds of these,
+and the seconds of all files with WORKERS at once. KIND is CTranslate2's type of the weights.
+Imports nothing of this repository.
 """
 
 from __future__ import annotations
@@ -64,17 +65,20 @@ def main() -> None:
     transcribe = make(model, int(threads), int(workers), kind)
     transcribe(files[0])
     alone, texts = [], []
+    cpu = time.process_time()
     for file in files:
         began = time.perf_counter()
         texts.append(transcribe(file))
         alone.append(time.perf_counter() - began)
+    processor = time.process_time() - cpu
     together = 0.0
     if int(workers) > 1:
         began = time.perf_counter()
         with ThreadPoolExecutor(int(workers)) as pool:
             list(pool.map(transcribe, files))
         together = time.perf_counter() - began
-    json.dump({"texts": texts, "alone": alone, "together": together}, sys.stdout)
+    result = {"texts": texts, "alone": alone, "processor": processor, "together": together}
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

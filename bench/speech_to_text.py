@@ -1,7 +1,8 @@
 """Speech to text through graphrt's server beside faster-whisper and transformers.
 
     python -m bench.speech_to_text --optimum-cli PATH [--faster-whisper PYTHON]
-        [--transformers PYTHON] [--write FILE]
+        [--transformers PYTHON] [--files N] [--repetitions N]
+        [--write FILE]
 
 All have the weights of Whisper tiny.en (`bench.whisper_tiny`) in 32 bits and in 8, decode greedily
 and hear the same files of espeak-ng (`bench.spoken_sentences`). PYTHON are interpreters of other
@@ -28,6 +29,7 @@ from typing import Final
 import soundfile
 
 from bench.machine import describe_machine
+from bench.processes import children, cpu_seconds
 from bench.server_process import ServerProcess
 from bench.spoken_sentences import SENTENCES, joined, seconds_of, spoken, word_errors
 from bench.whisper_tiny import (
@@ -48,10 +50,14 @@ _REPETITIONS: Final = 3
 
 @dataclass
 class Result:
-    """One engine's run: texts, seconds of each file alone, and of all at once (0: not run)."""
+    """One engine's run: texts, seconds of each file alone, and of all at once (0: not run).
+
+    ``processor``: seconds of all cores for the files one by one.
+    """
 
     texts: list[str]
     alone: list[float]
+    processor: float
     together: float
 
 
@@ -60,16 +66,19 @@ def main() -> None:
     parser.add_argument("--optimum-cli", type=Path, required=True, metavar="PATH")
     parser.add_argument("--faster-whisper", metavar="PYTHON")
     parser.add_argument("--transformers", metavar="PYTHON")
+    parser.add_argument("--files", type=int, default=_AT_ONCE, metavar="N", help="a shorter run")
+    parser.add_argument("--repetitions", type=int, default=_REPETITIONS, metavar="N")
     parser.add_argument("--write", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     whisper = get_whisper(arguments.optimum_cli)
     small = get_whisper_int8(arguments.optimum_cli)
     with tempfile.TemporaryDirectory() as folder:
-        files = write_files(Path(folder))
+        files = write_files(Path(folder))[: arguments.files]
         said = [
             " ".join(SENTENCES[begin : begin + _PER_FILE])
             for begin in range(0, len(SENTENCES), _PER_FILE)
         ]
+        del said[len(files) :]
         durations = [seconds_of(file.read_bytes()) for file in files]
         ways: dict[str, Callable[[], Result]] = {
             "graphrt, 32 bits": partial(graphrt, whisper, files, 1),
@@ -88,7 +97,7 @@ def main() -> None:
                 peer, other, "transformers", transformers_path(), cores, 1, "float32", files
             )
         runs: dict[str, list[Result]] = {name: [] for name in ways}
-        for _ in range(_REPETITIONS):
+        for _ in range(arguments.repetitions):
             for name, run in ways.items():
                 runs[name].append(run())
         text = report(runs, said, durations)
@@ -119,14 +128,21 @@ def graphrt(model: Path, files: list[Path], pipelines: int) -> Result:
 
         transcribe(files[0])
         alone, texts = [], []
+        used = processor_seconds(server.pids["server"])
         for file in files:
             began = time.perf_counter()
             texts.append(transcribe(file))
             alone.append(time.perf_counter() - began)
+        used = processor_seconds(server.pids["server"]) - used
         began = time.perf_counter()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(transcribe, files))
-        return Result(texts, alone, time.perf_counter() - began)
+        return Result(texts, alone, used, time.perf_counter() - began)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and its children so far."""
+    return sum(map(cpu_seconds, (pid, *children(pid))))
 
 
 def ask(address: str, model: str, wav: bytes, **fields: str) -> bytes:
@@ -175,11 +191,12 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         "",
         f"Whisper tiny.en, {len(durations)} files of {min(durations):.0f} to "
         f"{max(durations):.0f} s spoken by espeak-ng, {len(said) * _PER_FILE} sentences; greedy. "
-        "A real-time factor is the time for a second of sound: smaller is faster. "
-        f"The best of {_REPETITIONS} repetitions in turns.",
+        "A real-time factor is the time for a second of sound, less is better; processor time is "
+        "that of all cores for a second of sound. "
+        f"The best of {len(next(iter(runs.values())))} repetitions in turns.",
         "",
-        f"| engine | one file | {_AT_ONCE} files at once | word error rate |",
-        "|---|---|---|---|",
+        f"| engine | one file | processor time | {_AT_ONCE} files at once | word error rate |",
+        "|---|---|---|---|---|",
     ]
     for name, results in runs.items():
         alone = min(sum(each.alone) for each in results) / total
@@ -187,7 +204,8 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         errors = [word_errors(*pair) for pair in zip(said, results[0].texts, strict=True)]
         rate = sum(wrong for wrong, _ in errors) / sum(words for _, words in errors)
         at_once = f"{together:.4f}" if together else "-"
-        lines.append(f"| {name} | {alone:.4f} | {at_once} | {100 * rate:.2f}% |")
+        processor = min(each.processor for each in results) / total
+        lines.append(f"| {name} | {alone:.4f} | {processor:.4f} | {at_once} | {100 * rate:.2f}% |")
     return "\n".join(lines) + "\n"
 
 

@@ -22,9 +22,10 @@ from graph_runtime import Code, ResourceError
 
 #: Files above this go to a second process, which short recordings do not wait for.
 LONG_BYTES: Final = 2 * 1024 * 1024
-#: Processor seconds for one file: an hour of MP3 takes about 6 (measured with soundfile 0.14).
-CPU_SECONDS: Final = 60.0
-WALL_SECONDS: Final = 60.0
+#: Processor seconds for one file. An hour of stereo takes 7 as MP3 and 26 as Opus (soundfile 0.14,
+#: soxr 1.1, a minute of noise and tones on an AMD EPYC).
+CPU_SECONDS: Final = 120.0
+WALL_SECONDS: Final = 120.0
 #: Bytes that a process may grow by: two hours of sound and a copy, with room.
 MEMORY: Final = 2 * 1024**3
 MOST_WAITING: Final = 64

@@ -7,6 +7,7 @@ Names, defaults and their meaning are OpenVINO Model Server's
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,10 @@ def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
     properties = read_json_properties(options.plugin_config)
     if device == "CPU" and has_slow_bfloat16():
         properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    pipelines = _pipelines(properties)
+    if device == "CPU" and pipelines > 1:
+        # Threads of several pipelines would wait for each other.
+        properties.setdefault("INFERENCE_NUM_THREADS", max(1, _cores() // pipelines))
     generation = _json(directory / "generation_config.json")
     found = generation.get("lang_to_id")
     languages = tuple(name.strip("<|>") for name in found) if isinstance(found, dict) else ()
@@ -78,7 +83,7 @@ def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
         directory=directory,
         device=device,
         properties=properties,
-        pipelines=_pipelines(properties),
+        pipelines=pipelines,
         finds_words=options.enable_word_timestamps,
         languages=languages,
         is_multilingual=generation.get("is_multilingual") is not False,
@@ -96,6 +101,13 @@ def _pipelines(properties: dict[str, Any]) -> int:
             f"time, each by a copy of the model: 1 to {_MOST_PIPELINES} or AUTO (1)"
         )
     return int(value)
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _directory(models_path: str, graph: Path) -> Path:

@@ -53,6 +53,7 @@ class PipelineProcess:
         self._answer: asyncio.Future[Recognized] | None = None
         self._on_piece: Callable[[str], None] = _drop
         self._overrun: Overrun | None = None
+        self._cancelled = -1
         self._is_at_fault = False
         self._ready = asyncio.Event()
         self._child = Supervisor(
@@ -91,7 +92,9 @@ class PipelineProcess:
 
     @property
     def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
+        """Why no sound can be recognized now. Silence is no reason: see `HANG_SECONDS`."""
+        is_ready = self._child.state is ChildState.READY
+        return "" if is_ready else self._child.unavailable_reason
 
     @property
     def is_ready(self) -> bool:
@@ -108,7 +111,8 @@ class PipelineProcess:
         await closing
 
     def cancel(self, number: int) -> None:
-        """Stop the recognition of a sound at its next token."""
+        """Stop the recognition of a sound at its next token, or before it begins."""
+        self._cancelled = number
         self._child.send(encode(Cancel(number)))
 
     async def recognize(
@@ -127,6 +131,8 @@ class PipelineProcess:
             Cancelled: after `cancel`.
         """
         await self._until_ready()
+        if self._cancelled == question.number:
+            raise Cancelled
         pid = self._child.pid
         assert pid is not None
         self._overrun = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from calculators.requests.http_payload import HttpPayload, Messages, RequestError
@@ -108,6 +109,7 @@ class S2tCalculator(Calculator):
         del payload
         spoken = await self._servable.recognize_file(request.content, request.settings)
         self._spoken = spoken
+        request = replace(request, content=b"")  # as large as the sound may be
         client.on_disconnect(spoken.cancel)
         if not request.is_stream:
             cc.emit(response, whole_answer(await spoken.transcript(), request), at=0)

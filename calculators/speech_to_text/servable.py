@@ -25,7 +25,7 @@ from calculators.speech_to_text.node_options import SpeechToTextOptions
 from calculators.speech_to_text.pipeline_process import RETRY_AFTER, Lost, PipelineProcess
 from calculators.speech_to_text.speech_metrics import SpeechMetrics
 from calculators.speech_to_text.spoken_text import SpokenText
-from graph_runtime import Code, LoadProgress, ResourceError
+from graph_runtime import Cancelled, Code, LoadProgress, ResourceError
 
 #: Samples per second that speech models hear.
 SAMPLE_RATE: Final = 16_000
@@ -207,6 +207,8 @@ class SpeechToTextServable:
     ) -> Recognized:
         """Recognize a sound in a free process; once more in another if that is lost."""
         for is_last in (False, True):
+            if spoken.is_cancelled:
+                raise Cancelled
             process = min(self._free, key=lambda each: not each.is_ready)
             self._free.remove(process)
             spoken.cancel_by(partial(process.cancel, question.number))
