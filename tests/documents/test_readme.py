@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from calculators.tasks import Task, installed_tasks
 from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_python, run_shell, served
 from tests.markdown import block, commands, text_of
@@ -30,7 +31,7 @@ def server() -> Iterator[Serving]:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(text_of(README).splitlines()) < 140
+    assert len(text_of(README).splitlines()) < 160
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,36 @@ def test_a_model_can_be_served_by_its_folder_and_talked_to() -> None:
         status, models = server.get("/v3/models")
     assert status == 200
     assert [model["id"] for model in models["data"]] == ["mine"]
+
+
+def test_models_of_several_tasks_are_served_at_once() -> None:
+    (command,) = commands(README, "docs_embedder")
+    with served(command) as server:
+        assert _tasks(server) == {
+            "demo": "text_generation",
+            "docs_embedder": "embeddings",
+            "docs_ranker": "rerank",
+            "counter": "speech2text",
+        }
+        body = {"model": "docs_embedder", "input": ["a graph", "a model"]}
+        with server.request("POST", "/v1/embeddings", body) as reply:
+            assert len(json.load(reply)["data"]) == 2
+        documents = ["A calculator has ports.", "A server listens."]
+        ranked = {"model": "docs_ranker", "query": "ports of a calculator", "documents": documents}
+        with server.request("POST", "/v3/rerank", ranked) as reply:
+            assert json.load(reply)["results"][0]["index"] == 0
+
+
+def _tasks(server: Serving) -> dict[str, str]:
+    status, models = server.get("/v3/models")
+    assert status == 200
+    return {model["id"]: model["task"] for model in models["data"]}
+
+
+@pytest.mark.parametrize("task", [task for task in installed_tasks() if not task.is_default])
+def test_the_table_of_tasks_names_each(task: Task) -> None:
+    row = next(line for line in text_of(README).splitlines() if f"]({task.docs})" in line)
+    assert f"`{task.endpoints[0].path.removeprefix('/')}`" in row
 
 
 def test_a_calculator_can_be_written_and_run(tmp_path: Path) -> None:
