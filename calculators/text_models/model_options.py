@@ -16,6 +16,10 @@ from calculators.plugin_config import read_json_properties
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
+#: Compiled kernels of each kind that are kept: batches have many shapes, and the process would
+#: grow with each (docs/decisions/0008-few-compiled-kernels.md).
+KERNELS: Final = 128
+
 #: Tokens of a text where config.json does not say how many the model takes.
 USUAL_MAX_TOKENS: Final = 1024
 
@@ -77,8 +81,10 @@ def read_text_model(
     if problem := device_problem(device):
         raise ResourceError(f"target_device: {problem}")
     properties = read_json_properties(plugin_config)
-    if device == "CPU" and has_slow_bfloat16():
-        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    if device == "CPU":
+        if has_slow_bfloat16():
+            properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+        properties.setdefault("CPU_RUNTIME_CACHE_CAPACITY", KERNELS)
     config = read_json_file(directory / "config.json")
     return TextModelOptions(
         directory=directory,

@@ -42,8 +42,12 @@ HANG_SECONDS: Final = 20.0
 MEMORY: Final = 8 << 30
 #: Questions remembered because they ended the process.
 _REMEMBERED: Final = 256
-#: Threads of the tokenizer's own would take the processors from the streams.
-_ENVIRONMENT: Final = {"TOKENIZERS_PARALLELISM": "false"}
+_ENVIRONMENT: Final = {
+    # Threads of the tokenizer's own would take the processors from the streams.
+    "TOKENIZERS_PARALLELISM": "false",
+    # Kernels below those that `model_options.KERNELS` bounds.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
+}
 
 
 class Outputs(NamedTuple):
