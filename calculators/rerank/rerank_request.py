@@ -2,8 +2,8 @@
 
 One body serves clients of OpenVINO Model Server, Cohere, Jina, vLLM, Voyage, and of Hugging Face's
 text-embeddings-inference (TEI). Members decide the form of the answer: ``texts`` is TEI's,
-``top_k`` or ``truncation`` Voyage's. Error texts are OpenVINO Model Server's where it has the error
-too (``rerank/rerank_utils.cpp``).
+``top_k`` or ``truncation`` Voyage's. Error texts are OpenVINO Model Server's
+(``rerank/rerank_utils.cpp``), where it has the error too.
 """
 
 from __future__ import annotations
