@@ -131,5 +131,5 @@ def read_cutting(body: dict[str, Any], *, chunks: int | None, truncates: bool) -
 
 
 def wants_raw_scores(body: dict[str, Any]) -> bool:
-    """Whether a body asks for scores as the model gives them."""
+    """Return whether a body asks for scores as the model gives them."""
     return any(body.get(name) is False for name in ("use_activation", "activation", "softmax"))

@@ -1,7 +1,7 @@
 """A request to ``/v3/rerank`` and its other paths, checked.
 
 One body serves clients of OpenVINO Model Server, Cohere, Jina, vLLM, Voyage, and of Hugging Face's
-text-embeddings-inference (TEI). Members tell the form of the answer: ``texts`` is TEI's, ``top_k``
+text-embeddings-inference (TEI). Members decide the form of the answer: ``texts`` is TEI's, ``top_k``
 or ``truncation`` Voyage's. Error texts are OpenVINO Model Server's (``rerank/rerank_utils.cpp``),
 where it has the error too.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -42,6 +43,9 @@ _FRAMES_OF_STEP: Final = 2
 #: Characters of a text for Kokoro, whose 510 phonemes of a call are about as many characters. The
 #: library would cut a longer text between any two words.
 _KOKORO_CHARACTERS: Final = 400
+#: Dictionaries of English for Kokoro, in the folder ``data`` of the model or in `DATA_VARIABLE`.
+DICTIONARIES: Final = ("us_gold.json", "us_silver.json", "gb_gold.json", "gb_silver.json")
+DATA_VARIABLE: Final = "MISAKI_DATA_DIR"
 
 
 class ModelKind(Enum):
@@ -63,6 +67,7 @@ class T2sOptions:
         speed_min, speed_max: bounds of a request's speed.
         kind: the model's family.
         text_limit: characters that the model speaks in one call.
+        warnings: texts for the log.
     """
 
     directory: Path
@@ -73,6 +78,7 @@ class T2sOptions:
     speed_max: float
     kind: ModelKind
     text_limit: int
+    warnings: tuple[str, ...] = ()
 
 
 def read_t2s_options(node: NodePlan, settings: ResourceSettings) -> T2sOptions:
@@ -115,6 +121,19 @@ def _read(options: Any, settings: ResourceSettings) -> T2sOptions:
         speed_max=high,
         kind=kind,
         text_limit=_text_limit(config) if kind is ModelKind.SPEECHT5 else _KOKORO_CHARACTERS,
+        warnings=_missing_dictionaries(directory) if kind is ModelKind.KOKORO else (),
+    )
+
+
+def _missing_dictionaries(directory: Path) -> tuple[str, ...]:
+    if DATA_VARIABLE in os.environ:
+        return ()
+    missing = [name for name in DICTIONARIES if not (directory / "data" / name).is_file()]
+    if not missing:
+        return ()
+    return (
+        f"models_path: data has no {', '.join(missing)}: English texts cannot be spoken; put the "
+        f"dictionaries of misaki there, or name their folder in {DATA_VARIABLE}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ RESOURCES_TAG: Final = "TTS_NODE_RESOURCES"
 #: The ends of the names of calculators that have such a resource.
 CALCULATORS: Final = ("T2sCalculator", "TextToSpeechCalculator")
 
+_log: Final = logging.getLogger("graphrt.text_to_speech")
+
 
 class T2sResourceInitializer:
     """Loads the model of every node that speaks."""
@@ -29,11 +32,12 @@ class T2sResourceInitializer:
         return calculator.endswith(CALCULATORS)
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        read_t2s_options(node, settings)
-        return ()
+        return read_t2s_options(node, settings).warnings
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> T2sServable:
         options = await asyncio.to_thread(read_t2s_options, node, settings)
+        for warning in options.warnings:
+            _log.warning("%s: %s", settings.model_name or node.config.name, warning)
         entry = None
         if settings.cache_dir:
             cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)

@@ -38,6 +38,8 @@ from calculators.rerank import ranking
 from calculators.rerank.task_options import RerankTaskOptions
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as listening
+from calculators.speech_to_text.realtime import session
+from calculators.speech_to_text.realtime.input_buffer import MOST_SECONDS
 from calculators.text_classification import texts as classified_texts
 from calculators.text_models import batch_runner, text_model
 from calculators.text_to_speech import request as speech_request
@@ -201,6 +203,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_form_text_bytes >> 20} MiB; {http.max_part_headers}, "
         f"{http.max_part_header_bytes} bytes",
         f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
+        f"{session.MOST_SPEECH_MS // 1000} s, {MOST_SECONDS} s; "
+        f"{session.MOST_WAITING}, {session.MOST_EVENTS}; {session.MOST_BAD}",
         f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "

@@ -36,15 +36,15 @@ from calculators.speech_to_text.realtime.voice_detector import (
 )
 
 #: The least sound of a commit.
-_LEAST_MS: Final = 100
+LEAST_MS: Final = 100
 #: The longest item that voice detection makes; the model hears 30 s at a time.
-_MOST_SPEECH_MS: Final = 30_000
+MOST_SPEECH_MS: Final = 30_000
 #: Items that wait for their text; then the client's messages wait.
-_MOST_WAITING: Final = 8
+MOST_WAITING: Final = 8
 #: Events that wait for a slow client; then the client's messages wait.
-_MOST_EVENTS: Final = 256
+MOST_EVENTS: Final = 256
 #: Events in a row that are refused; then the session ends.
-_MOST_BAD: Final = 64
+MOST_BAD: Final = 64
 #: Characters of base64, and seconds of sound, that are handled before others have their turn.
 _DECODED_AT_ONCE: Final = 256 * 1024
 _HEARD_AT_ONCE: Final = 2
@@ -70,8 +70,8 @@ class RealtimeSession:
         self._is_old = is_old
         self._id = _new_id("sess")
         self._settings = SessionSettings(model=model)
-        self._events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(_MOST_EVENTS)
-        self._transcriber = Transcriber(recognizer, self._send, _MOST_WAITING)
+        self._events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MOST_EVENTS)
+        self._transcriber = Transcriber(recognizer, self._send, MOST_WAITING)
         self._previous_item: str | None = None
         self._speaking: Item | None = None
         self._bad_events = 0
@@ -136,8 +136,8 @@ class RealtimeSession:
         except RequestError as error:
             await self._send("error", error=_error_object(error, event_id))
             self._bad_events += 1
-            if self._bad_events == _MOST_BAD:
-                text = f"{_MOST_BAD} events in a row were refused"
+            if self._bad_events == MOST_BAD:
+                text = f"{MOST_BAD} events in a row were refused"
                 raise RequestError(text, detail=text) from None
 
     # Settings -------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class RealtimeSession:
         if self._speaking is None:
             self._buffer.drop_before(self._buffer.end - self._kept_in_silence())
             return
-        if self._buffer.end - self._speaking.begin >= self._samples(_MOST_SPEECH_MS):
+        if self._buffer.end - self._speaking.begin >= self._samples(MOST_SPEECH_MS):
             await self._end_speech(self._buffer.end, self._buffer.end)
             self._detector.end_speech()
             return
@@ -280,9 +280,9 @@ class RealtimeSession:
     async def _commit_by_client(self, event: Mapping[str, Any]) -> None:
         begin = self._buffer.begin if self._speaking is None else self._speaking.begin
         waits = self._milliseconds(self._buffer.end - begin)
-        if waits < _LEAST_MS:
+        if waits < LEAST_MS:
             raise RequestError(
-                f"the buffer has {waits} ms of sound; a commit needs {_LEAST_MS} ms",
+                f"the buffer has {waits} ms of sound; a commit needs {LEAST_MS} ms",
                 reason="input_audio_buffer_commit_empty",
             )
         await self._commit(self._speaking or Item(_new_id("item"), begin), self._buffer.end)

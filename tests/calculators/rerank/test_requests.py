@@ -118,7 +118,7 @@ def test_null_means_absent() -> None:
     assert rerank(**dict.fromkeys(names.split())) == rerank()
 
 
-def test_members_tell_the_form_of_the_answer() -> None:
+def test_members_decide_the_form_of_the_answer() -> None:
     body = {"query": "q", "texts": ["a"]}
     assert rerank().form is RerankForm.RESULTS
     assert parse_rerank_request(body).form is RerankForm.TEI

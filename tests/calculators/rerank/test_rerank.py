@@ -99,8 +99,8 @@ def test_qwen3_says_yes_or_no(tmp_path: Path) -> None:
         assert ranked(answer) == [
             (place, pytest.approx(sigmoid(logit), abs=1e-6)) for place, logit in wanted
         ]
-        told = await ask(query="what?", documents=documents, instruction=f"find{COUNTED}")
-        assert [score for _, score in ranked(told)] == [
+        instructed = await ask(query="what?", documents=documents, instruction=f"find{COUNTED}")
+        assert [score for _, score in ranked(instructed)] == [
             pytest.approx(sigmoid(logit + 1), abs=1e-6) for _, logit in wanted
         ]
 
