@@ -184,6 +184,7 @@ def peer(
 def report(runs: dict[str, list[Result]], said: list[str], durations: list[float]) -> str:
     """Return a table: real-time factors (work for a second of sound) and word errors."""
     total = sum(durations)
+    at_once = min(_AT_ONCE, len(durations))
     lines = [
         "# Speech to text",
         "",
@@ -195,7 +196,7 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         "that of all cores for a second of sound. "
         f"The best of {len(next(iter(runs.values())))} repetitions in turns.",
         "",
-        f"| engine | one file | processor time | {_AT_ONCE} files at once | word error rate |",
+        f"| engine | one file | processor time | {at_once} files at once | word error rate |",
         "|---|---|---|---|---|",
     ]
     for name, results in runs.items():
@@ -203,9 +204,11 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         together = min(each.together for each in results) / total
         errors = [word_errors(*pair) for pair in zip(said, results[0].texts, strict=True)]
         rate = sum(wrong for wrong, _ in errors) / sum(words for _, words in errors)
-        at_once = f"{together:.4f}" if together else "-"
+        all_files = f"{together:.4f}" if together else "-"
         processor = min(each.processor for each in results) / total
-        lines.append(f"| {name} | {alone:.4f} | {processor:.4f} | {at_once} | {100 * rate:.2f}% |")
+        lines.append(
+            f"| {name} | {alone:.4f} | {processor:.4f} | {all_files} | {100 * rate:.2f}% |"
+        )
     return "\n".join(lines) + "\n"
 
 
