@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import aiohttp
 import pytest
@@ -24,11 +25,16 @@ UPGRADE = {
 
 
 @pytest.fixture(autouse=True)
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A path that no installed task has."""
     found = TaskEndpoint("/talks", methods=("GET",), is_socket=True)
     for module in (graph_request, routes):
         monkeypatch.setattr(module, "endpoint_at", {PATH: found}.get)
+    monkeypatch.setattr(routes, "task_endpoints", lambda: (found,))
+    routes._whole_paths.cache_clear()
+    yield
+    monkeypatch.undo()
+    routes._whole_paths.cache_clear()
 
 
 async def talk(payload: HttpPayload, emit: Emit) -> None:
