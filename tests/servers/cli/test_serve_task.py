@@ -125,10 +125,6 @@ def test_wrong_options_of_a_task_are_exit_code_2(site: Path, words: str, message
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "model --task image_generation",
-            "image_generation is not served by this version; served: text_generation, ",
-        ),
         ("model --task text_gen", "Did you mean `text_generation`?"),
         ("config.json --task text_generation", "--task is for one model, and config.json is no"),
         ("config.json --max_num_seqs 3", "--max_num_seqs is for one model"),

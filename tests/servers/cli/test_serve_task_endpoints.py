@@ -124,7 +124,8 @@ def test_the_paths_are_named_where_nothing_is_served(server: Serving) -> None:
     text = json.loads(body)["error"]["message"]
     assert status == 404
     assert "/v3/audio/says/voices" in text
-    assert text.endswith("; further /echoes, /v2/echoes")
+    aliases = text.partition("; further ")[2].split(", ")
+    assert {"/echoes", "/v2/echoes"} <= set(aliases)
 
 
 def test_the_document_has_the_paths_of_all_tasks(server: Serving) -> None:
