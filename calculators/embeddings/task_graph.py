@@ -10,9 +10,7 @@ import json
 from typing import Final
 
 from calculators.embeddings.task_options import EmbeddingsOptions
-from calculators.plugin_config import read_json_properties
-from calculators.tasks.task import TaskError
-from graph_runtime import ResourceError
+from calculators.tasks.graph_text import field, graph_text
 
 _GRAPH: Final = """\
 input_stream: "REQUEST_PAYLOAD:input"
@@ -38,19 +36,10 @@ def embeddings_graph(options: EmbeddingsOptions, models_path: str = "./") -> str
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = {
-        "models_path": json.dumps(models_path, ensure_ascii=False),
-        "normalize_embeddings": json.dumps(options.normalize),
-        "truncate": json.dumps(options.truncate),
-    }
+    own = [
+        field("normalize_embeddings", json.dumps(options.normalize)),
+        field("truncate", json.dumps(options.truncate)),
+    ]
     if options.pooling:
-        lines["pooling"] = options.pooling
-    if options.target_device:
-        lines["target_device"] = json.dumps(options.target_device)
-    if options.plugin_config:
-        lines["plugin_config"] = json.dumps(options.plugin_config)
-    return _GRAPH % "\n".join(f"      {name}: {value}" for name, value in lines.items())
+        own.append(field("pooling", options.pooling))
+    return graph_text(_GRAPH, models_path, options, own)

@@ -6,13 +6,10 @@ Names, defaults and the graph's form are OpenVINO Model Server's
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from calculators.image_generation.task_options import ImageGenerationOptions, parse_source_loras
-from calculators.plugin_config import read_json_properties
-from calculators.tasks.task import TaskError
-from graph_runtime import ResourceError
+from calculators.tasks.graph_text import field, graph_text, quoted
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -49,32 +46,20 @@ def image_generation_graph(options: ImageGenerationOptions, models_path: str = "
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = [f"models_path: {_text(models_path)}"]
-    if options.target_device:
-        lines.append(f"device: {_text(options.target_device)}")
-    if options.plugin_config:
-        lines.append(f"plugin_config: {_text(options.plugin_config)}")
+    own = []
     for name in _FIELDS:
         value: Any = getattr(options, name)
         if value not in ("", None):
-            lines.append(f"{name}: {_text(value) if isinstance(value, str) else value}")
+            own.append(field(name, quoted(value) if isinstance(value, str) else value))
     loras = parse_source_loras(options.source_loras)
     for alias, (path, alpha) in loras.adapters.items():
-        lines.append(
-            f"lora_adapters {{ alias: {_text(alias)} path: {_text(path)} alpha: {alpha:g} }}"
+        own.append(
+            f"lora_adapters {{ alias: {quoted(alias)} path: {quoted(path)} alpha: {alpha:g} }}"
         )
     for alias, parts in loras.composites.items():
         components = " ".join(
-            f"components {{ adapter_alias: {_text(part)} alpha: {alpha:g} }}"
+            f"components {{ adapter_alias: {quoted(part)} alpha: {alpha:g} }}"
             for part, alpha in parts.items()
         )
-        lines.append(f"composite_lora_adapters {{ alias: {_text(alias)} {components} }}")
-    return _GRAPH % "\n".join(f"      {line}" for line in lines)
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
+        own.append(f"composite_lora_adapters {{ alias: {quoted(alias)} {components} }}")
+    return graph_text(_GRAPH, models_path, options, own, device_field="device")

@@ -6,13 +6,10 @@ Names, defaults and the graph's form are OpenVINO Model Server's
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
-from calculators.plugin_config import read_json_properties
 from calculators.rerank.task_options import RerankTaskOptions
-from calculators.tasks.task import TaskError
-from graph_runtime import ResourceError
+from calculators.tasks.graph_text import field, graph_text
 
 _GRAPH: Final = """\
 input_stream: "REQUEST_PAYLOAD:input"
@@ -38,16 +35,5 @@ def rerank_graph(options: RerankTaskOptions, models_path: str = "./") -> str:
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = {
-        "models_path": json.dumps(models_path, ensure_ascii=False),
-        "max_allowed_chunks": str(options.max_allowed_chunks),
-    }
-    if options.target_device:
-        lines["target_device"] = json.dumps(options.target_device)
-    if options.plugin_config:
-        lines["plugin_config"] = json.dumps(options.plugin_config)
-    return _GRAPH % "\n".join(f"      {name}: {value}" for name, value in lines.items())
+    own = [field("max_allowed_chunks", options.max_allowed_chunks)]
+    return graph_text(_GRAPH, models_path, options, own)

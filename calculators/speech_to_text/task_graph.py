@@ -6,13 +6,10 @@ Names, defaults and the graph's form are OpenVINO Model Server's
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
-from calculators.plugin_config import read_json_properties
 from calculators.speech_to_text.task_options import SpeechToTextTaskOptions
-from calculators.tasks.task import TaskError
-from graph_runtime import ResourceError
+from calculators.tasks.graph_text import field, graph_text
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -52,15 +49,5 @@ def speech_to_text_graph(options: SpeechToTextTaskOptions, models_path: str = ".
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = {"models_path": json.dumps(models_path, ensure_ascii=False)}
-    if options.target_device:
-        lines["target_device"] = json.dumps(options.target_device)
-    if options.plugin_config:
-        lines["plugin_config"] = json.dumps(options.plugin_config)
-    if options.enable_word_timestamps:
-        lines["enable_word_timestamps"] = "true"
-    return _GRAPH % "\n".join(f"      {name}: {value}" for name, value in lines.items())
+    own = [field("enable_word_timestamps", "true")] if options.enable_word_timestamps else []
+    return graph_text(_GRAPH, models_path, options, own)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
-from calculators.plugin_config import read_json_properties
+from calculators.tasks.graph_text import graph_text
 from calculators.tasks.options import DeviceOptions
-from calculators.tasks.task import TaskError
-from graph_runtime import ResourceError
 
 _GRAPH: Final = """\
 input_stream: "REQUEST_PAYLOAD:input"
@@ -34,13 +31,4 @@ def text_classification_graph(options: DeviceOptions, models_path: str = "./") -
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = {"models_path": json.dumps(models_path, ensure_ascii=False)}
-    if options.target_device:
-        lines["target_device"] = json.dumps(options.target_device)
-    if options.plugin_config:
-        lines["plugin_config"] = json.dumps(options.plugin_config)
-    return _GRAPH % "\n".join(f"      {name}: {value}" for name, value in lines.items())
+    return graph_text(_GRAPH, models_path, options)

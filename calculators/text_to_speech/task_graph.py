@@ -6,13 +6,10 @@ Names, defaults and the graph's form are OpenVINO Model Server's
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
-from calculators.plugin_config import read_json_properties
-from calculators.tasks.task import TaskError
+from calculators.tasks.graph_text import graph_text
 from calculators.text_to_speech.task_options import T2sOptions
-from graph_runtime import ResourceError
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -38,15 +35,4 @@ def t2s_graph(options: T2sOptions, models_path: str = "./") -> str:
     Raises:
         TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
     """
-    try:
-        read_json_properties(options.plugin_config)
-    except ResourceError as error:
-        raise TaskError(f"--{error.message}") from None
-    lines = {"models_path": models_path}
-    if options.target_device:
-        lines["target_device"] = options.target_device
-    if options.plugin_config:
-        lines["plugin_config"] = options.plugin_config
-    return _GRAPH % "\n".join(
-        f"      {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines.items()
-    )
+    return graph_text(_GRAPH, models_path, options)
