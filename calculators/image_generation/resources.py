@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from calculators.image_generation.image_settings import ImageSettings
 from calculators.image_generation.node_options import ImageGenOptions, read_image_gen_options
@@ -14,7 +14,7 @@ from calculators.image_generation.servable import ImageGenServable
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.tasks.options import naming_node
-from graph_runtime import Code, GraphError, NodePlan, ResourceSettings
+from graph_runtime import NodePlan, ResourceSettings
 
 RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
 
@@ -47,21 +47,6 @@ class ImageGenResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
-
-
-def find_servable(resources: dict[str, Any], node: str) -> ImageGenServable:
-    """Return the resource of a node.
-
-    Raises:
-        GraphError: there is none.
-    """
-    servable: ImageGenServable | None = resources.get(node)
-    if servable is None:
-        raise GraphError(
-            f"Could not find initialized Image Gen node named: {node}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    return servable
 
 
 def _cache_entry(options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:
