@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
@@ -83,10 +83,15 @@ class GenerationRequest:
         refusal: set by a node that refuses the request. Then a language model generates nothing and
             answers with the refusal; other nodes pass such a request on.
         sources: passages that the messages quote, for the answer.
+        turn: the number of this request within its answer. A node that asks a model again, as one
+            that runs tools does, counts it up.
         deadline: of the whole request, in seconds of ``time.monotonic()``; None without one.
         client: reports when the client goes, and when it is slow.
         record: the record of the HTTP request, for log and traces.
     """
+
+    #: For the check of graphs: a stream of these that nobody reads is a mistake.
+    must_be_read: ClassVar[bool] = True
 
     api: Api
     model: str
@@ -111,6 +116,7 @@ class GenerationRequest:
     answer_model: str = ""
     refusal: Refusal | None = field(default=None, repr=False, compare=False)
     sources: tuple[Source, ...] = field(default=(), repr=False)
+    turn: int = 0
     deadline: float | None = None
     client: ClientConnection = field(default_factory=NoClient, repr=False, compare=False)
     record: RequestRecord | None = field(default=None, repr=False, compare=False)
