@@ -174,8 +174,10 @@ class Deltas(tuple[Delta, ...]):
 
     __slots__ = ()
 
-    #: A graph in which nobody reads a stream of deltas is warned of.
+    #: For the check of graphs: a stream of these that nobody reads is a mistake, and this
+    #: calculator joins branches.
     must_be_read: ClassVar[bool] = True
+    joined_by: ClassVar[str] = "FirstAnswerCalculator"
 
 
 def refusal_deltas(request: GenerationRequest, text: str, category: str | None = None) -> Deltas:

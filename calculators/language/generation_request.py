@@ -88,14 +88,14 @@ class GenerationRequest:
         refusal: set by a node that refuses the request. Then a language model generates nothing and
             answers with the refusal; other nodes pass such a request on.
         sources: passages that the messages quote, for the answer.
-        turn: the number of this request within one answer. A node that asks a model again, such as
-            one that runs tools, counts it up.
+        turn: the number of this request within its answer. A node that asks a model again, as one
+            that runs tools does, counts it up.
         deadline: of the whole request, in seconds of ``time.monotonic()``; None without one.
         client: reports when the client goes, and when it is slow.
         record: the record of the HTTP request, for log and traces.
     """
 
-    #: A graph in which nobody reads a stream of requests is warned of.
+    #: For the check of graphs: a stream of these that nobody reads is a mistake.
     must_be_read: ClassVar[bool] = True
 
     api: Api
