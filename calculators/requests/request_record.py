@@ -107,6 +107,7 @@ class RequestRecord:
             `MOST_WARNINGS`.
         forgets: called with a generation that is dropped from ``generations``.
         routes: choices of models by routers and fall-backs; the last `KEPT`.
+        deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
 
@@ -125,6 +126,7 @@ class RequestRecord:
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
+    deadline: float | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0
 
