@@ -144,13 +144,14 @@ def text_of(
 ) -> str:
     """Return the text of a choice that clients join."""
     wanted = {"content": Content, "reasoning": Reasoning, "arguments": Arguments}[kind]
-    return "".join(
-        [
-            event.text
-            for event in events_of(packets, choice)
-            if isinstance(event, Content | Reasoning | Arguments) and type(event) is wanted
-        ]
-    )
+    texts: list[str] = []
+    for event in events_of(packets, choice):
+        match event:
+            case Content(text) | Reasoning(text) | Arguments(text) if type(event) is wanted:
+                texts.append(text)
+            case _:
+                pass
+    return "".join(texts)
 
 
 def every_cut(text: str) -> Iterator[list[str]]:

@@ -102,7 +102,7 @@ class AnsweringFunction(Calculator):
             set_current_record(request.record)
             answer = _Answer(request, self._node)
             self._send(cc, Deltas((Submitted(answer.stop, self._node),)))
-            async with contextlib.aclosing(answer.packets(self._function)) as packets:
+            async with contextlib.aclosing(closable(answer.packets(self._function))) as packets:
                 async for packet in packets:
                     if not request.client.is_writable:
                         await request.client.writable()
@@ -254,6 +254,8 @@ class _Answer:
                 return [*items, *self._finish(FinishReason.CONTENT_FILTER), Ended(_UNUSED)]
             case RequestError():
                 return [Failed(error, self._request)]
+            case _:
+                pass
         log.error('node "%s" failed', self._node, exc_info=error)
         return [self._failed()]
 

@@ -38,7 +38,7 @@ def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Option
         raise AuthorError(f"{name} takes no input: write async def {target.__name__}(input, ...)")
     found: dict[str, Options[Any]] = {}
     for parameter in parameters[skip:]:
-        hint = hints.get(parameter.name)
+        hint: Any = hints.get(parameter.name)
         if not is_options_type(hint):
             raise AuthorError(
                 f"{name}: the parameter {parameter.name} is no options: annotate it with a class "

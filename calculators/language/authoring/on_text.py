@@ -124,7 +124,7 @@ class TextFilters(Calculator):
 
     def process(self, cc: CalculatorContext) -> None:
         # A plain function: a coroutine would cost a task for each delta.
-        packet = cc.get(self.deltas)
+        packet: Deltas = cc.get(self.deltas)
         walk = self._walk
         steps = walk.walk(packet)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -127,7 +127,7 @@ class TextWalk:
         events = (Content(text),) if text else ()
         return Deltas((item._replace(events=events, logprobs=None, token_ids=()),))
 
-    def walk(self, packet: Iterable[Delta]) -> Generator[Feed, Fed, Deltas]:
+    def walk(self, packet: Deltas) -> Generator[Feed, Fed, Deltas]:
         """Ask for the text in place of each text; return the packet that goes on."""
         out: list[Delta] = []
         for item in packet:
@@ -139,8 +139,8 @@ class TextWalk:
                 self._fail(error, out)
             except Exception:
                 log.exception('node "%s" failed', self._node)
-                error = RequestError(f'node "{self._node}" failed', code=Code.INTERNAL)
-                self._fail(error, out)
+                text = f'node "{self._node}" failed'
+                self._fail(RequestError(text, code=Code.INTERNAL), out)
         return Deltas(out)
 
     def _walk_item(self, item: Delta, out: list[Delta]) -> _Steps:

@@ -315,9 +315,9 @@ def test_what_cannot_be_a_node_is_refused_at_import() -> None:
 
     for target, hint in ((no_generator, "yield"), (wrong_options, "word"), (NoFilter, "feed")):
         with pytest.raises(AuthorError, match=hint):
-            on_text(target)  # type: ignore[call-overload]
+            on_text(target)  # type: ignore[arg-type]
     with pytest.raises(AuthorError, match="content"):
-        on_text(kinds=("tools",))  # type: ignore[list-item]
+        on_text(kinds=("tools",))  # type: ignore[arg-type]
 
 
 class Opened:

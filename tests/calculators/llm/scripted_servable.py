@@ -165,8 +165,8 @@ def _ids(*pieces: bytes) -> bytes:
 def scripted_servable(*, verbose: bool = False, **limits: Any) -> LlmServable:
     """Make a servable; its engine is a `ScriptedEngine`."""
     processes: Any = ModelProcesses(
-        engine=ScriptedEngine(),  # type: ignore[arg-type]
-        prompts=ScriptedPrompts(),  # type: ignore[arg-type]
+        engine=ScriptedEngine(),
+        prompts=ScriptedPrompts(),
         grammars=None,  # type: ignore[arg-type]
     )
     return LlmServable(
