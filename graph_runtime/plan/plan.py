@@ -155,6 +155,7 @@ class ValidatedGraph:
         side_packet_types: per side packet that the graph needs from outside, the type and whether
             every consumer can do without.
         status_handlers: their configs, in order.
+        idle_nodes: ids of the nodes whose class has an ``on_idle``.
         outputs: the graph's own output streams, for fronts: TAG:name by tag and index.
     """
 
@@ -174,6 +175,7 @@ class ValidatedGraph:
     report_deadlock: bool
     status_handlers: tuple[Any, ...]
     type: str
+    idle_nodes: tuple[int, ...] = ()
     warnings: tuple[GraphWarning, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any
 
+from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.errors import (
     Code,
@@ -30,6 +31,7 @@ from graph_runtime.plan.link_errors import (
     type_hint,
 )
 from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
+from graph_runtime.plan.loops import close_loops
 from graph_runtime.plan.node_order import CycleError, topological_order
 from graph_runtime.plan.plan import (
     GraphInputPlan,
@@ -179,6 +181,7 @@ class _Validation:
                     self._report(no_producer(stream, place, names[place], produced), origin)
 
     def _link(self) -> None:
+        close_loops(self.drafts)
         self._sort()
         nodes = self.drafts
         self.producers: dict[str, tuple[int, int]] = {}  # stream -> (node or graph input, output)
@@ -405,6 +408,11 @@ class _Validation:
             report_deadlock=config.report_deadlock,
             status_handlers=tuple(config.status_handler),
             type=config.type,
+            idle_nodes=tuple(
+                node_id
+                for node_id, draft in enumerate(self.drafts)
+                if draft.calculator.on_idle is not Calculator.on_idle
+            ),
         )
 
     def _node_plan(
@@ -469,6 +477,7 @@ class _Validation:
             # A negative number is a node that never runs, as in MediaPipe.
             max_in_flight=draft.config.max_in_flight or 1,
             is_awaited=iscoroutinefunction(draft.calculator.process)
+            or iscoroutinefunction(draft.calculator.on_idle)
             or iscoroutinefunction(draft.calculator.close),
             is_source=draft.is_source,
             source_layer=draft.config.source_layer,

@@ -221,6 +221,7 @@ class LoadedGraph:
         self.users = UseCount(name, request_limit)
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
+        self._has_held_back = False
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
@@ -288,7 +289,15 @@ class LoadedGraph:
                 answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
-                raise no_answer(self._name, reason)
+                times = graph.silence(self.response_stream, shows_times=True)
+                raise no_answer(self._name, reason, times)
+            if not self._has_held_back and (held := graph.held_back()):
+                self._has_held_back = True
+                _log.warning(
+                    "%s: an answer was sent, but the run ended with packets that no node took; "
+                    "further runs of this graph are not checked: %s",
+                    self._name, "; ".join(held),
+                )  # fmt: skip
 
     # KServe ---------------------------------------------------------------------------------------
 
@@ -422,9 +431,12 @@ class LoadedGraph:
         await self._resources.close()
 
 
-def no_answer(name: str, reason: str) -> RequestError:
-    """Return the error for a request that the graph ``name`` did not answer."""
-    _log.error("%s: the graph gave no answer: %s", name, reason)
+def no_answer(name: str, reason: str, times: str) -> RequestError:
+    """Return the error for a request that the graph ``name`` did not answer.
+
+    ``times`` is ``reason`` with timestamps, for the log.
+    """
+    _log.error("%s: the graph gave no answer: %s", name, times)
     return RequestError(
         f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
     )
