@@ -16,7 +16,7 @@ from graph_runtime.authoring.metrics import (
     NodeMetrics,
 )
 
-M = TypeVar("M", MetricCounter, MetricGauge, MetricHistogram)
+M = TypeVar("M")
 
 
 class MovingMetrics:

@@ -22,7 +22,8 @@ class Published:
             for series in family:
                 series.write(lines)
         head = f'{name}{{graph="g",node="{node}"}} '
-        found = [line.removeprefix(head) for line in lines if line.startswith(head)]
+        shown = "".join(lines).splitlines()
+        found = [line.removeprefix(head) for line in shown if line.startswith(head)]
         return float(found[0]) if found else None
 
     def move(self, node: str = "new") -> None:

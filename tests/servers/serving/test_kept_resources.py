@@ -217,7 +217,8 @@ def test_two_nodes_with_equal_resources_have_one_each(tmp_path: Path) -> None:
 
 
 def test_a_request_in_flight_keeps_the_resource_of_its_graph(tmp_path: Path) -> None:
-    write_graph(tmp_path, "wait", http_graph("Wait") + SECOND)
+    text = http_graph("Wait") + SECOND.replace('"second"', '"teller"')
+    write_graph(tmp_path, "wait", text)
     (tmp_path / "wait" / "weights").write_text("1")
     write_config(tmp_path, "wait")
     sharing = Sharing()
@@ -226,7 +227,7 @@ def test_a_request_in_flight_keeps_the_resource_of_its_graph(tmp_path: Path) -> 
         Wait.began, Wait.go_on, Wait.closed = asyncio.Event(), asyncio.Event(), 0
         old = asyncio.create_task(site.ask("wait"))
         await Wait.began.wait()
-        (tmp_path / "wait" / "graph.pbtxt").write_text(http_graph("Wait") + SECOND + "# changed")
+        (tmp_path / "wait" / "graph.pbtxt").write_text(text + "# changed")
         assert await site.step()
         write_config(tmp_path)  # the new one goes first
         assert await site.step()
