@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from graph_runtime import ValidatedGraph
-from servers.serving.loaded_graph import request_stream_of, response_stream_of
+from servers.serving.graph_source import request_stream_of, response_stream_of
 
 _REQUEST: Final = "REQUEST"
 _DELTAS: Final = "DELTAS"
