@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
 from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.node_options import read_classifier_options
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
 _NAMES: Final = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
@@ -38,3 +39,17 @@ class TextClassificationResourceInitializer:
         with naming_node(node):
             await classifier.start(settings.progress)
         return classifier
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        model = read_classifier_options(node, settings).model
+        return model_identity(model, paths=(model.directory,))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> TextClassifier:
+        """Return the model of ``resource`` with the labels and categories of ``node``."""
+        assert isinstance(resource, TextClassifier)
+        options = await asyncio.to_thread(read_classifier_options, node, settings)
+        with naming_node(node):
+            return resource.with_options(options)

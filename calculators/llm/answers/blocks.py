@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 
 class Kind(Enum):
@@ -20,6 +20,7 @@ class Kind(Enum):
     REASONING = auto()
     CONTENT = auto()
     CALL = auto()
+    REFUSAL = auto()
 
 
 class Block:
@@ -108,6 +109,14 @@ class Blocks:
     def begin_content(self) -> Sequence[Step]:
         """Open an empty block of text, for an answer that needs one."""
         return self._begin(Kind.CONTENT)
+
+    def refuse(self, text: str) -> Sequence[Step]:
+        """Open a block with a refusal."""
+        steps = [*self._begin(Kind.REFUSAL)]
+        if text and self.open is not None:
+            self.open.add(text)
+            steps.append(BlockDelta(self.open, text))
+        return steps
 
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
         """Close the open block. ``is_cut``: the answer ended before the model was done."""
