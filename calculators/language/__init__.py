@@ -18,6 +18,7 @@ from calculators.language.delta import (
     Gained,
     ResolvedSampling,
     Submitted,
+    ToolCalled,
     ToolRan,
     Verbose,
     refusal_deltas,
@@ -48,7 +49,7 @@ from calculators.language.testing import (
     text_of,
 )
 from calculators.language.token_logprob import TokenLogprob
-from calculators.language.tools import NO_TOOLS, Tools
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.language.usage import Usage, usage_sum
 from calculators.media.image import ImageReference
 from calculators.requests.http_answer import HttpAnswer
@@ -89,7 +90,9 @@ __all__ = [
     "TemplateArguments",
     "TokenLogprob",
     "ToolCall",
+    "ToolCalled",
     "ToolRan",
+    "ToolServer",
     "Tools",
     "Usage",
     "Verbose",

@@ -12,6 +12,7 @@ from calculators.language.delta import (
     Finished,
     Gained,
     Submitted,
+    ToolCalled,
     ToolRan,
 )
 
@@ -80,6 +81,6 @@ class OrderCheck:
                 if choice not in self._open:
                     return f"choice {choice} has finished, or does not exist"
                 self._open.discard(choice)
-            case Gained() | ToolRan():
+            case Gained() | ToolCalled() | ToolRan():
                 pass
         return ""

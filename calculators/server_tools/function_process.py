@@ -34,7 +34,6 @@ from calculators.server_tools.functions import (
 from calculators.server_tools.messages import (
     Call,
     LoadFunctions,
-
     Ready,
     Result,
     decode_question,
@@ -117,8 +116,10 @@ class FunctionProcess:
             error = str(refused)
         except BaseException as raised:
             self._log(logging.WARNING, "".join(traceback.format_exception(raised)))
-            error = f"{type(raised).__name__}: {library_reason(raised)}" if str(raised) else (
-                f"the tool raised {type(raised).__name__}"
+            error = (
+                f"{type(raised).__name__}: {library_reason(raised)}"
+                if str(raised)
+                else (f"the tool raised {type(raised).__name__}")
             )
         return Result(call.number, "", cut_error(error))
 

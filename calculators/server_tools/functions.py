@@ -130,7 +130,9 @@ def _public(module: ModuleType) -> Iterable[Callable[..., Any]]:
         value = getattr(module, name, None)
         if not inspect.isfunction(value):
             if names is not None:
-                raise FunctionError(f"{module.__name__}.{name}: __all__ names it, but it is no function")
+                raise FunctionError(
+                    f"{module.__name__}.{name}: __all__ names it, but it is no function"
+                )
             continue
         if names is None and (name.startswith("_") or value.__module__ != module.__name__):
             continue

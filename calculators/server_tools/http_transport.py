@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx2
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client import Transport
+from mcp.client.streamable_http import streamable_http_client
 
 from calculators.server_tools.output_limit import MAX_MESSAGE
 

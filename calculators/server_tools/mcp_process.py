@@ -73,7 +73,9 @@ class McpProcess:
         self._max_output_bytes = load.max_output_bytes
         self._send(Loading("starting tool servers", 0.0, 1.0))
         for server in load.servers:
-            self._sessions[server.label] = McpSession(server, load.directory, self._logger(server.label))
+            self._sessions[server.label] = McpSession(
+                server, load.directory, self._logger(server.label)
+            )
         try:
             lists = await asyncio.gather(*(each.start() for each in self._sessions.values()))
         except StartFailed as error:

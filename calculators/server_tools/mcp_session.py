@@ -18,7 +18,7 @@ from calculators.child_process.library_errors import library_reason
 from calculators.server_tools.http_transport import connect_http
 from calculators.server_tools.mcp_result import text_of_result
 from calculators.server_tools.messages import ServerSettings, ToolSpec, plain
-from calculators.server_tools.path_rules import PathRefused, PathRules
+from calculators.server_tools.path_rules import PathRules
 from calculators.server_tools.stdio_transport import StdioServer
 
 #: Calls that a server has at a time; further ones wait.
@@ -209,9 +209,7 @@ class McpSession:
             if any(fnmatchcase(tool.name, pattern) for pattern in allow)
         ]
         missing = [
-            pattern
-            for pattern in allow
-            if not any(fnmatchcase(name, pattern) for name in found)
+            pattern for pattern in allow if not any(fnmatchcase(name, pattern) for name in found)
         ]
         if missing:
             names = ", ".join(sorted(found)[:20]) or "none"
@@ -227,9 +225,7 @@ class McpSession:
             while True:
                 asking = asyncio.ensure_future(self._asked.get())
                 try:
-                    await asyncio.wait(
-                        [asking, ended, over], return_when=asyncio.FIRST_COMPLETED
-                    )
+                    await asyncio.wait([asking, ended, over], return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     if not asking.done():
                         asking.cancel()

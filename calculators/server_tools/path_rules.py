@@ -75,9 +75,7 @@ class PathRules:
             case list():
                 items = [part.get("items") for part in parts]
                 for item in value:
-                    yield from self._paths(
-                        item, {"anyOf": items}, root, name, is_path, depth + 1
-                    )
+                    yield from self._paths(item, {"anyOf": items}, root, name, is_path, depth + 1)
             case dict():
                 for key, item in value.items():
                     of_key = [_property(part, key) for part in parts]
