@@ -47,7 +47,7 @@ class FunctionTool:
 
         def read(kind: Any, value: Any) -> Any:
             if isinstance(kind, type) and issubclass(kind, Path) and isinstance(value, str):
-                return rules.resolve(value, "path")
+                return rules.resolve(value, "")
             raise NotImplementedError(f"{kind} is not a type of JSON")
 
         try:

@@ -35,21 +35,22 @@ class PathRules:
         self._patterns = tuple(argument_patterns)
 
     def resolve(self, text: str, argument: str) -> Path:
-        """The absolute path that an argument means.
+        """The absolute path that an argument means; ``argument``: its name, if it is known.
 
         Raises:
             PathRefused: it is not allowed.
         """
+        place = f'the path in "{argument}"' if argument else "the path"
         path = text
         if text[:5].lower() == "file:":
             path = unquote(urlsplit(text).path)
         try:
             resolved = (self._directory / path).resolve()
         except (OSError, ValueError, RuntimeError):  # a null character, a circle of links
-            raise PathRefused(f'the path in "{argument}" cannot be read') from None
+            raise PathRefused(f"{place} cannot be read") from None
         if any(resolved.is_relative_to(allowed) for allowed in self._allowed):
             return resolved
-        raise PathRefused(f'the path in "{argument}" is outside of the allowed directories')
+        raise PathRefused(f"{place} is outside of the allowed directories")
 
     def check(self, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
         """Check all paths among the arguments of a call.
