@@ -349,7 +349,11 @@ class ToolLoop:
         is_last = self._turns + 1 >= self._bounds.max_turns
         tools = NO_TOOLS if is_last else replace(request.tools, choice="auto")
         return replace(
-            request, messages=(*request.messages, said, *gave), tools=tools, sampling=sampling
+            request,
+            messages=(*request.messages, said, *gave),
+            tools=tools,
+            sampling=sampling,
+            turn=request.turn + 1,
         )
 
 
