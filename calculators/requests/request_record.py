@@ -120,6 +120,7 @@ class RequestRecord:
             `MOST_WARNINGS`.
         tool_calls: calls of tools that this server ran; the last `KEPT`.
         forgets: called with a generation that is dropped from ``generations``.
+        deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
 
@@ -138,6 +139,7 @@ class RequestRecord:
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
+    deadline: float | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0
 
