@@ -43,6 +43,7 @@ class ToolServer(NamedTuple):
         path: of the member of the request, for errors.
         url: the address that the client gives; it must be the one that this server uses.
         allowed: names of the tools that may be called; None: all that the server offers.
+        refused: names of tools that may not be called.
         tools: the tools as they are offered, with ``name``, ``description`` and ``parameters``.
         is_offered: a node has looked the server up, and put its tools into the request.
     """
@@ -51,5 +52,6 @@ class ToolServer(NamedTuple):
     path: str
     url: str = ""
     allowed: tuple[str, ...] | None = None
+    refused: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
     is_offered: bool = False

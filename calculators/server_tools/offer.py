@@ -83,6 +83,7 @@ def _resolved(asked: ToolServer, toolbox: Toolbox) -> ToolServer:
             f"name one by its label, without an address",
             param=asked.path,
         )
+    specs = [spec for spec in specs if spec.name not in asked.refused]
     if asked.allowed is not None:
         specs = [spec for spec in specs if spec.name in asked.allowed]
     return asked._replace(tools=tuple(map(_function, specs)), is_offered=True)
