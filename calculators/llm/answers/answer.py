@@ -234,7 +234,8 @@ class Answer:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
-        record.answers = [text.content for text in self._written]
+        if self._written:
+            record.answers = [text.content for text in self._written]
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
         if not self._wants_logprobs:
