@@ -234,7 +234,7 @@ class McpSession:
                     if ended.done() or over.done():
                         self._asked.put_nowait(asked)  # for the next session
                     elif not asked.done.done():
-                        call = asyncio.create_task(self._make(client, asked, over))
+                        call = asyncio.create_task(self._make(client, server, asked, over))
                         calls.add(call)
                         call.add_done_callback(calls.discard)
                 if over.done():
@@ -255,7 +255,13 @@ class McpSession:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    async def _make(self, client: Client, asked: _Asked, over: asyncio.Future[str]) -> None:
+    async def _make(
+        self,
+        client: Client,
+        server: StdioServer | None,
+        asked: _Asked,
+        over: asyncio.Future[str],
+    ) -> None:
         """Make one call; ``over`` gets the reason if the session cannot go on."""
         waiter = asyncio.current_task()
         assert waiter is not None
@@ -268,9 +274,6 @@ class McpSession:
             if is_error:
                 raise CallFailed(text or "the tool failed without a reason")
             _settle(asked, text)
-        except asyncio.CancelledError:
-            _refuse(asked, CallFailed(self._gone(over)))
-            raise
         except CallFailed as failed:
             _refuse(asked, failed)
         except MCPError as error:
@@ -278,8 +281,6 @@ class McpSession:
                 _refuse(asked, CallFailed(f"the tool took longer than {asked.seconds:g} s"))
                 await self._check(client, over)
             elif error.error.code == types.CONNECTION_CLOSED:
-                await asyncio.sleep(0)  # the transport says why
-                _refuse(asked, CallFailed(self._gone(over)))
                 _end(over, "the connection was closed")
             else:
                 _refuse(asked, CallFailed(error.error.message))
@@ -290,11 +291,11 @@ class McpSession:
             _end(over, _reason(error))
         except Exception as error:  # a result that is none, by its own schema
             _refuse(asked, CallFailed(library_reason(error)))
-
-    def _gone(self, over: asyncio.Future[str]) -> str:
-        if over.done():
-            return f"the tool server was restarted: {over.result()}"
-        return "the tool server ended before it answered"
+        finally:
+            reason = "it ended before it answered"
+            if server is not None and server.reason:
+                reason = server.reason
+            _refuse(asked, CallFailed(f"the tool server was restarted: {reason}"))
 
     async def _check(self, client: Client, over: asyncio.Future[str]) -> None:
         """End the session if the server does not answer after a call that took too long."""

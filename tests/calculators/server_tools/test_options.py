@@ -22,7 +22,7 @@ SERVER = 'server { label: "a" command: "python" allow: "*" %s }'
 
 
 def check(options: str, directory: Path) -> None:
-    (node,) = validate_graph(parse_graph_text(GRAPH % options), Registry(REGISTRY)).nodes
+    (node,) = validate_graph(parse_graph_text(GRAPH % options), registry=Registry(REGISTRY)).nodes
     ToolsResourceInitializer().check(node, ResourceSettings(directory))
 
 

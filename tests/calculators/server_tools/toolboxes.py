@@ -68,6 +68,6 @@ class OpenToolbox:
 
 
 async def make_toolbox(options: str, directory: Path) -> Toolbox:
-    plan = validate_graph(parse_graph_text(GRAPH % options), Registry(REGISTRY))
+    plan = validate_graph(parse_graph_text(GRAPH % options), registry=Registry(REGISTRY))
     (node,) = plan.nodes
     return await ToolsResourceInitializer().make(node, ResourceSettings(directory))
