@@ -71,7 +71,8 @@ class McpLane:
         if self._child.unavailable_reason:
             return ToolResult("", f'the tool server "{spec.server}" is being restarted')
         number = next(self._numbers)
-        done = self._asked[number] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._asked[number] = done
         try:
             self._child.send(encode(Call(number, spec.server, spec.name, arguments, seconds)))
             async with asyncio.timeout(seconds + _GRACE_SECONDS):

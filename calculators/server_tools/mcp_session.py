@@ -225,7 +225,8 @@ class McpSession:
             while True:
                 asking = asyncio.ensure_future(self._asked.get())
                 try:
-                    await asyncio.wait([asking, ended, over], return_when=asyncio.FIRST_COMPLETED)
+                    waited: list[asyncio.Future[Any]] = [asking, ended, over]
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     if not asking.done():
                         asking.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -247,7 +247,7 @@ class ToolLoop:
 
     # Between two turns ----------------------------------------------------------------------------
 
-    async def run(self) -> AsyncIterator[Delta]:
+    async def run(self) -> AsyncGenerator[Delta, None]:
         """Make the calls of a turn, all at the same time; yield the items to show.
 
         `ToolCalled` of each call comes first, then `ToolRan` in the same order, each as soon as it
@@ -283,9 +283,10 @@ class ToolLoop:
                     seconds,
                 )
         finally:
-            for task in (stopped, *running):
-                task.cancel()
-            await asyncio.gather(stopped, *running, return_exceptions=True)
+            left: list[asyncio.Future[Any]] = [stopped, *running]
+            for each in left:
+                each.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
         self.again = None
         if not self._stopper.is_stopped:
             self.again = self._next_request(turn, results)

@@ -120,7 +120,7 @@ def read_mcp_servers(body: Mapping[str, Any]) -> tuple[ToolServer, ...]:
     """
     listed = fields.array(body, "mcp_servers") or []
     servers = [_server(server, f"mcp_servers[{i}]") for i, server in enumerate(listed)]
-    found = {server.label: server for server in _checked(servers, "mcp_servers") if server}
+    found = {server.label: server for server in _checked(servers, "mcp_servers")}
     tools = body.get("tools")
     for i, tool in enumerate(tools if isinstance(tools, list) else ()):
         if is_toolset(tool):

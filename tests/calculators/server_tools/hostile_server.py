@@ -62,6 +62,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
             return text("after garbage")
         case "image":
             return {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+        case _:
+            raise LookupError(name)
     return None
 
 

@@ -50,11 +50,9 @@ def hasty(directory: Path, child_program: None) -> Iterator[OpenToolbox]:
 def eventually_works(tools: OpenToolbox) -> str:
     """Call until a call succeeds; return the server's process id."""
     end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        result = tools.call("pid")
-        if result.error is None:
-            return result.output
-    raise AssertionError(f"no call succeeds any more: {result.error}")
+    while (result := tools.call("pid")).error is not None:
+        assert time.monotonic() < end, f"no call succeeds any more: {result.error}"
+    return result.output
 
 
 def test_a_call_gets_the_arguments_and_gives_the_text(tools: OpenToolbox) -> None:

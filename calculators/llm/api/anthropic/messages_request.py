@@ -87,7 +87,10 @@ _CONVERSATION: Final[Members] = table(
         is_required=True,
     ),
     honoured("system", Value(one_of(string(), array(ref("TextBlock"))))),
-    honoured("tools", Array(ref("MessageTool"), {"maxItems": LIMITS.max_tools})),
+    honoured(
+        "tools",
+        Array(one_of(ref("MessageTool"), ref("McpToolset")), {"maxItems": LIMITS.max_tools}),
+    ),
     honoured("tool_choice", Value(ref("MessageToolChoice"))),
     honoured("thinking", Object(record(THINKING, additionalProperties=False))),
     TEMPLATE_MEMBERS,
