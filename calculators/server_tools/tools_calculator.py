@@ -125,8 +125,8 @@ class ToolsCalculator(Calculator):
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
         if self._loop.is_over:
             self._loop = ToolLoop(self._toolbox, self._bounds, cc.node_name)
-        items: Sequence[Delta] = cc.get(self.deltas)
-        self._show(cc, self._loop.feed(items))
+        packet = cc.get(self.deltas)
+        self._show(cc, self._loop.feed(packet))
         if self._loop.is_due:
             return self._run(cc)
         self._settle(cc)

@@ -12,6 +12,7 @@ from calculators.language import (
     Api,
     Begun,
     Content,
+    Delta,
     Deltas,
     Ended,
     Finished,
@@ -238,7 +239,7 @@ def answer(api: Api, *, stream: bool, servers: Sequence[ToolServer] = (OFFERED,)
     good, bad, other = run_of("c1"), run_of("c2", error="it broke"), run_of("c3", "other")
     request = request_for("x", api=api, stream=stream, tool_servers=tuple(servers), id="id1")
     writer = DeltaWriter(answer_writer)
-    items = [
+    items: list[Delta] = [
         Begun(1, Usage(1, 0), request),
         Gained(0, (Content("I look."),)),
         *map(called, (good, bad, other)),
