@@ -84,6 +84,22 @@ class ToolCallRecord:
         self.error = error
 
 
+class RouteTaken(NamedTuple):
+    """A choice of a model for a request, or for a part of it.
+
+    Attributes:
+        name: the route's or model's name in the graph.
+        why: the rule, or the failure of the model before it.
+        passed_over: names of routes that would have taken the request and could not.
+        time: of the choice.
+    """
+
+    name: str
+    why: str
+    passed_over: tuple[str, ...]
+    time: int
+
+
 class ClientIdentity(NamedTuple):
     """The sender of a request, for the scheduling of clients. It grants no rights.
 
@@ -120,6 +136,7 @@ class RequestRecord:
             `MOST_WARNINGS`.
         tool_calls: calls of tools that this server ran; the last `KEPT`.
         forgets: called with a generation that is dropped from ``generations``.
+        routes: choices of models by routers and fall-backs; the last `KEPT`.
         deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
@@ -136,6 +153,7 @@ class RequestRecord:
     generations: list[GenerationRecord] = field(default_factory=list)
     runs: list[tuple[str, CallTimes]] = field(default_factory=list)
     tool_calls: list[ToolCallRecord] = field(default_factory=list)
+    routes: list[RouteTaken] = field(default_factory=list)
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
@@ -162,6 +180,12 @@ class RequestRecord:
         call = ToolCallRecord(node, name, server, arguments if self.keeps_texts else "")
         self.tool_calls.append(call)
         return call
+
+    def note_route(self, name: str, why: str, passed_over: tuple[str, ...] = ()) -> None:
+        """Add a choice of a model."""
+        if len(self.routes) == KEPT:
+            del self.routes[0]
+        self.routes.append(RouteTaken(name, why, passed_over, perf_counter_ns()))
 
     def begin_run(self, graph: str) -> CallTimes:
         """Add a run of a graph; returns the recorder of its calls."""
