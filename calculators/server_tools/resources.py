@@ -10,9 +10,21 @@ from calculators.server_tools.function_lane import FunctionLane
 from calculators.server_tools.mcp_lane import McpLane
 from calculators.server_tools.messages import LoadFunctions, LoadServers, ToolSpec
 from calculators.server_tools.toolbox import Lane, Toolbox, ToolsRefused
-from calculators.server_tools.tools_options import CALCULATOR, ToolsSettings, read_settings
+from calculators.server_tools.tools_options import (
+    CALCULATOR,
+    ToolsSettings,
+    code_files,
+    read_settings,
+)
 from calculators.tasks.options import naming_node
-from graph_runtime import LoadProgress, NodePlan, ResourceError, ResourceSettings
+from graph_runtime import (
+    LoadProgress,
+    NodePlan,
+    NodeResource,
+    ResourceError,
+    ResourceSettings,
+    identity_of,
+)
 
 RESOURCES_TAG = "TOOLS"
 
@@ -30,6 +42,19 @@ class ToolsResourceInitializer:
         with naming_node(node):
             read_settings(node, settings)
         return ()
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`. All code that tools may import counts, as far as
+        it is beside the graph or in the packages of the modules."""
+        with naming_node(node):
+            read = read_settings(node, settings)
+        return identity_of(read, files=code_files(read))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: the calculator reads the bounds, which are no part of it."""
+        return resource
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> Toolbox:
         with naming_node(node):

@@ -6,14 +6,15 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from calculators.server_tools.messages import ServerSettings
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
+from graph_runtime import GraphError, NodePlan, ResourceError, ResourceSettings, find_options
 
 CALCULATOR: Final = "ToolsCalculator"
 OPTIONS_TYPE: Final = "graphrt.ToolsOptions"
@@ -105,6 +106,41 @@ def read_bounds(options: Any) -> ToolsBounds:
         _need(value >= least, f"{name}: {value} is not {least} or more")
     _need(options.total_seconds > 0, f"total_seconds: {options.total_seconds:g} is not more than 0")
     return ToolsBounds(options.max_turns, options.max_calls, options.total_seconds)
+
+
+def tool_paths(config: Any) -> Iterator[str]:
+    """Yield the paths, relative to the graph, of files with tools that a graph's nodes may name.
+
+    The files need not exist: modules may be elsewhere, and arguments of a command may be words.
+    """
+    for node in config.node:
+        if node.calculator != CALCULATOR:
+            continue
+        try:
+            options = find_options(node, OPTIONS_TYPE)
+        except GraphError:  # reported when the graph is loaded
+            continue
+        for module in options.python:
+            path = module.replace(".", "/")
+            yield from (f"{path}.py", f"{path}/__init__.py")
+        for server in options.server:
+            yield from (word for word in server.args if not word.startswith("-"))
+
+
+def code_files(settings: ToolsSettings) -> Iterator[Path]:
+    """Yield the files of the code that the tools run, as far as they can be known."""
+    directory = settings.directory
+    for server in settings.servers:
+        yield from (directory / word for word in server.command)
+    folders = [directory]
+    for module in settings.python:
+        # Only of the package: to find a module in it imports the package.
+        spec = PathFinder.find_spec(module.partition(".")[0])
+        if spec is not None and spec.origin:
+            yield Path(spec.origin)
+            folders += map(Path, spec.submodule_search_locations or ())
+    for folder in folders:
+        yield from (folder, *folder.glob("*.py"), *folder.glob("*/*.py"))
 
 
 def _server(place: str, server: Any, directory: Path) -> ServerSettings:

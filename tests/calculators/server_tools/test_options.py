@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.server_tools.resources import ToolsResourceInitializer
+from calculators.server_tools.tools_options import tool_paths
 from graph_runtime import (
     REGISTRY,
     Registry,
@@ -78,3 +79,25 @@ def test_servers_without_the_extra_are_refused(
 def test_functions_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     check('python: "my_tools"', tmp_path)
+
+
+def test_the_same_tools_outlive_an_edit_of_the_bounds_only(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text("def f() -> None: ...")
+
+    def identity(options: str) -> str | None:
+        (node,) = validate_graph(
+            parse_graph_text(GRAPH % options), registry=Registry(REGISTRY)
+        ).nodes
+        return ToolsResourceInitializer().identity(node, ResourceSettings(tmp_path))
+
+    first = identity('python: "my_tools"')
+    assert identity('python: "my_tools" max_turns: 3 max_calls: 1 total_seconds: 1') == first
+    assert identity('python: "my_tools" max_output_bytes: 3') != first
+    (tmp_path / "my_tools.py").write_text("def g() -> None: ...")
+    assert identity('python: "my_tools"') != first
+
+
+def test_the_files_of_tools_are_those_that_a_reload_looks_at() -> None:
+    text = 'python: "acme.tools" server { label: "a" command: "python" args: "-u" args: "w.py" }'
+    found = list(tool_paths(parse_graph_text(GRAPH % text)))
+    assert found == ["acme/tools.py", "acme/tools/__init__.py", "w.py"]
