@@ -12,11 +12,11 @@ from calculators.language.delta import Deltas, Failed, Submitted, refusal_deltas
 from calculators.language.generation_request import GenerationRequest
 from calculators.language.language_model import DeltaSource, LanguageModel
 from calculators.llm.endpoints import Counting, endpoint_of
-from calculators.llm.node_resource import resource_of
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -75,8 +75,7 @@ class LLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
-        resources: dict[str, Any] = cc.side(self.resources)
-        self._model: LanguageModel = resource_of(resources, self._node)
+        self._model: LanguageModel = node_resource(cc, self.resources, "LLM")
         self._first_token_seconds: float = cc.options(OPTIONS_TYPE).first_token_seconds
         #: Requests that wait for the end of the answer before theirs.
         self._waiting: deque[GenerationRequest] = deque()
