@@ -36,7 +36,7 @@ class LLMCalculator(Calculator):
     be answered becomes `Failed`, and does not end the run: another model may answer it.
 
     A turn of the loop waits until a slow client has read the last piece, then for tokens. The
-    timestamp of a packet is the time in microseconds at which it was begun. The graph needs neither
+    timestamp of a packet is the monotonic time in microseconds at which it was begun. The graph needs neither
     an input stream handler nor a back edge for ``LOOPBACK``: the contract has them.
 
     ``COUNT`` takes requests to count tokens, which are answered on ``HTTP_RESPONSE_PAYLOAD``.
@@ -109,7 +109,7 @@ class LLMCalculator(Calculator):
         self._release()
 
     def _end_turn(self) -> None:
-        self._time = max(time.time_ns() // 1000, self._time + 1)
+        self._time = max(time.monotonic_ns() // 1000, self._time + 1)
 
     def _release(self) -> None:
         """Forget the answer. One that has not ended is cancelled."""
