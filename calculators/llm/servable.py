@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import NO_TOOLS, Tools
 from calculators.llm.answers.choice_output import ChoiceOutput, Parser, RawText
 from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
 from calculators.llm.answers.response import Verbose
@@ -28,8 +30,6 @@ from calculators.llm.requests.model_length import TOO_LONG
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
-from calculators.llm.requests.template_arguments import TemplateArguments
-from calculators.llm.requests.tools import NO_TOOLS, Tools
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings

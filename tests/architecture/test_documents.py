@@ -26,7 +26,10 @@ from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
+from calculators.llm.requests.tools import (
+    MAX_SCHEMA,
+    MAX_TOGETHER,
+)
 from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS

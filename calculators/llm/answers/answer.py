@@ -7,12 +7,13 @@ from time import perf_counter_ns
 
 import msgspec
 
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_writer import AnswerWriter
 from calculators.llm.answers.choice_output import ChoiceOutput, OutputDelta
-from calculators.llm.answers.finish_reason import FinishReason, finish_reason
+from calculators.llm.answers.engine_reason import finish_reason
 from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.requests.generation_request import GenerationRequest

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from calculators.llm.answers.usage import Usage
+from calculators.language.usage import Usage
 from calculators.llm.requests.generation_request import GenerationRequest
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from calculators.language.events import OutputEvent
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import OutputEvent
 from calculators.requests.http_payload import RequestError
 
 
@@ -44,7 +44,7 @@ class AnswerWriter(Protocol):
         """Return the events for more output of a choice.
 
         ``logprobs``: of the tokens that made it; None unless ``wants_logprobs``. Every
-        `calculators.llm.parsers.events.ToolCall` has its ``call_id``.
+        `calculators.language.events.ToolCall` has its ``call_id``.
         """
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 
 class Kind(Enum):

@@ -7,9 +7,9 @@ import string
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from calculators.language.events import Content, OutputEvent, ToolCall
 from calculators.llm.answers.reasoning_count import ReasoningCount
 from calculators.llm.answers.response import Verbose
-from calculators.llm.parsers.events import Content, OutputEvent, ToolCall
 from calculators.llm.parsers.output_stream import merged
 from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
 from calculators.llm.text.text_stream import TextStream

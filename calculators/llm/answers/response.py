@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"

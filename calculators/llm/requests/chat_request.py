@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -21,10 +23,12 @@ from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.template_arguments import (
     TEMPLATE_MEMBERS,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import TOOL_MEMBERS, Tools, read_tools
+from calculators.llm.requests.tools import (
+    TOOL_MEMBERS,
+    read_tools,
+)
 from calculators.llm.requests.unsupported import CHECKED_CHAT_MEMBERS
 from calculators.media.image import ImageReference
 from calculators.requests import fields

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
 from calculators.llm.requests.choices import CHOICE_MEMBERS
@@ -18,7 +19,6 @@ from calculators.llm.requests.stop_conditions import STOP_MEMBERS
 from calculators.llm.requests.streaming_options import STREAMING_MEMBERS, read_streaming_options
 from calculators.llm.requests.structured_output import (
     STRUCTURED_MEMBERS,
-    StructuredOutput,
     read_structured_output,
 )
 from calculators.llm.requests.truncation import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from calculators.language.tools import NO_TOOLS, Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
@@ -26,34 +26,6 @@ TOOL_MEMBERS: Final[Members] = table(
     honoured("tool_choice", Value(ref("ToolChoice"))),
     honoured("parallel_tool_calls", BOOLEAN, "One answer may call several tools."),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """The tools that ``tool_choice`` leaves, as the client wrote them.
-
-    Attributes:
-        items: for the template; empty if no tool may be called.
-        choice: "none" if there are no items; "named" if the client chose one tool, which then is
-            the only item.
-        schema_paths: the path of the schema of each item's parameters in the request.
-    """
-
-    items: list[dict[str, Any]] = field(default_factory=list)
-    choice: Literal["none", "auto", "required", "named"] = "none"
-    schema_paths: tuple[str, ...] = ()
-
-    @property
-    def schemas(self) -> dict[str, dict[str, Any]]:
-        """The schemas of the parameters by the tool's name; {} for a tool without parameters.
-
-        They are not checked to be JSON schemas until a grammar is made of them.
-        """
-        functions = [tool.get("function") or tool for tool in self.items]
-        return {each["name"]: each.get("parameters") or {} for each in functions}
-
-
-NO_TOOLS: Final = Tools()
 
 
 def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:

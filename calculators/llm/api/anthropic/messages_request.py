@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from calculators.language.structured_output import StructuredOutput
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools
 from calculators.llm.api.anthropic.messages_input import read_messages
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.chat_request import ChatRequest
@@ -20,13 +23,14 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
-from calculators.llm.requests.structured_output import StructuredOutput, only_one, read_text_format
+from calculators.llm.requests.structured_output import (
+    only_one,
+    read_text_format,
+)
 from calculators.llm.requests.template_arguments import (
     TEMPLATE_MEMBERS,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import Tools
 from calculators.media.image import ImageReference
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model

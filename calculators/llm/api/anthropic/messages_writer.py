@@ -7,6 +7,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, Never
 
+from calculators.language.events import OutputEvent, Reasoning
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import (
     Block,
@@ -18,13 +22,9 @@ from calculators.llm.answers.blocks import (
     Step,
     blocks_of,
 )
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.anthropic.messages_request import MessagesRequest
-from calculators.llm.parsers.events import OutputEvent, Reasoning
 from calculators.requests.http_payload import RequestError
 
 _STOP_REASONS: Final = {

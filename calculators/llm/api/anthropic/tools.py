@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from calculators.language.tools import Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import MAX_SCHEMA, Tools, read_tools
+from calculators.llm.requests.tools import (
+    MAX_SCHEMA,
+    read_tools,
+)
 from calculators.requests import fields
 from calculators.requests.members import check_object
 

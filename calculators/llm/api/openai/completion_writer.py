@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.language.events import Content, OutputEvent
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
     DONE,
@@ -16,12 +19,9 @@ from calculators.llm.answers.response import (
     new_response_id,
 )
 from calculators.llm.answers.token_logprob import (
-    TokenLogprob,
     characters_started,
     completion_logprobs_json,
 )
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import Content, OutputEvent
 from calculators.llm.requests.completion_request import CompletionRequest
 from calculators.requests.http_payload import RequestError
 

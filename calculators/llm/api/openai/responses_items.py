@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from calculators.language.token_logprob import TokenLogprob
 from calculators.llm.answers.blocks import Block, Kind
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.token_logprob import TokenLogprob, logprob_items_json
+from calculators.llm.answers.token_logprob import logprob_items_json
 
 Status = Literal["in_progress", "completed", "incomplete"]
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from calculators.llm.answers.finish_reason import FinishReason
+from calculators.language.finish_reason import FinishReason
+from calculators.language.usage import Usage
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import Verbose
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.openai.responses_items import new_id
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.requests.http_payload import RequestError

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.api.openai.responses_tools import (
     read_responses_tools,
@@ -23,15 +25,17 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.streaming_options import STREAM_OPTIONS
-from calculators.llm.requests.structured_output import only_one, read_text_format
+from calculators.llm.requests.structured_output import (
+    only_one,
+    read_text_format,
+)
 from calculators.llm.requests.template_arguments import (
     EFFORT,
     TEMPLATE_MEMBERS,
     VERBOSITY,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import TOOL_MEMBERS, Tools
+from calculators.llm.requests.tools import TOOL_MEMBERS
 from calculators.requests import fields
 from calculators.requests.members import (
     Members,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from calculators.language.tools import Tools
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import Tools, read_tools
+from calculators.llm.requests.tools import read_tools
 from calculators.requests import fields
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.language.events import Content, OutputEvent
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import DONE, AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob, logprob_items_json
-from calculators.llm.answers.usage import Usage
+from calculators.llm.answers.token_logprob import logprob_items_json
 from calculators.llm.api.openai.responses_items import Item, summary_part, text_part
 from calculators.llm.api.openai.responses_object import ResponsesObject
 from calculators.llm.api.openai.responses_request import ResponsesRequest
-from calculators.llm.parsers.events import Content, OutputEvent
 from calculators.requests.http_payload import RequestError
 
 

@@ -10,10 +10,10 @@ class Usage:
     """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
 
     Attributes:
-        cached_tokens: tokens of the prompt that came out of a cache. Always None, which is unknown:
-            openvino-genai 2026.4 does not report them.
-        reasoning_tokens: tokens of the completion, see `reasoning_count`; None without a reasoning
-            parser.
+        cached_tokens: tokens of the prompt that came out of a cache; None is unknown, as always
+            with the engine: openvino-genai 2026.4 does not report them.
+        reasoning_tokens: tokens of the completion that are reasoning; None is unknown, as without a
+            reasoning parser.
     """
 
     prompt_tokens: int
@@ -38,3 +38,19 @@ class Usage:
             f'{{"prompt_tokens":{self.prompt_tokens},"completion_tokens":{self.completion_tokens}'
             f',"total_tokens":{self.prompt_tokens + self.completion_tokens}{cached}{thought}}}'
         )
+
+
+def usage_sum(first: Usage, second: Usage) -> Usage:
+    """Return the counts of two generations that make one answer. An unknown count adds nothing."""
+    return Usage(
+        first.prompt_tokens + second.prompt_tokens,
+        first.completion_tokens + second.completion_tokens,
+        _sum(first.cached_tokens, second.cached_tokens),
+        _sum(first.reasoning_tokens, second.reasoning_tokens),
+    )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second

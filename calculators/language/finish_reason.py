@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
 class FinishReason(StrEnum):
@@ -18,17 +17,3 @@ class FinishReason(StrEnum):
     def is_cut(self) -> bool:
         """Did the answer end before the model was done?"""
         return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-
-
-#: A full cache counts as a length that is reached. A cancelled answer has no reader.
-_OF_ENGINE: Final = {
-    "stop": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "cache": FinishReason.LENGTH,
-    "cancelled": FinishReason.STOP,
-}
-
-
-def finish_reason(engine_reason: str) -> FinishReason:
-    """Translate a `calculators.llm.engine.messages.FinishReason` of the engine."""
-    return _OF_ENGINE.get(engine_reason, FinishReason.STOP)
