@@ -162,9 +162,7 @@ class IndexFile:
                 (problem,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
                 if problem != "ok":
                     raise _damaged(name)
-                (self.count,) = self._connection.execute(
-                    "SELECT count(*) FROM passages"
-                ).fetchone()
+                (self.count,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
             if not self.count:
                 raise IndexFileError(f'"{name}" has no passages: run `graphrt index` again')
         except BaseException:

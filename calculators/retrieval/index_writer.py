@@ -72,7 +72,10 @@ class IndexWriter:
             self._connection.close()
 
     def put(
-        self, files: Sequence[tuple[str, str]], passages: Sequence[Sequence[Passage]], vectors: Vectors
+        self,
+        files: Sequence[tuple[str, str]],
+        passages: Sequence[Sequence[Passage]],
+        vectors: Vectors,
     ) -> None:
         """Write files with their passages, in place of what was known of them. All or none.
 

@@ -1,8 +1,8 @@
 """Passages of a text: parts of a size that embedding models read well, with their lines.
 
 The unit is a line of the text, or a part of a long one. A passage ends where a section ends, else
-where a paragraph ends, else where it is full. The next passage repeats the end of the one before
-it, unless a section begins there. Pure logic: the caller counts the tokens.
+where a paragraph ends, else where a line ends, else where it is full. The next passage repeats the
+end of the one before it, unless a section begins there. Pure logic: the caller counts the tokens.
 """
 
 from __future__ import annotations
@@ -127,6 +127,9 @@ def _end(
             return place
     for place in reversed(enough):
         if units[place - 1].ends_paragraph:
+            return place
+    for place in reversed(enough):
+        if units[place - 1].line < units[place].line and not units[place - 1].is_heading:
             return place
     while full - 1 > start and units[full - 1].is_heading:
         full -= 1  # a heading stays with what it is above

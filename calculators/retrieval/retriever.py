@@ -69,6 +69,20 @@ class Retriever:
         except BaseException:
             self._index.close()
             raise
+        try:
+            await self._check_size()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _check_size(self) -> None:
+        """Raise a `ResourceError` if the model's vectors have another length than the index's."""
+        (vector,) = (await self._embedder.embed(["size"])).vectors
+        if len(vector) != self._index.meta.dimension:
+            raise ResourceError(
+                f'index: "{self._index.name}" has vectors of {self._index.meta.dimension} numbers, '
+                f"and the model makes vectors of {len(vector)}: run `graphrt index` again"
+            )
 
     @property
     def unavailable_reason(self) -> str:

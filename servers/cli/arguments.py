@@ -257,10 +257,10 @@ def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
         commands,
         "index",
         "make an index of documents, for graphs that retrieve passages",
-        "Divides texts into passages of 200 to 400 tokens and keeps them with their vectors, paths\n"
-        "and lines in one file. Of a directory the files .md, .markdown, .rst and .txt are taken.\n"
-        "Run again, it embeds only files that have changed; after an interruption it goes on. The\n"
-        "index is replaced when the new one is whole.",
+        "Divides texts into passages of 200 to 400 tokens, and keeps them in one file with their\n"
+        "vectors, paths and lines. Of a directory the files .md, .markdown, .rst and .txt are\n"
+        "taken. Run again, it embeds only files that have changed; after an interruption it goes\n"
+        "on. The index is replaced when the new one is whole.",
     )
     command.subject = "FILE ... --model DIR"
     command.add_later = _add_index_later
