@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def test_a_section_begins_a_passage_without_repetition() -> None:
 
 def test_passages_know_the_headings_above_them() -> None:
     text = f"# Serving\n\n## Streams\n\n{sentence(1, 30)}\n\n{sentence(2, 30)}\n\n# End\n\nbye\n"
-    assert [(each.line, each.title) for each in divided(text)] == [
+    assert [(each.line, each.title) for each in divided(text, PassageSize(20, 40, 0))] == [
         (1, ""),
         (7, "Serving: Streams"),
     ]
@@ -119,15 +119,17 @@ LINES = st.lists(
 def test_every_line_is_in_a_passage(
     lines: list[str], least: int, more: int, overlap: float
 ) -> None:
-    text = "\n".join(lines)
-    size = PassageSize(least, least + more, overlap)
-    place = 0
-    for each in divided(text, size):
-        # It is a part of the text, and begins at or before the end of the one before it.
-        at = text.index(each.text.split("\n")[0], 0)
-        assert each.text in text
-        start = max(at, text.rfind(each.text, 0, place + len(each.text) + 1))
-        assert text[place:start].strip() == ""
-        place = max(place, start + len(each.text))
-        assert each.line <= text.count("\n") + 1
-    assert text[place:].strip() == ""
+    # Each line ends with a number, and so does each word, so that it is found in the passages.
+    numbers = count()
+    numbered = [f"{line} n{next(numbers)}" if line else "" for line in lines]
+    text = re.sub("word", lambda _: f"n{next(numbers)}", "\n".join(numbered))
+    found = divided(text, PassageSize(least, least + more, overlap))
+    assert all(each.text in text for each in found)
+    # A passage begins behind the beginning of the one before it, and not behind its end.
+    places = [text.index(each.text) for each in found]
+    assert places == sorted(set(places))
+    for each, (place, following) in zip(found, pairwise(places), strict=False):
+        assert not text[place + len(each.text) : following].strip()
+    shown = {number for each in found for number in re.findall(r"\bn\d+", each.text)}
+    assert shown == set(re.findall(r"\bn\d+", text))
+    assert [each.line for each in found] == [text.count("\n", 0, place) + 1 for place in places]
