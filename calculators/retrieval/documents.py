@@ -15,7 +15,7 @@ from graph_runtime.regular_file import read_regular_file
 SUFFIXES: Final = (".md", ".markdown", ".rst", ".txt")
 _MARKDOWN: Final = (".md", ".markdown")
 #: Bytes of a file.
-_LARGEST: Final = 64 << 20
+MAX_DOCUMENT_BYTES: Final = 64 << 20
 
 
 class DocumentError(Exception):
@@ -78,7 +78,7 @@ def read_document(document: Document) -> tuple[str, str]:
         DocumentError: it cannot be read, or is not text.
     """
     try:
-        content = read_regular_file(document.file, _LARGEST)
+        content = read_regular_file(document.file, MAX_DOCUMENT_BYTES)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise DocumentError(f'"{document.path}" cannot be read: {error.strerror}') from None

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +151,18 @@ class IndexWriter:
 
     def _opened(self) -> sqlite3.Connection:
         """Return the connection to ``NAME.part``, locked, with tables and `meta`."""
+        connection = self._continued()
+        if connection is not None:
+            return connection
+        for file in (self._part, self._part.with_name(f"{self._part.name}-journal")):
+            file.unlink(missing_ok=True)
+        has_tables = self._fits(self._out)
+        if has_tables:
+            shutil.copyfile(self._out, self._part)
         connection = self._connected()
         try:
-            if self._can_continue(connection):
-                return connection
-            connection.close()
-            for file in (self._part, self._part.with_name(f"{self._part.name}-journal")):
-                file.unlink(missing_ok=True)
-            if self._is_usable(self._out):
-                shutil.copyfile(self._out, self._part)
-            connection = self._connected()
             with connection:
-                if not self._can_continue(connection):
+                if not has_tables:
                     connection.executescript(SCHEMA)
                 rows = {**self._meta.rows(), COMPLETE: "0"}
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows.items())
@@ -169,6 +170,34 @@ class IndexWriter:
             connection.close()
             raise
         return connection
+
+    def _continued(self) -> sqlite3.Connection | None:
+        """Return the connection to the ``NAME.part`` of an earlier run; None if it is of no use."""
+        if not self._part.exists():
+            return None
+        try:
+            connection = self._connected()
+            try:
+                if _has_passages_of(connection, self._meta):
+                    return connection
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+        except sqlite3.DatabaseError:
+            pass
+        return None
+
+    def _fits(self, index: Path) -> bool:
+        """Return whether an index is whole, and has passages of this model and size."""
+        try:
+            with closing(IndexFile(index, index.name)) as opened:
+                return replace(opened.meta, search_digest="") == self._meta
+        except IndexFileError:
+            return False
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._part, timeout=0, check_same_thread=False)
@@ -182,29 +211,6 @@ class IndexWriter:
             connection.close()
             raise
         return connection
-
-    def _can_continue(self, connection: sqlite3.Connection) -> bool:
-        """Return whether a file has passages of this model and size."""
-        try:
-            found = dict(connection.execute("SELECT name, value FROM meta"))
-            connection.execute("SELECT 1 FROM passages JOIN files").fetchone()
-            if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                return False
-        except sqlite3.OperationalError as error:
-            if "no such table" in str(error):
-                return False
-            raise
-        except sqlite3.DatabaseError:
-            return False
-        wanted = self._meta.rows()
-        return all(found.get(name) == wanted[name] for name in wanted if name != _SEARCH_DIGEST)
-
-    def _is_usable(self, file: Path) -> bool:
-        try:
-            with closing(IndexFile(file, file.name)):
-                return True
-        except IndexFileError:
-            return False
 
     def _rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
         return self._connection.execute(statement)
@@ -220,3 +226,17 @@ class IndexWriter:
             raise IndexFileError(f'"{name}" cannot be written: {error}') from None
         except OSError as error:
             raise IndexFileError(f'"{name}" cannot be written: {error.strerror}') from None
+
+
+def _has_passages_of(connection: sqlite3.Connection, meta: IndexMeta) -> bool:
+    """Return whether an index in the making has passages of a model and a size.
+
+    Raises:
+        sqlite3.DatabaseError: it is no index, or damaged.
+    """
+    found = dict(connection.execute("SELECT name, value FROM meta"))
+    connection.execute("SELECT 1 FROM passages JOIN files").fetchone()
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        return False
+    wanted = meta.rows()
+    return all(found.get(name) == wanted[name] for name in wanted if name != _SEARCH_DIGEST)

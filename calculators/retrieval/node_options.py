@@ -20,8 +20,8 @@ INSTRUCTION: Final = (
     "instruction."
 )
 
-_MOST_PASSAGES: Final = 100
-_MOST_CHARACTERS: Final = 1_000_000
+MOST_PASSAGES: Final = 100
+MOST_CHARACTERS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,9 @@ def _read(options: Any, directory: Path) -> RetrievalOptions:
             'models_path: "../models/NAME" } }; '
             "`graphrt index FILES --model ../models/NAME --out docs.db` makes the index"
         )
-    _check("k", options.k, 1, _MOST_PASSAGES)
+    _check("k", options.k, 1, MOST_PASSAGES)
     _check("min_score", options.min_score, -1, 1)
-    _check("max_characters", options.max_characters, 1, _MOST_CHARACTERS)
+    _check("max_characters", options.max_characters, 1, MOST_CHARACTERS)
     return RetrievalOptions(
         index=Path(directory, options.index),
         index_name=options.index,
