@@ -89,8 +89,10 @@ class Outline:
     def __init__(self, text: str, *, is_markdown: bool) -> None:
         self._text = text
         self._units = list(_units(text, is_markdown=is_markdown))
-        titles = {unit.title for unit in self._units} - {""}
-        self.texts = [*(text[unit.start : unit.end] for unit in self._units), *sorted(titles)]
+        # With what follows each of them up to the next one: line ends are tokens to many models.
+        ends = [*(unit.start for unit in self._units[1:]), len(text)]
+        self.texts = [text[unit.start : end] for unit, end in zip(self._units, ends, strict=False)]
+        self.texts += [f"{title}\n" for title in self._titles()]
 
     def passages(self, tokens: Sequence[int], size: PassageSize) -> Iterator[Passage]:
         """Yield the passages, in order.
@@ -99,7 +101,7 @@ class Outline:
             tokens: the number of tokens of each of `texts`.
         """
         units = self._units
-        titles = dict(zip(self.texts[len(units) :], tokens[len(units) :], strict=True))
+        titles = dict(zip(self._titles(), tokens[len(units) :], strict=True))
         sums = [0, *accumulate(tokens[: len(units)])]
         start = 0
         while start < len(units):
@@ -107,6 +109,9 @@ class Outline:
             end = _end(units, sums, start, size, titles)
             yield Passage(first.line, first.title, self._text[first.start : units[end - 1].end])
             start = end if end == len(units) else _next_start(units, sums, start, end, size, titles)
+
+    def _titles(self) -> list[str]:
+        return sorted({unit.title for unit in self._units} - {""})
 
 
 def _end(

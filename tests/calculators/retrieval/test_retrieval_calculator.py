@@ -25,11 +25,11 @@ from graph_runtime import (
     ResourceError,
     ResourceSettings,
     ValidatedGraph,
-    check_resources,
     make_resources,
     parse_graph_text,
     validate_graph,
 )
+from graph_runtime.plan.resources import check_resources
 from tests.calculators.embeddings.tiny_embedder import make_model
 from tests.patience import PATIENCE
 
