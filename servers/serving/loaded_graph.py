@@ -58,13 +58,12 @@ from servers.serving.graph_inference import (
     stuck_nodes,
 )
 from servers.serving.graph_source import (
-    REQUEST_NAME,
     REQUEST_TAGS,
-    RESPONSE_NAME,
     RESPONSE_TAGS,
     GraphSource,
     check_servable,
-    find_stream,
+    request_stream_of,
+    response_stream_of,
 )
 from servers.serving.servable import HttpRole
 from servers.serving.text_generation import TextModel
@@ -215,6 +214,7 @@ class LoadedGraph:
         self.users = UseCount(name, request_limit)
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
+        self._has_held_back = False
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
@@ -278,7 +278,15 @@ class LoadedGraph:
                 answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
-                raise no_answer(self._name, reason)
+                times = graph.silence(self.response_stream, shows_times=True)
+                raise no_answer(self._name, reason, times)
+            if not self._has_held_back and (held := graph.held_back()):
+                self._has_held_back = True
+                _log.warning(
+                    "%s: an answer was sent, but the run ended with packets that no node took; "
+                    "further runs of this graph are not checked: %s",
+                    self._name, "; ".join(held),
+                )  # fmt: skip
 
     # KServe ---------------------------------------------------------------------------------------
 
@@ -412,30 +420,15 @@ class LoadedGraph:
         await self._resources.close()
 
 
-def no_answer(name: str, reason: str) -> RequestError:
-    """Return the error for a request that the graph ``name`` did not answer."""
-    _log.error("%s: the graph gave no answer: %s", name, reason)
+def no_answer(name: str, reason: str, times: str) -> RequestError:
+    """Return the error for a request that the graph ``name`` did not answer.
+
+    ``times`` is ``reason`` with timestamps, for the log.
+    """
+    _log.error("%s: the graph gave no answer: %s", name, times)
     return RequestError(
         f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
     )
-
-
-def request_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph input that takes an `HttpPayload`; "" without one."""
-    inputs = [
-        (graph_input.tag, graph_input.name)
-        for graph_input in plan.graph_inputs
-        if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
-    ]
-    return find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
-
-
-def response_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph output whose packets are sent to the client; "" without one."""
-    outputs = [
-        (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
-    ]
-    return find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
 
 
 def refusal_of(
