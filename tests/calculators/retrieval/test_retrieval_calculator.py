@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from calculators.language import Api, GenerationRequest, Refusal, Source, request_for
+from calculators.language import (
+    Api,
+    GenerationRequest,
+    Refusal,
+    Source,
+    fake_model,
+    request_for,
+)
+from calculators.language.testing import FakeModel
 from calculators.retrieval.documents import find_documents
 from calculators.retrieval.embedder import embedder_options
 from calculators.retrieval.indexing import build_index
@@ -201,6 +209,66 @@ def test_passages_that_are_too_far_are_left_out(folder: Path) -> None:
         assert "Name the passages that you use by their numbers" in system_text(found)
         request = request_for("Zebras?")
         assert node.ask(request) is request
+
+
+WHOLE = """\
+input_stream: "REQUEST:request"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "retrieval"
+  calculator: "RetrievalCalculator"
+  input_side_packet: "RETRIEVAL_NODE_RESOURCES:retrieval"
+  input_stream: "REQUEST:request"
+  output_stream: "REQUEST:with_passages"
+  node_options {
+    [type.googleapis.com/graphrt.RetrievalOptions] { index: "docs.db" models_path: "tiny" k: 1 }
+  }
+}
+node {
+  name: "answer"
+  calculator: "LLMCalculator"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  input_stream: "REQUEST:with_passages"
+  input_stream: "LOOPBACK:loopback"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "DELTAS:deltas"
+}
+node {
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:deltas"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
+
+
+async def answered(folder: Path, request: GenerationRequest, model: FakeModel) -> str:
+    """Return the answer of a graph with a model that says its lines."""
+    alone = validate_graph(parse_graph_text(GRAPH % OPTIONS), registry=REGISTRY)
+    made = await make_resources(alone, ResourceSettings(folder), REGISTRY)
+    found: list[str] = []
+    try:
+        plan = validate_graph(parse_graph_text(WHOLE), registry=REGISTRY)
+        async with CalculatorGraph(validated_graph=plan) as graph:
+            graph.observe_output_stream("output", lambda _, packet: found.append(packet.value))
+            await graph.start_run_async({**made.side_packets, "llm": {"answer": model}})
+            await graph.add_packet_to_input_stream_async("request", request, 0)
+            graph.close_all_input_streams()
+            await graph.wait_until_done_async()
+    finally:
+        await made.close()
+    return "".join(found)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_cites_the_passages_that_it_names(folder: Path, stream: bool) -> None:
+    model = fake_model("On mats [", "1], not [2].")
+    request = request_for("Cats sleep on mats.", api=Api.RESPONSES, stream=stream)
+    text = asyncio.run(asyncio.wait_for(answered(folder, request, model), PATIENCE))
+    (asked,) = model.requests
+    assert "[1] cats.md:2\nCats sleep on mats." in system_text(asked)
+    citation = '{"type":"file_citation","file_id":"cats.md","filename":"cats.md:2","index":8}'
+    assert f'"annotations":[{citation}]' in text
+    assert ("response.output_text.annotation.added" in text) == stream
 
 
 def refusal(folder: Path, options: str = OPTIONS) -> str:

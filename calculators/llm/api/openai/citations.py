@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from calculators.language import Source
+from calculators.language.generation_request import Source
 from calculators.llm.answers.json_text import quote
 
 #: ``[1]`` and ``[1, 3]``.

@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
 from calculators.llm.answers.blocks import Block, Kind
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import logprob_items_json
+from calculators.llm.api.openai.citations import citations
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -24,10 +26,12 @@ def new_id(prefix: str) -> str:
 class Item:
     """A block with its id."""
 
-    __slots__ = ("block", "id", "logprobs")
+    __slots__ = ("block", "id", "logprobs", "sources")
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, sources: Sequence[Source] = ()) -> None:
+        """``sources``: the passages that a text may cite."""
         self.block = block
+        self.sources = sources
         self.id = new_id(_PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
@@ -46,7 +50,7 @@ class Item:
                 parts = "" if status == "in_progress" else summary_part(text)
                 return f'{head},"type":"reasoning","summary":[{parts}]}}'
             case Kind.CONTENT:
-                parts = "" if status == "in_progress" else text_part(text, self.logprobs)
+                parts = "" if status == "in_progress" else self.text_part()
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
             case Kind.REFUSAL:
                 parts = "" if status == "in_progress" else refusal_part(text)
@@ -56,6 +60,11 @@ class Item:
                     f'{head},"type":"function_call","call_id":{quote(self.block.call_id)}'
                     f',"name":{quote(self.block.name)},"arguments":{quote(text)}}}'
                 )
+
+    def text_part(self) -> str:
+        """Return the one part of a message that is complete."""
+        text = self.block.text
+        return text_part(text, self.logprobs, citations(text, self.sources))
 
 
 def summary_part(text: str) -> str:
@@ -68,9 +77,11 @@ def refusal_part(text: str) -> str:
     return f'{{"type":"refusal","refusal":{quote(text)}}}'
 
 
-def text_part(text: str, logprobs: Sequence[TokenLogprob] = ()) -> str:
-    """Return the one part of a message."""
+def text_part(
+    text: str, logprobs: Sequence[TokenLogprob] = (), annotations: Sequence[str] = ()
+) -> str:
+    """Return the one part of a message; ``annotations`` as JSON."""
     return (
-        f'{{"type":"output_text","text":{quote(text)},"annotations":[]'
+        f'{{"type":"output_text","text":{quote(text)},"annotations":[{",".join(annotations)}]'
         f',"logprobs":[{logprob_items_json(logprobs)}]}}'
     )

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from calculators.language import Source
+from calculators.language import Api, Begun, Deltas, Source, deltas, request_for
+from calculators.llm.answers.delta_writer import DeltaWriter
+from calculators.llm.api.answer_writers import answer_writer
 from calculators.llm.api.openai.citations import citations
 
 SOURCES = (Source(1, "a.md:3", "text", "a.md"), Source(2, 'b "x".md:1'))
@@ -42,3 +44,51 @@ def test_only_numbers_of_passages_are_citations(text: str, files: list[str]) -> 
 
 def test_an_answer_without_passages_has_none() -> None:
     assert citations("[1]", ()) == []
+
+
+def written(api: Api, *pieces: str, stream: bool) -> str:
+    """Return the answer to a request whose messages quote `SOURCES`."""
+    request = request_for(api=api, stream=stream, sources=SOURCES)
+    items = deltas(*pieces, request=request)
+    begun, *rest = items
+    assert isinstance(begun, Begun)
+    return DeltaWriter(answer_writer).write(Deltas((begun._replace(sources=SOURCES), *rest)))
+
+
+PIECES = ("See [", "2", "], and ", "[9].")
+CITATION = {"type": "file_citation", "file_id": 'b "x".md:1', "filename": 'b "x".md:1', "index": 4}
+
+
+def test_a_whole_response_has_its_citations() -> None:
+    (message,) = json.loads(written(Api.RESPONSES, *PIECES, stream=False))["output"]
+    (part,) = message["content"]
+    assert (part["text"], part["annotations"]) == ("See [2], and [9].", [CITATION])
+
+
+def test_a_streamed_response_has_the_same_citations() -> None:
+    text = written(Api.RESPONSES, *PIECES, stream=True)
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    assert [each["sequence_number"] for each in events] == list(range(len(events)))
+    kinds = [each["type"].removeprefix("response.") for each in events]
+    at = kinds.index("output_text.annotation.added")
+    assert kinds[at - 1 : at + 3] == [
+        "output_text.delta",
+        "output_text.annotation.added",
+        "output_text.done",
+        "content_part.done",
+    ]
+    added = events[at]
+    assert (added["annotation"], added["annotation_index"], added["content_index"]) == (
+        CITATION,
+        0,
+        0,
+    )
+    assert added["item_id"] == events[at + 1]["item_id"]
+    assert events[at + 2]["part"]["annotations"] == [CITATION]
+    assert events[-1]["response"]["output"][0]["content"][0]["annotations"] == [CITATION]
+
+
+@pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS, Api.MESSAGES])
+@pytest.mark.parametrize("stream", [True, False])
+def test_other_apis_have_the_numbers_only(api: Api, stream: bool) -> None:
+    assert "citation" not in written(api, *PIECES, stream=stream)
