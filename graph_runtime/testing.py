@@ -148,6 +148,8 @@ class CalculatorRunner:
         self._services = dict(services or {})
         self._feed: list[tuple[Place, Action]] = []
         self._headers: dict[Place, Any] = {}
+        #: The timestamp after the last one that was pushed, by input.
+        self._next_times: dict[Place, int] = {}
         self.outputs: PortMap[Sink] = PortMap("output stream", PortNames(()), [])
         self.side_outputs: PortMap[Packet] = PortMap("output side packet", PortNames(()), [])
         self.counters: dict[str, int] = {}
@@ -158,7 +160,8 @@ class CalculatorRunner:
         """Queue a value at a timestamp, or a packet unchanged, for the next run.
 
         Packets are sent in the order of the pushes, over all ports; then all inputs are closed. An
-        empty packet is a timestamp bound.
+        empty packet is a timestamp bound. A value whose class says ``only_order_counts = True``
+        needs no timestamp: it comes after the last one that was pushed to the port.
 
         Raises:
             NotFoundError: the calculator has no such input.
@@ -166,10 +169,13 @@ class CalculatorRunner:
         """
         if isinstance(value, Packet):
             packet = value if at is None else value.at(at)
+        elif at is None and getattr(type(value), "only_order_counts", False):
+            packet = Packet(value, self._next_times.get(_place(port), 0))
         elif at is None:
             raise ValueError(f"push({port!r}, ...): a value needs a timestamp, as in at=0")
         else:
             packet = Packet(value, at)
+        self._next_times[_place(port)] = packet.timestamp.value + 1
         self._plan(port, lambda graph, name: graph.add_packet_to_input_stream(name, packet))
 
     def set_bound(self, port: PortKey, bound: SupportsIndex) -> None:
@@ -217,6 +223,7 @@ class CalculatorRunner:
     def _prepare(self) -> Iterator[_Prepared]:
         """Make one run, and afterwards collect its outputs."""
         feed, self._feed = self._feed, []
+        self._next_times.clear()
         # No limit: packets of one input may have to wait for all packets of another.
         config = new_graph_config(max_queue_size=-1)
         node = config.node.add()
