@@ -205,7 +205,8 @@ class IndexFile:
                 ).fetchone()
                 if row is None:
                     raise _damaged(self.name)
-                found.append(FoundPassage(*row, score))
+                path, line, title, text = row
+                found.append(FoundPassage(path, line, title, text, score))
         return found
 
     @contextmanager

@@ -153,7 +153,8 @@ class _Embedder:
 
     async def dimension(self) -> int:
         """Return the number of numbers of a vector."""
-        return (await self.embed(["dimension"])).shape[1]
+        (vector,) = await self.embed(["dimension"])
+        return len(vector)
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""

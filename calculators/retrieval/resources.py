@@ -7,13 +7,14 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from calculators.model_identity import model_identity
 from calculators.retrieval.index_file import IndexFile, IndexFileError
 from calculators.retrieval.node_options import RetrievalOptions, read_retrieval_options
 from calculators.retrieval.retriever import Retriever, make_index_search, open_index
-from calculators.retrieval.search import Search
+from calculators.retrieval.search import Search, search_file
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
 
 RESOURCES_TAG: Final = "RETRIEVAL_NODE_RESOURCES"
 
@@ -51,6 +52,23 @@ class RetrievalResourceInitializer:
             retriever = Retriever(options, index, search, name, entry=entry, metrics=metrics)
             await retriever.start(settings.progress)
         return retriever
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_retrieval_options(node, settings)
+        model = options.embedder.model
+        return model_identity(
+            model, paths=(model.directory, options.index, search_file(options.index))
+        )
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> Retriever:
+        """Return the index and the model of ``resource`` with the other options of ``node``."""
+        assert isinstance(resource, Retriever)
+        return resource.with_options(
+            await asyncio.to_thread(read_retrieval_options, node, settings)
+        )
 
 
 def _opened(options: RetrievalOptions) -> tuple[IndexFile, Search]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,6 +75,12 @@ class Retriever:
         except BaseException:
             await self.close()
             raise
+
+    def with_options(self, options: RetrievalOptions) -> Retriever:
+        """Return a retriever of the same index and model, for a node with other options."""
+        retriever = copy.copy(self)
+        retriever.options = options
+        return retriever
 
     async def _check_size(self) -> None:
         """Raise a `ResourceError` if the model's vectors have another length than the index's."""

@@ -23,7 +23,7 @@ META = IndexMeta(ModelIdentity("tiny", "digest", "MEAN"), 4, PassageSize())
 
 def unit(count: int, seed: int = 0, size: int = 4) -> Vectors:
     made = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
 def put(writer: IndexWriter, path: str, digest: str, texts: Sequence[str], seed: int = 0) -> None:

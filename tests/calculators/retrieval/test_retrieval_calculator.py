@@ -26,6 +26,7 @@ from calculators.language.testing import FakeModel
 from calculators.retrieval.documents import find_documents
 from calculators.retrieval.embedder import embedder_options
 from calculators.retrieval.indexing import build_index
+from calculators.retrieval.retriever import Retriever
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,
@@ -261,7 +262,7 @@ async def answered(folder: Path, request: GenerationRequest, model: FakeModel) -
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_answer_cites_the_passages_that_it_names(folder: Path, stream: bool) -> None:
-    model = fake_model("On mats [", "1], not [2].")
+    model = fake_model("On mats [", "1], not [9].")
     request = request_for("Cats sleep on mats.", api=Api.RESPONSES, stream=stream)
     text = asyncio.run(asyncio.wait_for(answered(folder, request, model), PATIENCE))
     (asked,) = model.requests
@@ -269,6 +270,30 @@ def test_an_answer_cites_the_passages_that_it_names(folder: Path, stream: bool) 
     citation = '{"type":"file_citation","file_id":"cats.md","filename":"cats.md:2","index":8}'
     assert f'"annotations":[{citation}]' in text
     assert ("response.output_text.annotation.added" in text) == stream
+
+
+def test_a_reload_keeps_index_and_model_unless_they_change(copy: Path) -> None:
+    async def scenario() -> None:
+        settings = ResourceSettings(copy)
+        before = await make_resources(plan_of(), settings, REGISTRY)
+        options = f"{OPTIONS} k: 1 min_score: -1"
+        after = await make_resources(plan_of(options), settings, REGISTRY, before.kept())
+        first, second = (each.side_packets["retrieval"]["retrieval"] for each in (before, after))
+        assert isinstance(first, Retriever)
+        assert isinstance(second, Retriever)
+        assert (first.options.k, second.options.k) == (4, 1)
+        assert second.pid == first.pid
+        await before.close()
+        assert len(await second.find("Cats sleep on mats.")) == 1
+        (copy / "docs.db").touch()
+        changed = await make_resources(plan_of(), settings, REGISTRY, after.kept())
+        third = changed.side_packets["retrieval"]["retrieval"]
+        assert isinstance(third, Retriever)
+        assert third.pid != second.pid
+        await after.close()
+        await changed.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 def refusal(folder: Path, options: str = OPTIONS) -> str:

@@ -24,7 +24,7 @@ META = IndexMeta(ModelIdentity("tiny", "digest", "MEAN"), SIZE, PassageSize())
 
 def unit(count: int, seed: int) -> Vectors:
     made = np.random.default_rng(seed).standard_normal((count, SIZE)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
 VECTORS = unit(COUNT, 0)
