@@ -22,6 +22,7 @@ def register_all(registry: Registry) -> None:
         image,
         openvino,
         python,
+        retrieval,
         routing,
         server_tools,
         tasks,
@@ -34,5 +35,6 @@ def register_all(registry: Registry) -> None:
     image.register(registry)
     openvino.register(registry)
     python.register(registry)
+    retrieval.register(registry)
     server_tools.register(registry)
     tasks.register(registry)
