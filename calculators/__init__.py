@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators, and those of all installed tasks, to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core, image, openvino, python, tasks
+    from calculators import core, image, openvino, python, redaction, tasks
 
     core.register(registry)
     image.register(registry)
     openvino.register(registry)
     python.register(registry)
+    redaction.register(registry)
     tasks.register(registry)
