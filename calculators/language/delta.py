@@ -16,7 +16,7 @@ are tuples, or lists that nobody touches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from calculators.language.events import Event, Refused
 from calculators.language.finish_reason import FinishReason
@@ -173,6 +173,11 @@ class Deltas(tuple[Delta, ...]):
     """One packet on a stream with the tag ``DELTAS``: the items of one turn, in order."""
 
     __slots__ = ()
+
+    #: For the check of graphs: a stream of these that nobody reads is a mistake, and this
+    #: calculator joins branches.
+    must_be_read: ClassVar[bool] = True
+    joined_by: ClassVar[str] = "FirstAnswerCalculator"
 
 
 def refusal_deltas(request: GenerationRequest, text: str, category: str | None = None) -> Deltas:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
@@ -19,7 +19,12 @@ from calculators.requests.request_record import RequestRecord
 #: content is a text or an array of parts, ``{"type": "text", "text": "Hello"}``.
 Message: TypeAlias = dict[str, Any]
 
-_SYSTEM_ROLES = ("system", "developer")
+_SYSTEM_ROLES: Final = ("system", "developer")
+#: Members with one meaning, by the name that OpenAI's chats have.
+_SAME: Final = {
+    "max_tokens": ("max_completion_tokens", "max_output_tokens"),
+    "stop": ("stop_sequences",),
+}
 
 
 class Api(StrEnum):
@@ -83,10 +88,15 @@ class GenerationRequest:
         refusal: set by a node that refuses the request. Then a language model generates nothing and
             answers with the refusal; other nodes pass such a request on.
         sources: passages that the messages quote, for the answer.
+        turn: the number of this request within its answer. A node that asks a model again, as one
+            that runs tools does, counts it up.
         deadline: of the whole request, in seconds of ``time.monotonic()``; None without one.
         client: reports when the client goes, and when it is slow.
         record: the record of the HTTP request, for log and traces.
     """
+
+    #: For the check of graphs: a stream of these that nobody reads is a mistake.
+    must_be_read: ClassVar[bool] = True
 
     api: Api
     model: str
@@ -111,6 +121,7 @@ class GenerationRequest:
     answer_model: str = ""
     refusal: Refusal | None = field(default=None, repr=False, compare=False)
     sources: tuple[Source, ...] = field(default=(), repr=False)
+    turn: int = 0
     deadline: float | None = None
     client: ClientConnection = field(default_factory=NoClient, repr=False, compare=False)
     record: RequestRecord | None = field(default=None, repr=False, compare=False)
@@ -161,8 +172,13 @@ class GenerationRequest:
         return self.with_messages({**first, "content": content}, *self.messages[1:])
 
     def with_sampling(self, **members: Any) -> Self:
-        """Return the request with members of a body in ``sampling``; None removes a member."""
-        merged = {**self.sampling, **members}
+        """Return the request with members of a body in ``sampling``; None removes a member.
+
+        ``max_tokens`` and ``stop`` replace the members of other names that APIs have for them.
+        """
+        replaced = {other for name in members for other in _SAME.get(name, ())}
+        kept = {name: value for name, value in self.sampling.items() if name not in replaced}
+        merged = {**kept, **members}
         return replace(
             self, sampling={name: value for name, value in merged.items() if value is not None}
         )

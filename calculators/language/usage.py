@@ -21,24 +21,6 @@ class Usage:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
-    @property
-    def json(self) -> str:
-        """The object of the member ``usage``."""
-        cached = (
-            ""
-            if self.cached_tokens is None
-            else f',"prompt_tokens_details":{{"cached_tokens":{self.cached_tokens}}}'
-        )
-        thought = (
-            ""
-            if self.reasoning_tokens is None
-            else f',"completion_tokens_details":{{"reasoning_tokens":{self.reasoning_tokens}}}'
-        )
-        return (
-            f'{{"prompt_tokens":{self.prompt_tokens},"completion_tokens":{self.completion_tokens}'
-            f',"total_tokens":{self.prompt_tokens + self.completion_tokens}{cached}{thought}}}'
-        )
-
 
 def usage_sum(first: Usage, second: Usage) -> Usage:
     """Return the counts of two generations that make one answer. An unknown count adds nothing."""

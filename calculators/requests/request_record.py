@@ -90,6 +90,7 @@ class RequestRecord:
         warnings: texts for the client about a request that is answered all the same; at most
             `MOST_WARNINGS`.
         forgets: called with a generation that is dropped from ``generations``.
+        deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
 
@@ -107,6 +108,7 @@ class RequestRecord:
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
+    deadline: float | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0
 

@@ -100,9 +100,7 @@ class Silence:
             text += f" at {ts.debug_string(held.time)}"
         return text + (f" and waits for {whom}" if whom else "")
 
-    def _reason_of(
-        self, node_id: int, stream: str, shows_times: bool
-    ) -> tuple[str, list[str]]:
+    def _reason_of(self, node_id: int, stream: str, shows_times: bool) -> tuple[str, list[str]]:
         """Why one node sent nothing on ``stream``, and the streams to look at next."""
         plan = self._plan.nodes[node_id]
         node = f'node "{plan.name}"'

@@ -27,12 +27,14 @@ class GraphWarning:
         node: its canonical name; "" for the graph.
         origin: the place of the node in the graph's text; None for the graph.
         hint: what would be right; "" where the message says it.
+        is_certain: the node never runs, or never sends all that it should.
     """
 
     message: str
     node: str = ""
     origin: int | None = None
     hint: str = ""
+    is_certain: bool = False
 
     def __str__(self) -> str:
         text = f'node "{self.node}": {self.message}' if self.node else self.message

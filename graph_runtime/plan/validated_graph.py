@@ -30,8 +30,8 @@ from graph_runtime.plan.link_errors import (
     no_producer,
     type_hint,
 )
-from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
 from graph_runtime.plan.loops import close_loops
+from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
 from graph_runtime.plan.node_order import CycleError, topological_order
 from graph_runtime.plan.plan import (
     GraphInputPlan,
@@ -45,6 +45,7 @@ from graph_runtime.plan.plan import (
 from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.plan.stall_check import stall_warnings
 from graph_runtime.plan.subgraph import expand_subgraphs
+from graph_runtime.plan.unread_check import unread_warnings
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 
@@ -115,7 +116,8 @@ class _Validation:
             raise ValidationError(self.findings)
         plan = self._plan()
         self._warn_of_outputs()
-        return replace(plan, warnings=(*self.warnings, *stall_warnings(plan)))
+        found = (*self.warnings, *stall_warnings(plan), *unread_warnings(plan))
+        return replace(plan, warnings=found)
 
     # Findings -------------------------------------------------------------------------------------
 

@@ -58,13 +58,12 @@ from servers.serving.graph_inference import (
     stuck_nodes,
 )
 from servers.serving.graph_source import (
-    REQUEST_NAME,
     REQUEST_TAGS,
-    RESPONSE_NAME,
     RESPONSE_TAGS,
     GraphSource,
     check_servable,
-    find_stream,
+    request_stream_of,
+    response_stream_of,
 )
 from servers.serving.servable import HttpRole
 from servers.serving.text_generation import TextModel
@@ -430,24 +429,6 @@ def no_answer(name: str, reason: str, times: str) -> RequestError:
     return RequestError(
         f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
     )
-
-
-def request_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph input that takes an `HttpPayload`; "" without one."""
-    inputs = [
-        (graph_input.tag, graph_input.name)
-        for graph_input in plan.graph_inputs
-        if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
-    ]
-    return find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
-
-
-def response_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph output whose packets are sent to the client; "" without one."""
-    outputs = [
-        (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
-    ]
-    return find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
 
 
 def refusal_of(

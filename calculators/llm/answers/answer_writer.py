@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from calculators.language.events import OutputEvent
+from calculators.language.events import OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.response import AnswerChoice
+from calculators.llm.answers.response import AnswerChoice, Verbose
 from calculators.requests.http_payload import RequestError
 
 
@@ -22,10 +22,13 @@ class AnswerWriter(Protocol):
     complete events, maybe none. `failure` may replace the next call and all that would follow.
 
     Attributes:
+        verbose: prompt and raw text to show beside the answer; None: they are not shown. Set before
+            `finish`, `whole` and `end`.
         wants_logprobs: `more` needs the log-probabilities of the tokens.
         details: receives the token ids and counts of the events that follow; None: not needed.
     """
 
+    verbose: Verbose | None
     wants_logprobs: bool
     details: AnswerDetails | None
 
@@ -45,6 +48,12 @@ class AnswerWriter(Protocol):
 
         ``logprobs``: of the tokens that made it; None unless ``wants_logprobs``. Every
         `calculators.language.events.ToolCall` has its ``call_id``.
+        """
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        """Return the events for a refusal, which is the last before `finish`.
+
+        APIs show its text only where the choice has no other output, or at its end.
         """
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:

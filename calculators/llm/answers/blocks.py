@@ -20,6 +20,7 @@ class Kind(Enum):
     REASONING = auto()
     CONTENT = auto()
     CALL = auto()
+    REFUSAL = auto()
 
 
 class Block:
@@ -108,6 +109,14 @@ class Blocks:
     def begin_content(self) -> Sequence[Step]:
         """Open an empty block of text, for an answer that needs one."""
         return self._begin(Kind.CONTENT)
+
+    def refuse(self, text: str) -> Sequence[Step]:
+        """Open a block with a refusal."""
+        steps = [*self._begin(Kind.REFUSAL)]
+        if text and self.open is not None:
+            self.open.add(text)
+            steps.append(BlockDelta(self.open, text))
+        return steps
 
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
         """Close the open block. ``is_cut``: the answer ended before the model was done."""

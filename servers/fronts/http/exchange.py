@@ -142,6 +142,7 @@ class Exchange:
             self.forget_deadline()
             # Kept, because uvloop's handle does not know its time once that has passed.
             self._ends_at = at
+            self.record.deadline = at
             self._deadline = self.connection.loop.call_at(at, self._expire, seconds)
 
     def forget_deadline(self) -> None:

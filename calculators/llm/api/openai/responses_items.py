@@ -13,7 +13,7 @@ from calculators.llm.answers.token_logprob import logprob_items_json
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
-_PREFIXES: Final = {Kind.REASONING: "rs", Kind.CONTENT: "msg", Kind.CALL: "fc"}
+_PREFIXES: Final = {Kind.REASONING: "rs", Kind.CONTENT: "msg", Kind.CALL: "fc", Kind.REFUSAL: "msg"}
 
 
 def new_id(prefix: str) -> str:
@@ -48,6 +48,9 @@ class Item:
             case Kind.CONTENT:
                 parts = "" if status == "in_progress" else text_part(text, self.logprobs)
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
+            case Kind.REFUSAL:
+                parts = "" if status == "in_progress" else refusal_part(text)
+                return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
             case Kind.CALL:
                 return (
                     f'{head},"type":"function_call","call_id":{quote(self.block.call_id)}'
@@ -58,6 +61,11 @@ class Item:
 def summary_part(text: str) -> str:
     """Return the one part of reasoning."""
     return f'{{"type":"summary_text","text":{quote(text)}}}'
+
+
+def refusal_part(text: str) -> str:
+    """Return the one part of a refusal."""
+    return f'{{"type":"refusal","refusal":{quote(text)}}}'
 
 
 def text_part(text: str, logprobs: Sequence[TokenLogprob] = ()) -> str:

@@ -6,21 +6,44 @@ its summary, which is where OpenVINO Model Server writes it and clients look for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from calculators.language.events import Content, OutputEvent
+from calculators.language.delta import Begun
+from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import DONE, AnswerChoice, Verbose
+from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
 from calculators.llm.answers.token_logprob import logprob_items_json
-from calculators.llm.api.openai.responses_items import Item, summary_part, text_part
+from calculators.llm.api.openai.responses_items import (
+    Item,
+    refusal_part,
+    summary_part,
+    text_part,
+)
 from calculators.llm.api.openai.responses_object import ResponsesObject
-from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.requests.http_payload import RequestError
+
+
+class Echoed(Protocol):
+    """The part of a request that its answer needs.
+
+    Attributes:
+        echo: the members that the answer repeats, as JSON values.
+    """
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def logprobs(self) -> bool: ...
+
+    @property
+    def echo(self) -> Mapping[str, Any]: ...
 
 
 class ResponsesAnswerWriter:
@@ -42,10 +65,21 @@ class ResponsesAnswerWriter:
         "wants_logprobs",
     )
 
-    def __init__(self, request: ResponsesRequest, verbose: Verbose | None = None) -> None:
+    def __init__(
+        self,
+        request: Echoed,
+        verbose: Verbose | None = None,
+        *,
+        response_id: str = "",
+        created: int | None = None,
+    ) -> None:
+        """Make the writer; ``response_id`` and ``created`` are those of `ResponsesObject`."""
         self.wants_logprobs = request.logprobs
         self.details: AnswerDetails | None = None
-        self._object = ResponsesObject(request, verbose)
+        self._object = ResponsesObject(
+            request.model, request.echo, response_id=response_id, created=created
+        )
+        self._object.verbose = verbose
         self._blocks = Blocks()
         #: The item that grows, and the complete ones as JSON.
         self._item: Item | None = None
@@ -55,16 +89,28 @@ class ResponsesAnswerWriter:
         self._reason = FinishReason.STOP
         self._sequence = 0
 
+    @property
+    def verbose(self) -> Verbose | None:
+        return self._object.verbose
+
+    @verbose.setter
+    def verbose(self, verbose: Verbose | None) -> None:
+        self._object.verbose = verbose
+
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         choice = choices[0]
         items = [Item(block) for block in blocks_of(choice)]
-        if not items:
+        is_refused = not items and choice.refusal is not None
+        if choice.refusal is not None and is_refused:
+            [opened, *_] = Blocks().refuse(choice.refusal.text)
+            items.append(Item(opened.block))
+        elif not items:
             [opened, *_] = Blocks().begin_content()
             items.append(Item(opened.block))
         for item in items:
             if item.block.kind is Kind.CONTENT:
                 item.logprobs = choice.logprobs or []
-        is_cut = choice.finish_reason.is_cut
+        is_cut = choice.finish_reason.is_cut and not is_refused
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
         return self._object.ended(written, choice.finish_reason, usage)
@@ -88,12 +134,18 @@ class ResponsesAnswerWriter:
             self._logprobs.clear()  # only tokens of text have a place for them
         return "".join(written)
 
+    def refuse(self, index: int, refused: Refused) -> str:
+        if self._blocks.count:
+            return ""
+        return "".join(map(self._write, self._blocks.refuse(refused.text)))
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         self._reason = reason
         steps: list[Step] = []
         if not self._blocks.count:
             steps += self._blocks.begin_content()
-        steps += self._blocks.finish(is_cut=reason.is_cut)
+        is_refusal = self._item is not None and self._item.block.kind is Kind.REFUSAL
+        steps += self._blocks.finish(is_cut=reason.is_cut and not is_refusal)
         return "".join(map(self._write, steps))
 
     def end(self, usage: Usage) -> str:
@@ -141,6 +193,9 @@ class ResponsesAnswerWriter:
             case Kind.CONTENT:
                 part = f'{place},"content_index":0,"part":{text_part("")}'
                 return added + self._event("response.content_part.added", part)
+            case Kind.REFUSAL:
+                part = f'{place},"content_index":0,"part":{refusal_part("")}'
+                return added + self._event("response.content_part.added", part)
             case Kind.CALL:
                 return added
 
@@ -159,6 +214,8 @@ class ResponsesAnswerWriter:
                     "response.output_text.delta",
                     f'{more},"content_index":0,"logprobs":[{listed}]',
                 )
+            case Kind.REFUSAL:
+                return self._event("response.refusal.delta", f'{more},"content_index":0')
             case Kind.CALL:
                 return self._event("response.function_call_arguments.delta", more)
 
@@ -183,6 +240,13 @@ class ResponsesAnswerWriter:
                     "response.content_part.done",
                     f'{place},"part":{text_part(text, item.logprobs)}',
                 )
+            case Kind.REFUSAL:
+                place += ',"content_index":0'
+                return self._event(
+                    "response.refusal.done", f'{place},"refusal":{quote(text)}'
+                ) + self._event(
+                    "response.content_part.done", f'{place},"part":{refusal_part(text)}'
+                )
             case Kind.CALL:
                 name = quote(item.block.name)
                 return self._event(
@@ -200,3 +264,24 @@ class ResponsesAnswerWriter:
 
 def _place(item: Item) -> str:
     return f'"item_id":"{item.id}","output_index":{item.block.index}'
+
+
+class _Asked(NamedTuple):
+    model: str
+    logprobs: bool
+    echo: Mapping[str, Any]
+
+
+def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
+    echo = request.echo
+    if begun.sampling is not None:
+        echo = {
+            **echo,
+            "max_output_tokens": begun.sampling.max_tokens,
+            "temperature": begun.sampling.temperature,
+            "top_p": begun.sampling.top_p,
+        }
+    asked = _Asked(answering_model(begun), request.wants_logprobs, echo)
+    return ResponsesAnswerWriter(asked, response_id=request.id, created=request.created)

@@ -12,7 +12,7 @@ from calculators.language.events import Arguments, Content, OutputEvent, Reasoni
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.engine_reason import finish_reason
+from calculators.llm.answers.finish_reason import finish_reason
 from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
