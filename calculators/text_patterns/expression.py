@@ -17,7 +17,6 @@ import importlib
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 #: Seconds of processor time for one search.
@@ -56,22 +55,40 @@ class PatternError(ValueError):
     """A word or expression that cannot be used; the text says which, why, and what to write."""
 
 
-@dataclass(frozen=True, slots=True)
 class Expression:
     """An expression, compiled.
 
     Attributes:
-        exact: a pattern of ``regex``: the expression, for text that is complete.
-        growing: a pattern of ``regex``: what may become a match. At least one character long.
-        head: the first character of a match, for an alternation; without groups.
-        needed: a match of ``growing`` that reaches the end of the text is certain if the text has
-            as many characters from its beginning on.
+        needed: a match that reaches the end of a text which is not complete is certain if the text
+            has as many characters from the beginning of the match on.
     """
 
-    exact: Any
-    growing: Any
-    head: str
-    needed: int
+    __slots__ = ("_exact", "_growing", "_head", "needed")
+
+    def __init__(self, exact: Any, growing: Any, head: Any, needed: int) -> None:
+        """Make it from the forms of the module, each a pattern of ``regex``."""
+        self._exact = exact
+        self._growing = growing
+        # Of no use where nearly every character may begin a match.
+        self._head = None if head.match("a") else head
+        self.needed = needed
+
+    def search(self, text: str, place: int, *, is_end: bool) -> tuple[int, int]:
+        """Return the first match from a place on, or the first text that may become one.
+
+        Without one, both values are the length of the text. ``is_end``: the text is complete.
+
+        Raises:
+            TimeoutError: it takes too long.
+        """
+        # A search with a time limit takes three times as long.
+        if self._head is None or self._head.search(text, place) is not None:
+            pattern = self._exact if is_end else self._growing
+            found = pattern.search(text, place, timeout=SECONDS)
+            if found is not None:
+                span: tuple[int, int] = found.span()
+                return span
+        return len(text), len(text)
 
 
 def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expression:
@@ -113,7 +130,8 @@ def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expressio
                 f"{place}: {pattern!r} takes too long on text that almost matches it; no repeated "
                 "part may match the same text in several ways"
             ) from None
-    return Expression(exact, growing, cased.format(forms.head), forms.high + forms.beyond)
+    head = regex.compile(cased.format(forms.head), regex.VERSION0)
+    return Expression(exact, growing, head, forms.high + forms.beyond)
 
 
 def _near_matches(sample: str) -> Iterator[str]:

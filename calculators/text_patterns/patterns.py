@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from calculators.text_patterns.expression import SECONDS, Expression, read_expression
+from calculators.text_patterns.expression import Expression, read_expression
 from calculators.text_patterns.words import Words
 
 #: Matches, each as its first place and the place behind it.
@@ -23,7 +23,7 @@ class Patterns:
     does not depend on the pieces in which the text comes.
     """
 
-    __slots__ = ("_expressions", "_head", "_words")
+    __slots__ = ("_expressions", "_words")
 
     def __init__(
         self, words: Sequence[str], expressions: Sequence[str], *, ignore_case: bool = False
@@ -37,12 +37,6 @@ class Patterns:
             read_expression(each, ignore_case=ignore_case, place=f"patterns[{place}]")
             for place, each in enumerate(expressions)
         ]
-        self._head = None
-        if self._expressions:
-            import regex
-
-            heads = "|".join([each.head for each in self._expressions])
-            self._head = regex.compile(heads, regex.VERSION0).search
 
     def scan(self, text: str, place: int, *, is_end: bool = False) -> tuple[Spans, int]:
         """Return the matches from a place on, and the place from which on more text may decide.
@@ -61,22 +55,18 @@ class Patterns:
         else:
             folded = words.fold(text)
             word = words.next(folded, place)
-        # Most text is done here.
-        if word == end and (self._head is None or self._head(text, place) is None):
-            return _NONE, end
+        first = word
+        starts: list[int] = []
+        stops: list[int] = []
+        for expression in self._expressions:
+            start, stop = expression.search(text, place, is_end=is_end)
+            starts.append(start)
+            stops.append(stop)
+            first = min(first, start)
+        if first == end:
+            return _NONE, end  # like most text
         spans: list[tuple[int, int]] = []
-        starts = [-1] * len(self._expressions)
-        stops = list(starts)
         while True:
-            first = word
-            for index, expression in enumerate(self._expressions):
-                if starts[index] < place:
-                    pattern = expression.exact if is_end else expression.growing
-                    found = pattern.search(text, place, timeout=SECONDS)
-                    starts[index], stops[index] = found.span() if found else (end, end)
-                first = min(first, starts[index])
-            if first == end:
-                return spans, end
             longest, may_grow = 0, False
             if words is not None and word == first:
                 longest, may_grow = words.longest(folded, first)
@@ -91,6 +81,12 @@ class Patterns:
                 spans.append((first, place))
             if words is not None and word < place:
                 word = words.next(folded, place)
+            for index, expression in enumerate(self._expressions):
+                if starts[index] < place:
+                    starts[index], stops[index] = expression.search(text, place, is_end=is_end)
+            first = min((word, *starts))
+            if first == end:
+                return spans, end
 
     def spans_of(self, text: str) -> Spans:
         """Return the matches of a whole text. Raises TimeoutError as `scan`."""
