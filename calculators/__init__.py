@@ -15,9 +15,22 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators, and those of all installed tasks, to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core, image, openvino, python, redaction, tasks
+    from calculators import (
+        answer_cache,
+        core,
+        ensemble,
+        image,
+        openvino,
+        python,
+        redaction,
+        routing,
+        tasks,
+    )
 
     core.register(registry)
+    answer_cache.register(registry)
+    ensemble.register(registry)
+    routing.register(registry)
     image.register(registry)
     openvino.register(registry)
     python.register(registry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -68,6 +69,12 @@ class EmbeddingsServable:
         """
         ready = await self.model.start(progress)
         self._size = ready.columns
+
+    def with_options(self, options: EmbeddingsOptions) -> EmbeddingsServable:
+        """Return a servable of the same process, for a node with other options of its model."""
+        servable = copy.copy(self)
+        servable._options = options
+        return servable
 
     @property
     def pid(self) -> int | None:

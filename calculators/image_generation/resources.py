@@ -13,8 +13,9 @@ from calculators.image_generation.node_options import ImageGenOptions, read_imag
 from calculators.image_generation.servable import ImageGenServable
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
-from graph_runtime import Code, GraphError, NodePlan, ResourceSettings
+from graph_runtime import Code, GraphError, NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
 
@@ -47,6 +48,18 @@ class ImageGenResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_image_gen_options(node, settings)
+        adapters = (adapter.path for adapter in options.loras.adapters)
+        return model_identity(options, paths=(options.directory, *adapters))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: all options belong to its identity."""
+        return resource
 
 
 def find_servable(resources: dict[str, Any], node: str) -> ImageGenServable:

@@ -23,10 +23,13 @@ from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
 from calculators.llm.engine.engine import Engine, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Ready as EngineReady
 from calculators.llm.grammar_process.client import Grammars
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt
+from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.completion_request import CompletionRequest
 from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
@@ -36,7 +39,6 @@ from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
-from calculators.llm.text.token_table import TokenTable
 from calculators.media.image import EncodedImage, Image, ImageReference
 from calculators.media.limits import MAX_REQUEST_PIXELS
 from calculators.media.reader import ImageReader
@@ -70,6 +72,7 @@ class Prompts(Protocol):
         *,
         continues: bool = False,
         will_be_cut: bool = False,
+        call_form: CallForm | None = None,
     ) -> Prompt: ...
 
     async def encode(
@@ -126,21 +129,38 @@ class ModelProcesses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelProfile:
-    """The facts of a loaded model that requests and answers depend on.
+class LoadedModel:
+    """A model in its processes, and what is known once it is loaded.
+
+    The resources of a graph and of the changed graph that replaces it may have it in common.
 
     Attributes:
-        tokens: the vocabulary.
         defaults: settings of requests that leave them out, from the model's files.
+        length: tokens of prompt and answer together that the model can take; None: unknown.
+        engine_ready, prompts_ready: the first messages of the two processes.
+    """
+
+    processes: ModelProcesses
+    defaults: ModelDefaults
+    length: int | None
+    engine_ready: EngineReady
+    prompts_ready: PromptsReady
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """The facts about a model and its node that requests and answers depend on.
+
+    Attributes:
         parsers: the parsers of tool calls and reasoning.
+        call_form: the form of calls, for a template that knows no tools; else None.
         guides_tools: does the grammar of a request with tools follow the tools' schemas?
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
     """
 
-    tokens: TokenTable
-    defaults: ModelDefaults
     parsers: OutputParsers = _NO_PARSERS
+    call_form: CallForm | None = None
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None
@@ -151,7 +171,7 @@ class LlmServable:
 
     def __init__(
         self,
-        processes: ModelProcesses,
+        model: LoadedModel,
         profile: ModelProfile,
         limits: ServingLimits,
         *,
@@ -164,17 +184,19 @@ class LlmServable:
             settings: the operator's, of all language models.
             images: reads the images of requests; None where the model takes text only.
         """
-        self._processes = processes
-        self.engine = processes.engine
-        self.prompts = processes.prompts
-        self.tokens = profile.tokens
-        self.defaults = profile.defaults
+        self.model = model
+        self.engine = model.processes.engine
+        self.prompts = model.processes.prompts
+        self.tokens = model.prompts_ready.tokens
+        self.defaults = model.defaults
         self.limits = limits
         self.fingerprint = profile.fingerprint
         self.guides_tools = profile.guides_tools
         self._adapters = frozenset(profile.adapters)
         self.parsers = profile.parsers
-        self._outputs = OutputFactory(profile.tokens, profile.parsers, processes.prompts.decode)
+        #: Sent with every chat if the template knows no tools.
+        self._call_form = profile.call_form
+        self._outputs = OutputFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
         #: Does the model read images? Then the engine answers only chats.
@@ -188,7 +210,7 @@ class LlmServable:
 
     async def close(self) -> None:
         self.on_close()
-        await self._processes.close()
+        await self.model.processes.close()
 
     @property
     def unfinished(self) -> int:
@@ -395,6 +417,7 @@ class LlmServable:
             encoded,
             continues=template.continues,
             will_be_cut=will_be_cut,
+            call_form=self._call_form,
         )
 
     def cut_prompt(self, ids: bytes, truncation: Truncation, answer_tokens: int) -> bytes:
@@ -492,7 +515,7 @@ class LlmServable:
         param = "tools" if request.structured is None else request.structured.param
         refuse_settings(settings, param)
         return msgspec.structs.replace(
-            settings, grammar=await self._processes.grammars.check(form, param)
+            settings, grammar=await self.model.processes.grammars.check(form, param)
         )
 
 

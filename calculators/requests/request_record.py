@@ -55,6 +55,22 @@ class GenerationRecord:
     answers: list[str] = field(default_factory=list)
 
 
+class RouteTaken(NamedTuple):
+    """A choice of a model for a request, or for a part of it.
+
+    Attributes:
+        name: the route's or model's name in the graph.
+        why: the rule, or the failure of the model before it.
+        passed_over: names of routes that would have taken the request and could not.
+        time: of the choice.
+    """
+
+    name: str
+    why: str
+    passed_over: tuple[str, ...]
+    time: int
+
+
 class ClientIdentity(NamedTuple):
     """The sender of a request, for the scheduling of clients. It grants no rights.
 
@@ -90,6 +106,7 @@ class RequestRecord:
         warnings: texts for the client about a request that is answered all the same; at most
             `MOST_WARNINGS`.
         forgets: called with a generation that is dropped from ``generations``.
+        routes: choices of models by routers and fall-backs; the last `KEPT`.
         deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
@@ -105,6 +122,7 @@ class RequestRecord:
     trace_id: str = ""
     generations: list[GenerationRecord] = field(default_factory=list)
     runs: list[tuple[str, CallTimes]] = field(default_factory=list)
+    routes: list[RouteTaken] = field(default_factory=list)
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
@@ -123,6 +141,12 @@ class RequestRecord:
         generation = GenerationRecord(node, operation, keeps_texts=self.keeps_texts)
         self.generations.append(generation)
         return generation
+
+    def note_route(self, name: str, why: str, passed_over: tuple[str, ...] = ()) -> None:
+        """Add a choice of a model."""
+        if len(self.routes) == KEPT:
+            del self.routes[0]
+        self.routes.append(RouteTaken(name, why, passed_over, perf_counter_ns()))
 
     def begin_run(self, graph: str) -> CallTimes:
         """Add a run of a graph; returns the recorder of its calls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable
 from typing import Final
 
@@ -50,6 +51,8 @@ class TextClassifier:
         """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
         self._options = options
         self._name = name
+        #: The outputs of the model; 0: it does not say.
+        self._columns = 0
         self.max_tokens = options.model.max_tokens
         self._model = TextModel(
             "calculators.text_classification.process",
@@ -69,11 +72,23 @@ class TextClassifier:
                 nothing is left running.
         """
         ready = await self._model.start(progress)
+        self._columns = ready.columns
         try:
             self.classes = self._options.classes_of(ready.columns)
         except ResourceError:
             await self._model.close()
             raise
+
+    def with_options(self, options: ClassifierOptions) -> TextClassifier:
+        """Return a classifier of the same process, for a node with other options of its model.
+
+        Raises:
+            ResourceError: the model's classes are not those of the options.
+        """
+        classifier = copy.copy(self)
+        classifier._options = options
+        classifier.classes = options.classes_of(self._columns)
+        return classifier
 
     @property
     def pid(self) -> int | None:

@@ -6,11 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
 from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.node_options import read_classifier_options
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import CalculatorContext, Code, GraphError, NodePlan, ResourceSettings, SideIn
+from graph_runtime import (
+    CalculatorContext,
+    Code,
+    GraphError,
+    NodePlan,
+    NodeResource,
+    ResourceSettings,
+    SideIn,
+)
 
 RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
 _NAMES: Final = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
@@ -38,6 +47,20 @@ class TextClassificationResourceInitializer:
         with naming_node(node):
             await classifier.start(settings.progress)
         return classifier
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        model = read_classifier_options(node, settings).model
+        return model_identity(model, paths=(model.directory,))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> TextClassifier:
+        """Return the model of ``resource`` with the labels and categories of ``node``."""
+        assert isinstance(resource, TextClassifier)
+        options = await asyncio.to_thread(read_classifier_options, node, settings)
+        with naming_node(node):
+            return resource.with_options(options)
 
 
 def find_classifier(cc: CalculatorContext, resources: SideIn[dict[str, Any]]) -> TextClassifier:

@@ -165,6 +165,22 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help="packets to add and calls to make, as JSON lines; - is standard input",
     )
+    language = command.add_mutually_exclusive_group()
+    language.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="a message to the language model of the graph; its answer is printed as it comes",
+    )
+    language.add_argument(
+        "--chat",
+        action="store_true",
+        help="a conversation: each line of standard input is a message",
+    )
+    command.add_argument(
+        "--deltas",
+        action="store_true",
+        help="print the items of answers, one JSON object per line, not their text",
+    )
     command.add_argument(
         "--observe",
         metavar="STREAM",

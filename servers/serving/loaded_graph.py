@@ -31,6 +31,7 @@ from graph_runtime import (
     GraphError,
     GraphResources,
     GraphService,
+    KeptResources,
     LoadProgress,
     NotFoundError,
     Packet,
@@ -99,10 +100,14 @@ async def load_graph(
     settings: GraphSettings | None = None,
     models: ModelProvider | None = None,
     progress: LoadProgress | None = None,
+    kept: KeptResources | None = None,
 ) -> LoadedGraph:
-    """Check the graph and make its resources. Sessions use ``models``, or the models beside it.
+    """Check the graph and make its resources.
 
-    ``progress`` gets the phases of loading.
+    Args:
+        models: the models of sessions; None: the models beside the graph.
+        progress: gets the phases of loading.
+        kept: resources of the graph that this one replaces; see `make_resources`.
 
     Raises:
         GraphError: the file cannot be read or does not parse, the graph cannot run, a resource
@@ -123,7 +128,7 @@ async def load_graph(
         settings.families,
         progress or LoadProgress(),
     )
-    resources = await make_resources(plan, resource_settings, source.registry)
+    resources = await make_resources(plan, resource_settings, source.registry, kept)
     models = models or DirectoryModels(entry.directory)
     try:
         known = await find_model_tensors(plan, models)
@@ -133,6 +138,7 @@ async def load_graph(
     except BaseException:
         await resources.close()
         raise
+    resources.publish(resource_settings.metrics)
     graph = LoadedGraph(
         entry.name,
         plan,
@@ -228,6 +234,10 @@ class LoadedGraph:
     def unavailable_reason(self) -> str:
         """Why the graph cannot answer now; "" if it can."""
         return self._resources.unavailable_reason
+
+    def keep_resources(self) -> KeptResources:
+        """Hold the resources for the graph that replaces this one."""
+        return self._resources.kept()
 
     @property
     def stuck(self) -> str:

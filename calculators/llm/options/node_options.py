@@ -54,6 +54,17 @@ class NodeOptions:
     enable_tool_guided_generation: bool
     warnings: tuple[str, ...]
 
+    def files(self) -> tuple[Path, ...]:
+        """Return everything that loading reads: the model, its adapters and its draft model."""
+        draft = self.engine.draft
+        return (
+            self.model_path,
+            # A GGUF file has settings beside it.
+            self.model_directory,
+            *(Path(adapter.path) for adapter in self.engine.adapters),
+            *(() if draft is None else (Path(draft.path),)),
+        )
+
 
 def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
     """Check the options of an LLM node.

@@ -56,6 +56,14 @@ def new_span_id() -> int:
 def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
     """Make all spans of a request, the request's own last."""
     nodes = _add_runs(trace, record)
+    for route in record.routes:
+        chosen: dict[str, Value] = {
+            "graphrt.route.name": route.name,
+            "graphrt.route.why": route.why,
+        }
+        if route.passed_over:
+            chosen["graphrt.route.passed_over"] = list(route.passed_over)
+        trace.child(trace.context, "route", route.time, route.time, chosen)
     for generation in record.generations:
         parent = nodes.get(generation.node, trace.context)
         _add_generation(trace, parent, record.model, generation, ended)

@@ -16,10 +16,16 @@ from calculators.llm.engine.messages import Metrics, Tokens
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.llm.prompt.messages import Prompt
+from calculators.llm.prompt.messages import Prompt, Ready
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.servable import LlmServable, ModelProcesses, ModelProfile, ServingLimits
+from calculators.llm.servable import (
+    LlmServable,
+    LoadedModel,
+    ModelProcesses,
+    ModelProfile,
+    ServingLimits,
+)
 from calculators.llm.text.token_table import TokenTable
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
@@ -104,9 +110,9 @@ class ScriptedEngine:
         while any(sequences):
             group: list[tuple[int, Tokens]] = []
             for number, sequence in enumerate(sequences):
-                for _ in range(rng.choice((0, 1, 1, 2))):
-                    if sequence:
-                        group.append((number, sequence.pop(0)))
+                count = rng.choice((0, 1, 1, 2))
+                group += [(number, tokens) for tokens in sequence[:count]]
+                del sequence[:count]
             if group:
                 groups.append(group)
         generation = ScriptedGeneration(len(sequences), groups, self.fails_at)
@@ -164,16 +170,17 @@ def _ids(*pieces: bytes) -> bytes:
 
 def scripted_servable(*, verbose: bool = False, **limits: Any) -> LlmServable:
     """Make a servable; its engine is a `ScriptedEngine`."""
-    processes: Any = ModelProcesses(
-        engine=ScriptedEngine(),  # type: ignore[arg-type]
-        prompts=ScriptedPrompts(),  # type: ignore[arg-type]
-        grammars=None,  # type: ignore[arg-type]
-    )
+    scripted: Any = (ScriptedEngine(), ScriptedPrompts(), None)
+    engine, prompts, unused = scripted
     return LlmServable(
-        processes,
-        ModelProfile(
-            tokens=TokenTable(list(PIECES), [END]),
+        LoadedModel(
+            processes=ModelProcesses(engine=engine, prompts=prompts, grammars=unused),
             defaults=ModelDefaults(max_new_tokens=99, eos_token_ids=(END,), temperature=0.7),
+            length=1000,
+            engine_ready=unused,
+            prompts_ready=Ready(TokenTable(list(PIECES), [END])),
+        ),
+        ModelProfile(
             parsers=OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3")),
             fingerprint="fp_1",
         ),
