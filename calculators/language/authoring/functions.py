@@ -38,7 +38,8 @@ def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Option
         # Only this one: the others may be imported for type checkers only.
         stub = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
         try:
-            hint = get_type_hints(stub, getattr(function, "__globals__", {})).get(parameter.name)
+            known = get_type_hints(stub, getattr(function, "__globals__", {}))
+            hint: Any = known.get(parameter.name)
         except Exception as error:
             raise AuthorError(
                 f"{name}: the annotation of {parameter.name} cannot be read: {error}"
