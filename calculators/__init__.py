@@ -23,6 +23,7 @@ def register_all(registry: Registry) -> None:
         openvino,
         python,
         routing,
+        server_tools,
         tasks,
     )
 
@@ -33,4 +34,5 @@ def register_all(registry: Registry) -> None:
     image.register(registry)
     openvino.register(registry)
     python.register(registry)
+    server_tools.register(registry)
     tasks.register(registry)
