@@ -8,6 +8,11 @@ under the tag ``DELTAS``, one for each turn of a model.
 
 from __future__ import annotations
 
+from calculators.language.authoring.answers import answers
+from calculators.language.authoring.functions import AuthorError
+from calculators.language.authoring.on_deltas import on_deltas
+from calculators.language.authoring.on_request import on_request
+from calculators.language.authoring.on_text import TextFilter, on_text
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -18,6 +23,7 @@ from calculators.language.delta import (
     Gained,
     ResolvedSampling,
     Submitted,
+    ToolCalled,
     ToolRan,
     Verbose,
     refusal_deltas,
@@ -48,7 +54,7 @@ from calculators.language.testing import (
     text_of,
 )
 from calculators.language.token_logprob import TokenLogprob
-from calculators.language.tools import NO_TOOLS, Tools
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.language.usage import Usage, usage_sum
 from calculators.media.image import ImageReference
 from calculators.requests.http_answer import HttpAnswer
@@ -58,6 +64,7 @@ __all__ = [
     "NO_TOOLS",
     "Api",
     "Arguments",
+    "AuthorError",
     "Begun",
     "CallDone",
     "Content",
@@ -87,17 +94,24 @@ __all__ = [
     "StructuredOutput",
     "Submitted",
     "TemplateArguments",
+    "TextFilter",
     "TokenLogprob",
     "ToolCall",
+    "ToolCalled",
     "ToolRan",
+    "ToolServer",
     "Tools",
     "Usage",
     "Verbose",
+    "answers",
     "call",
     "delta_packets",
     "deltas",
     "every_cut",
     "fake_model",
+    "on_deltas",
+    "on_request",
+    "on_text",
     "refusal_deltas",
     "request_for",
     "text_of",

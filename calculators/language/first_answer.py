@@ -12,6 +12,7 @@ from calculators.language.delta import (
     Failed,
     Submitted,
 )
+from calculators.language.usage import Usage, usage_sum
 
 NO_DELTAS = Deltas()
 
@@ -23,6 +24,9 @@ class FirstAnswer:
     what comes of them is dropped. A failure goes on only when no other input can still begin: when
     all have failed, or when the run is idle (`on_idle`). The last failure counts. A
     single input passes as it is.
+
+    The usage of the answer is the sum of its own and of the answers that were stopped, as far as
+    they have reported it by then.
 
     An answer to a later turn of the same request (`GenerationRequest.turn`), as a loop through
     tools makes it, is decided anew.
@@ -39,6 +43,8 @@ class FirstAnswer:
         self._failure: Failed | None = None
         self._failed: set[int] = set()
         self._losing: set[int] = set()
+        #: Of the losers that have ended.
+        self._lost: Usage | None = None
         self._stops: dict[int, Callable[[], None]] = {}
 
     def feed(self, place: int, packet: Deltas) -> Deltas:
@@ -47,12 +53,14 @@ class FirstAnswer:
             return packet
         if place == self._winner and not self._is_done and place not in self._losing:
             last = packet[-1] if packet else None
-            if not isinstance(last, Begun | Submitted):
+            if not isinstance(last, Begun | Submitted | Ended):
                 # The usual packet, of an answer that goes on.
-                self._is_done = isinstance(last, Ended | Failed)
+                self._is_done = isinstance(last, Failed)
                 return packet
         items = [item for item in packet if self._passes(place, item)]
-        return packet if len(items) == len(packet) else Deltas(items)
+        if self._lost is not None:
+            items = [self._with_lost(item) for item in items]
+        return Deltas(items)
 
     def on_idle(self) -> Deltas:
         """Return the failure that was held back, now that no other input can begin."""
@@ -80,15 +88,15 @@ class FirstAnswer:
                     self._is_done = True
                     return True
                 return self._fails(place, item)
-            case Ended():
-                if place in self._losing:
+            case Ended(usage):
+                if place != self._winner or place in self._losing:
                     self._losing.discard(place)
-                    return False
-                if place != self._winner:
+                    self._lost = usage if self._lost is None else usage_sum(self._lost, usage)
                     return False
                 self._is_done = True
                 return True
-        return place == self._winner and place not in self._losing
+            case _:
+                return place == self._winner and place not in self._losing
 
     def _begins(self, place: int, begun: Begun) -> bool:
         turn = begun.request.turn
@@ -116,6 +124,12 @@ class FirstAnswer:
         turn = self._turn if failure.request is None else failure.request.turn
         self._decide(turn, min(self._failed), is_done=True)
         return failure
+
+    def _with_lost(self, item: Delta) -> Delta:
+        if self._lost is None or not isinstance(item, Ended):
+            return item
+        usage, self._lost = usage_sum(item.usage, self._lost), None
+        return Ended(usage)
 
     def _decide(self, turn: int, place: int, *, is_done: bool) -> None:
         self._turn = turn

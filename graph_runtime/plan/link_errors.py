@@ -84,7 +84,7 @@ def check_sync_sets(
     set_of = {place: number for number, group in enumerate(sync_sets) for place in group}
     alone = {inputs.id_of(*key) for key in contract.apart}
     for group in groups or ():
-        for place in group:
+        for place in sorted(group, key=lambda each: set_of.get(each, 0)):
             others = [
                 each
                 for each in group

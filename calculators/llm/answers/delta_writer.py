@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from calculators.language.delta import Begun, Delta, Ended, Failed, Finished, Gained
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+    ToolCalled,
+    ToolRan,
+)
 from calculators.language.events import CallDone, OutputEvent, Refused
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_writer import AnswerWriter
@@ -18,7 +27,7 @@ class DeltaWriter:
         is_done: has the answer ended or failed? Then further items are ignored.
     """
 
-    __slots__ = ("_choices", "_make", "_writer", "is_done")
+    __slots__ = ("_choices", "_make", "_servers", "_writer", "is_done")
 
     def __init__(self, make: Callable[[Begun], AnswerWriter]) -> None:
         """``make``: makes the writer of the API when the answer begins."""
@@ -26,6 +35,8 @@ class DeltaWriter:
         self._writer: AnswerWriter | None = None
         #: Of a whole answer.
         self._choices: list[AnswerChoice] | None = None
+        #: The labels of the servers whose calls the answer shows.
+        self._servers: frozenset[str] = frozenset()
         self.is_done = False
 
     @property
@@ -56,6 +67,8 @@ class DeltaWriter:
                     written += self._end(usage)
                 case Failed():
                     written += self._fail(item)
+                case ToolCalled() | ToolRan() if item.server in self._servers:
+                    written += self._tool(item)
                 case _:
                     pass
         return written
@@ -64,6 +77,7 @@ class DeltaWriter:
         if self._writer is not None:
             return ""
         self._writer = writer = self._make(begun)
+        self._servers = frozenset(server.label for server in begun.request.tool_servers)
         if not begun.request.stream:
             self._choices = [
                 AnswerChoice(logprobs=[] if writer.wants_logprobs else None)
@@ -136,6 +150,13 @@ class DeltaWriter:
             choice.stop_string = stop_string
             return ""
         return writer.finish(number, reason, stop_string)
+
+    def _tool(self, item: ToolCalled | ToolRan) -> str:
+        assert self._writer is not None
+        if self._choices is not None:
+            self._choices[item.choice].events.append(item)
+            return ""
+        return self._writer.tool(item)
 
     def _end(self, usage: Usage) -> str:
         writer = self._writer

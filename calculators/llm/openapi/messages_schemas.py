@@ -10,6 +10,7 @@ from calculators.requests.schema import (
     anything,
     array,
     const,
+    flag,
     integer,
     nullable,
     one_of,
@@ -45,6 +46,45 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         ThoughtBlock=tagged("thinking", {"thinking": string()}),
         RedactedBlock=tagged("redacted_thinking", {}),
         ToolUseBlock=tagged("tool_use", {"id": string(), "name": string(), "input": anything()}),
+        ServerToolUseBlock=tagged(
+            "mcp_tool_use",
+            {"id": string(), "name": string(), "server_name": string(), "input": anything()},
+        ),
+        ServerToolResultBlock=tagged(
+            "mcp_tool_result",
+            {
+                "tool_use_id": string(),
+                "is_error": flag(),
+                "content": one_of(string(), array(_TEXT)),
+            },
+        ),
+    ),
+    "McpServer": record(
+        {
+            "type": {"type": ["string", "null"], "enum": ["url", None]},
+            "name": string("The label of a server of the graph.", minLength=1),
+            "url": {"type": ["string", "null"]},
+            "tool_configuration": nullable(
+                record(
+                    {
+                        "enabled": {"type": ["boolean", "null"]},
+                        "allowed_tools": nullable(array(string())),
+                    }
+                )
+            ),
+        },
+        required=("name",),
+    ),
+    "McpToolset": record(
+        {
+            "type": const("mcp_toolset"),
+            "mcp_server_name": string("One of `mcp_servers`."),
+            "default_config": nullable(record({"enabled": {"type": ["boolean", "null"]}})),
+            "configs": nullable(anything("`enabled` by the name of a tool.")),
+            "cache_control": {},
+        },
+        "The choice of a server's tools.",
+        required=("type", "mcp_server_name"),
     ),
     "MessageParam": record(
         {
@@ -91,7 +131,13 @@ _ENDING: Final[Members] = {
 
 MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "ThinkingBlock": tagged("thinking", {"thinking": string(), "signature": string()}),
-    "AnswerBlock": one_of(ref("ThinkingBlock"), _TEXT, ref("ToolUseBlock")),
+    "AnswerBlock": one_of(
+        ref("ThinkingBlock"),
+        _TEXT,
+        ref("ToolUseBlock"),
+        ref("ServerToolUseBlock"),
+        ref("ServerToolResultBlock"),
+    ),
     **union(
         "BlockDelta",
         ThinkingDelta=tagged("thinking_delta", {"thinking": string()}),

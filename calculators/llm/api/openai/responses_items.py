@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
 
 from calculators.language.token_logprob import TokenLogprob
 from calculators.llm.answers.blocks import Block, Kind
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import logprob_items_json
 
+_encode: Final = msgspec.json.Encoder().encode
+
 Status = Literal["in_progress", "completed", "incomplete"]
 
-_PREFIXES: Final = {Kind.REASONING: "rs", Kind.CONTENT: "msg", Kind.CALL: "fc", Kind.REFUSAL: "msg"}
+_PREFIXES: Final = {
+    Kind.REASONING: "rs",
+    Kind.CONTENT: "msg",
+    Kind.CALL: "fc",
+    Kind.REFUSAL: "msg",
+    Kind.SERVER_CALL: "mcp",
+    Kind.SERVER_TOOLS: "mcpl",
+}
 
 
 def new_id(prefix: str) -> str:
@@ -24,13 +35,15 @@ def new_id(prefix: str) -> str:
 class Item:
     """A block with its id."""
 
-    __slots__ = ("block", "id", "logprobs")
+    __slots__ = ("block", "id", "logprobs", "tools")
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.id = new_id(_PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
+        #: The tools that a server offers.
+        self.tools: Sequence[Mapping[str, Any]] = ()
 
     def json(self, status: Status) -> str:
         """Return the item as it is now; one in progress without its text.
@@ -39,6 +52,14 @@ class Item:
         """
         text = "" if status == "in_progress" else self.block.text
         head = f'{{"id":"{self.id}"'
+        if self.block.kind is Kind.SERVER_TOOLS:
+            tools = [] if status == "in_progress" else [*map(_listed_tool, self.tools)]
+            return (
+                f'{head},"type":"mcp_list_tools","server_label":{quote(self.block.server)}'
+                f',"tools":{_encode(tools).decode()},"error":null}}'
+            )
+        if self.block.kind is Kind.SERVER_CALL:
+            return f"{head}{self._server_call(status)}}}"
         if self.block.kind is not Kind.REASONING:
             head += f',"status":"{status}"'
         match self.block.kind:
@@ -56,6 +77,33 @@ class Item:
                     f'{head},"type":"function_call","call_id":{quote(self.block.call_id)}'
                     f',"name":{quote(self.block.name)},"arguments":{quote(text)}}}'
                 )
+            case kind:
+                raise AssertionError(f"{kind} is no item")
+
+    def _server_call(self, status: Status) -> str:
+        """Return the members of a call that this server runs; its result says how it ended."""
+        ran = self.block.ran
+        text = "" if status == "in_progress" else self.block.text
+        output, error = ("null", "null")
+        word: str = status if ran is None else "completed"
+        if ran is not None and ran.error is None:
+            output = quote(ran.output)
+        elif ran is not None and ran.error is not None:
+            error, word = quote(ran.error), "failed"
+        return (
+            f',"type":"mcp_call","status":"{word}","server_label":{quote(self.block.server)}'
+            f',"name":{quote(self.block.name)},"arguments":{quote(text)},"output":{output}'
+            f',"error":{error},"approval_request_id":null'
+        )
+
+
+def _listed_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": tool["name"],
+        "description": tool["description"],
+        "input_schema": tool["parameters"],
+        "annotations": None,
+    }
 
 
 def summary_part(text: str) -> str:
