@@ -8,6 +8,11 @@ under the tag ``DELTAS``, one for each turn of a model.
 
 from __future__ import annotations
 
+from calculators.language.authoring.answers import answers
+from calculators.language.authoring.functions import AuthorError
+from calculators.language.authoring.on_deltas import on_deltas
+from calculators.language.authoring.on_request import on_request
+from calculators.language.authoring.on_text import TextFilter, on_text
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -58,6 +63,7 @@ __all__ = [
     "NO_TOOLS",
     "Api",
     "Arguments",
+    "AuthorError",
     "Begun",
     "CallDone",
     "Content",
@@ -87,17 +93,22 @@ __all__ = [
     "StructuredOutput",
     "Submitted",
     "TemplateArguments",
+    "TextFilter",
     "TokenLogprob",
     "ToolCall",
     "ToolRan",
     "Tools",
     "Usage",
     "Verbose",
+    "answers",
     "call",
     "delta_packets",
     "deltas",
     "every_cut",
     "fake_model",
+    "on_deltas",
+    "on_request",
+    "on_text",
     "refusal_deltas",
     "request_for",
     "text_of",

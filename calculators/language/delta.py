@@ -178,6 +178,8 @@ class Deltas(tuple[Delta, ...]):
     #: calculator joins branches.
     must_be_read: ClassVar[bool] = True
     joined_by: ClassVar[str] = "FirstAnswerCalculator"
+    #: For `graph_runtime.testing`: pushed without a timestamp, packets keep their order.
+    only_order_counts: ClassVar[bool] = True
 
 
 def refusal_deltas(request: GenerationRequest, text: str, category: str | None = None) -> Deltas:

@@ -97,6 +97,8 @@ class GenerationRequest:
 
     #: For the check of graphs: a stream of these that nobody reads is a mistake.
     must_be_read: ClassVar[bool] = True
+    #: For `graph_runtime.testing`: pushed without a timestamp, packets keep their order.
+    only_order_counts: ClassVar[bool] = True
 
     api: Api
     model: str

@@ -12,7 +12,6 @@ from calculators.language.delta import (
     Finished,
     Gained,
     Submitted,
-    ToolRan,
 )
 
 
@@ -67,6 +66,10 @@ class OrderCheck:
                     return "the answer has begun"
                 self._open = set(range(choices))
                 return ""
+            case _:
+                return self._problem_inside(item)
+
+    def _problem_inside(self, item: Delta) -> str:
         if self._open is None:
             return "it comes before Begun"
         match item:
@@ -80,6 +83,6 @@ class OrderCheck:
                 if choice not in self._open:
                     return f"choice {choice} has finished, or does not exist"
                 self._open.discard(choice)
-            case Gained() | ToolRan():
+            case _:
                 pass
         return ""

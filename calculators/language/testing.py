@@ -37,6 +37,7 @@ from calculators.language.events import (
 )
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api, GenerationRequest, text_of_content
+from calculators.language.json_object import is_object
 from calculators.language.usage import Usage
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, Packet
@@ -62,7 +63,7 @@ def call(
 ) -> tuple[Event, ...]:
     """Return the events of a call of a tool. Arguments as a text are taken as they are."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return (ToolCall(name, call_id), Arguments(text), CallDone(text, _is_object(text)))
+    return (ToolCall(name, call_id), Arguments(text), CallDone(text, is_object(text)))
 
 
 def deltas(
@@ -143,13 +144,14 @@ def text_of(
 ) -> str:
     """Return the text of a choice that clients join."""
     wanted = {"content": Content, "reasoning": Reasoning, "arguments": Arguments}[kind]
-    return "".join(
-        [
-            event.text
-            for event in events_of(packets, choice)
-            if isinstance(event, Content | Reasoning | Arguments) and type(event) is wanted
-        ]
-    )
+    texts: list[str] = []
+    for event in events_of(packets, choice):
+        match event:
+            case Content(text) | Reasoning(text) | Arguments(text) if type(event) is wanted:
+                texts.append(text)
+            case _:
+                pass
+    return "".join(texts)
 
 
 def every_cut(text: str) -> Iterator[list[str]]:
@@ -346,10 +348,3 @@ def _events(piece: Piece) -> tuple[Event, ...]:
     if isinstance(piece, Content | Reasoning | ToolCall | Arguments | CallDone | Refused):
         return (piece,)
     return tuple(piece)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False

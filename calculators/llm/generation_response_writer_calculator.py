@@ -60,9 +60,9 @@ class GenerationResponseWriterCalculator(Calculator):
         at = self._time = max(cc.time, self._time + 1)
         if not cc.is_empty(self.written):
             cc.emit(self.response, cc.get(self.written), at=at)
-        for place, packet in enumerate(cc.get_all(self.deltas)):
-            if packet is not None:
-                self._write(cc, self._first.feed(place, packet), at)
+        for place, shard in enumerate(self._shards):
+            if not shard.is_empty():
+                self._write(cc, self._first.feed(place, shard.packet.payload), at)
 
     def on_idle(self, cc: CalculatorContext) -> None:
         """End an answer that nobody else ends: all other nodes are at rest."""

@@ -68,7 +68,8 @@ class HttpLLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
-        self._servable: LlmServable = resource_of(cc.side(self.resources), self._node)
+        resources: dict[str, Any] = cc.side(self.resources)
+        self._servable: LlmServable = resource_of(resources, self._node)
         self._answer: Answer | None = None
         self._writer = DeltaWriter(answer_writer)
         self._client: Any = None

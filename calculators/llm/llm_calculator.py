@@ -75,7 +75,8 @@ class LLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
-        self._model: LanguageModel = resource_of(cc.side(self.resources), self._node)
+        resources: dict[str, Any] = cc.side(self.resources)
+        self._model: LanguageModel = resource_of(resources, self._node)
         self._first_token_seconds: float = cc.options(OPTIONS_TYPE).first_token_seconds
         #: Requests that wait for the end of the answer before theirs.
         self._waiting: deque[GenerationRequest] = deque()
@@ -142,11 +143,11 @@ class LLMCalculator(Calculator):
             return Deltas((Failed(error, request),))
         except TimeoutError:
             self._release()
-            error = RequestError(
+            late = RequestError(
                 f'the model of node "{self._node}" has not begun within {limit:g} s',
                 code=Code.DEADLINE_EXCEEDED,
             )
-            return Deltas((Failed(error, request),))
+            return Deltas((Failed(late, request),))
 
     async def _go_on(self, request: GenerationRequest) -> Deltas:
         """Return the next items of the answer."""

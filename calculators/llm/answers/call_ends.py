@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from calculators.language.events import (
@@ -14,6 +13,7 @@ from calculators.language.events import (
     Reasoning,
     ToolCall,
 )
+from calculators.language.json_object import is_object
 
 
 class CallEnds:
@@ -53,11 +53,3 @@ class CallEnds:
         text = "".join(self._arguments)
         self._arguments = None
         return (CallDone(text, is_object(text)),)
-
-
-def is_object(text: str) -> bool:
-    """Is a text a JSON object?"""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -110,9 +110,9 @@ class ScriptedEngine:
         while any(sequences):
             group: list[tuple[int, Tokens]] = []
             for number, sequence in enumerate(sequences):
-                for _ in range(rng.choice((0, 1, 1, 2))):
-                    if sequence:
-                        group.append((number, sequence.pop(0)))
+                count = rng.choice((0, 1, 1, 2))
+                group += [(number, tokens) for tokens in sequence[:count]]
+                del sequence[:count]
             if group:
                 groups.append(group)
         generation = ScriptedGeneration(len(sequences), groups, self.fails_at)
