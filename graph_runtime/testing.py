@@ -43,6 +43,8 @@ Place = tuple[str, int]
 #: An action on the graph input of this name.
 Action = Callable[[CalculatorGraph, str], None]
 
+#: The tag of a loop through the node alone, as MediaPipe's own calculators have it.
+_LOOPBACK = "LOOPBACK"
 #: Distinguishes the text of a node from a registered name.
 _NAME = re.compile(r"[\w.:<>]+\Z")
 
@@ -90,7 +92,8 @@ class CalculatorRunner:
     required inputs, every optional input that was pushed to, and all outputs (the first of a
     ``multiple`` one). A calculator that declares its ports in ``contract`` gets the inputs that
     were pushed to, and needs ``outputs``.
-    ``inputs``, ``outputs`` and ``side_outputs`` (lists of port keys) replace the choice.
+    ``inputs``, ``outputs`` and ``side_outputs`` (lists of port keys) replace the choice. An input
+    ``LOOPBACK`` is connected with the node's own output of this tag.
 
     Ports are named as in contracts: ``"TAG"``, ``0`` for an untagged one, ``("TAG", 1)``, or
     ``"TAG:1"``.
@@ -230,7 +233,11 @@ class CalculatorRunner:
         node.CopyFrom(self._node)
         if not self._has_ports:
             self._connect(node, {place for place, _ in feed} | set(self._headers))
-        config.input_stream.extend(node.input_stream)
+        # A loop through the node alone is closed in the graph.
+        looped = set(TagMap(node.output_stream).names)
+        for entry in node.input_stream:
+            if entry.rpartition(":")[2] not in looped:
+                config.input_stream.append(entry)
         config.input_side_packet.extend(node.input_side_packet)
         graph = CalculatorGraph(config, registry=self._registry)
         for service, value in self._services.items():
@@ -300,7 +307,9 @@ class CalculatorRunner:
             outputs = [(port.tag, port.index) for port in self._ports(Out)]
         if made is None:
             made = [(port.tag, port.index) for port in self._ports(SideOut)]
-        node.input_stream.extend(_entries("in", inputs))
+        looped = {place for place in inputs if place[0] == _LOOPBACK and place in outputs}
+        node.input_stream.extend(_entries("in", [each for each in inputs if each not in looped]))
+        node.input_stream.extend(_entries("out", looped))
         node.output_stream.extend(_entries("out", outputs))
         sides = _filled(given | _required(self._ports(SideIn)))
         node.input_side_packet.extend(_entries("side_in", sides))

@@ -22,6 +22,7 @@ SHOWN: Final = {
     "calculators/llm/prompt/chat_template/functions.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",
+    "calculators/llm/api/neutral_request.py": "created",
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",
@@ -30,6 +31,7 @@ SHOWN: Final = {
     "servers/serving/models/model_definition.py": "created",
     "servers/serving/models/model_version.py": "created",
     "servers/cli/bench.py": "the date of a report",
+    "servers/cli/language_run.py": "created",
     "servers/fronts/http/response_head.py": "the header Date",
     "servers/operations/tracing/open_telemetry.py": "the times of spans",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 from graph_runtime import Calculator, Code, GraphError, Options, calculator
@@ -28,16 +29,20 @@ def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Option
     """
     name = target.__qualname__
     signature = inspect.signature(target)
-    function = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
-    try:
-        hints = get_type_hints(function)
-    except Exception as error:
-        raise AuthorError(f"{name}: its annotations cannot be read: {error}") from error
     parameters = list(signature.parameters.values())
     if len(parameters) < skip:
         raise AuthorError(f"{name} takes no input: write async def {target.__name__}(input, ...)")
+    function: Any = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
     found: dict[str, Options[Any]] = {}
     for parameter in parameters[skip:]:
+        # Only this one: the others may be imported for type checkers only.
+        stub = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+        try:
+            hints = get_type_hints(stub, getattr(function, "__globals__", {}))
+        except Exception as error:
+            raise AuthorError(
+                f"{name}: the annotation of {parameter.name} cannot be read: {error}"
+            ) from error
         hint: Any = hints.get(parameter.name)
         if not is_options_type(hint):
             raise AuthorError(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from calculators.language import (
+    Delta,
     Deltas,
     Ended,
     Failed,
@@ -18,12 +20,14 @@ from calculators.language import (
     RequestError,
     Submitted,
     fake_model,
+    on_deltas,
     request_for,
 )
 from calculators.language.testing import items_of
 from calculators.requests.request_record import RequestRecord
 from graph_runtime import Code
 from graph_runtime.testing import CalculatorRunner
+from tests.calculators.language.graphs import run_graph
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, MESSAGES, RESPONSES, LeavingClient
 from tests.calculators.llm.scripted_servable import engine_of, scripted_servable
 from tests.calculators.llm.three_nodes import ONE_NODE, THREE_NODES, answer, run_into
@@ -231,24 +235,17 @@ def test_the_log_has_what_was_written_and_the_record_one_generation() -> None:
     assert generation.completion_tokens == 7
 
 
+@on_deltas
+async def drops_the_end(deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
+    async for item in deltas:
+        if not isinstance(item, Ended):
+            yield item
+
+
 def test_an_answer_without_its_end_is_an_error() -> None:
-    async def run() -> None:
-        from collections.abc import AsyncIterator
-
-        from calculators.language import Delta, on_deltas
-        from tests.calculators.language.graphs import run_graph
-
-        @on_deltas
-        async def drops_the_end(deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
-            async for item in deltas:
-                if not isinstance(item, Ended):
-                    yield item
-
-        for uri in (CHAT, RESPONSES):
-            told = await run_graph(uri, fake_model("a"), [drops_the_end])
-            assert told.error is not None
-            assert "without its end" in str(told.error)
-        told = await run_graph(RESPONSES, fake_model("a"), [drops_the_end], stream=True)
-        assert told.events[-1]["type"] == "response.failed"
-
-    asyncio.run(run())
+    for uri in (CHAT, RESPONSES):
+        told = asyncio.run(run_graph(uri, fake_model("a"), [drops_the_end]))
+        assert told.error is not None
+        assert "without its end" in str(told.error)
+    told = asyncio.run(run_graph(RESPONSES, fake_model("a"), [drops_the_end], stream=True))
+    assert told.events[-1]["type"] == "response.failed"
