@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -134,7 +133,6 @@ def _request(
         messages=tuple(messages),
         stream=True,
         id=f"run-{len(messages)}",
-        created=int(time.time()),
     )
 
 

@@ -254,10 +254,10 @@ def serving_problems(plan: ValidatedGraph) -> list[str]:
         for name in plan.outputs.names
         if name not in plan.producers
     ]
-    return problems or _answer_problems(plan)
+    return problems or answer_problems(plan)
 
 
-def _answer_problems(plan: ValidatedGraph) -> list[str]:
+def answer_problems(plan: ValidatedGraph) -> list[str]:
     """Return the reasons why no HTTP request could ever be answered."""
     request, response = request_stream_of(plan), response_stream_of(plan)
     takes_http = any(
