@@ -36,8 +36,8 @@ class LLMCalculator(Calculator):
     be answered becomes `Failed`, and does not end the run: another model may answer it.
 
     A turn of the loop waits until a slow client has read the last piece, then for tokens. The
-    timestamp of a packet is the monotonic time in microseconds at which it was begun. The graph needs neither
-    an input stream handler nor a back edge for ``LOOPBACK``: the contract has them.
+    timestamp of a packet is the monotonic time in microseconds at which it was begun. The graph
+    needs neither an input stream handler nor a back edge for ``LOOPBACK``: the contract has them.
 
     ``COUNT`` takes requests to count tokens, which are answered on ``HTTP_RESPONSE_PAYLOAD``.
 
