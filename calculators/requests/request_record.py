@@ -7,7 +7,7 @@ are of ``time.perf_counter_ns``; 0 means "not reached".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -66,6 +66,7 @@ class ToolCallRecord:
         ended: 0 if the call was given up.
         output_bytes: the length of the result that the model got.
         error: True if the call failed.
+        exceeded: the bound of the node because of which the call was not made; "" if it was.
     """
 
     node: str
@@ -76,6 +77,7 @@ class ToolCallRecord:
     ended: int = 0
     output_bytes: int = 0
     error: bool = False
+    exceeded: str = ""
 
     def end(self, output_bytes: int, error: bool) -> None:
         """Note the end of the call."""
@@ -137,6 +139,8 @@ class RequestRecord:
         tool_calls: calls of tools that this server ran; the last `KEPT`.
         forgets: called with a generation that is dropped from ``generations``.
         routes: choices of models by routers and fall-backs; the last `KEPT`.
+        waits_for: returns the names of the nodes whose calls have not returned; none before and
+            after a run.
         deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
@@ -157,9 +161,18 @@ class RequestRecord:
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
+    waits_for: Callable[[], Sequence[str]] = tuple
     deadline: float | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0
+
+    def unanswered(self, text: str) -> str:
+        """Return the text of an exceeded time limit, with the nodes that the request waits for."""
+        names = ", ".join(f'"{name}"' for name in self.waits_for())
+        if not names:
+            return text
+        who = f"nodes {names} have" if "," in names else f"node {names} has"
+        return f"{text}: {who} not returned"
 
     def begin_generation(self, node: str, operation: str) -> GenerationRecord:
         """Add a generation: a language model begins the request, or a part of it."""

@@ -25,6 +25,7 @@ from calculators.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
+from calculators.server_tools.call_limits import MAX_MESSAGE, cut_error, cut_output
 from calculators.server_tools.functions import (
     FunctionError,
     FunctionTool,
@@ -40,7 +41,6 @@ from calculators.server_tools.messages import (
     encode,
     plain,
 )
-from calculators.server_tools.output_limit import MAX_MESSAGE, cut_error, cut_output
 from calculators.server_tools.path_rules import PathRefused, PathRules
 
 _LOGGER: Final = "graphrt.tools"

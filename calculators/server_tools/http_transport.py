@@ -10,7 +10,7 @@ import httpx2
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
-from calculators.server_tools.output_limit import MAX_MESSAGE
+from calculators.server_tools.call_limits import MAX_MESSAGE
 
 _CONNECT_SECONDS: Final = 10.0
 

@@ -16,6 +16,7 @@ from calculators.child_process.framing import HEADER, Frame, framed
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.child_process.parent_connection import ParentGone, die_with_parent
+from calculators.server_tools.call_limits import cut_error, cut_output
 from calculators.server_tools.mcp_session import CallFailed, McpSession, StartFailed
 from calculators.server_tools.messages import (
     Abandon,
@@ -27,7 +28,6 @@ from calculators.server_tools.messages import (
     encode,
     plain,
 )
-from calculators.server_tools.output_limit import cut_error, cut_output
 from calculators.server_tools.path_rules import PathRefused
 
 _LOGGER: Final = "graphrt.tools"

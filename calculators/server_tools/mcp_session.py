@@ -15,18 +15,14 @@ import pydantic
 from mcp import Client, MCPError
 
 from calculators.child_process.library_errors import library_reason
+from calculators.server_tools.call_limits import ANSWER_SECONDS, MAX_AT_ONCE, MAX_TOOLS
 from calculators.server_tools.http_transport import connect_http
 from calculators.server_tools.mcp_result import text_of_result
 from calculators.server_tools.messages import ServerSettings, ToolSpec, plain
 from calculators.server_tools.path_rules import PathRules
 from calculators.server_tools.stdio_transport import StdioServer
 
-#: Calls that a server has at a time; further ones wait.
-MAX_AT_ONCE: Final = 16
-#: Seconds after a call's limit in which its server must show that it still answers.
-ANSWER_SECONDS: Final = 5.0
-#: Tools that a server may list, and pages of its list.
-_MAX_TOOLS: Final = 512
+#: Pages of a server's list of tools.
 _MAX_PAGES: Final = 64
 _FIRST_DELAY: Final = 0.2
 _LAST_DELAY: Final = 30.0
@@ -165,10 +161,10 @@ class McpSession:
             try:
                 await self._list(client)
                 await self._serve(client, server)
-            finally:
-                # The session's own end must not wait for a server that hangs.
-                if server is not None and server.ended.is_set() and server.reason:
-                    raise _Over(server.reason)
+            except MCPError:
+                if server is not None and server.reason:
+                    raise _Over(server.reason) from None
+                raise
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[tuple[Client, StdioServer | None]]:
@@ -192,7 +188,7 @@ class McpSession:
             page = await client.list_tools(cursor=cursor)
             found.update((tool.name, tool) for tool in page.tools)
             cursor = page.next_cursor
-            if not cursor or len(found) > _MAX_TOOLS:
+            if not cursor or len(found) > MAX_TOOLS:
                 break
         assert self._listed is not None
         if self._listed.done():

@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from calculators.server_tools.output_limit import MAX_MESSAGE
+from calculators.server_tools.call_limits import MAX_MESSAGE
 
 _PR_SET_PDEATHSIG: Final = 1
 #: Found before the fork: after it nothing may be loaded.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,46 +36,12 @@ from calculators.language import (
 )
 from calculators.language.testing import events_of
 from calculators.requests.request_record import RequestRecord
-from calculators.server_tools.messages import ToolSpec
 from calculators.server_tools.offer import names_of, offer_tools
 from calculators.server_tools.tool_loop import ToolLoop
-from calculators.server_tools.tool_result import ToolResult
-from calculators.server_tools.toolbox import Toolbox
 from calculators.server_tools.tools_options import ToolsBounds
+from tests.calculators.server_tools.scripted_tools import ScriptedLane, Tool, toolbox
 
 BOUNDS = ToolsBounds(max_turns=8, max_calls=32, total_seconds=1e6)
-Tool = Callable[[dict[str, Any]], str]
-
-
-async def no_gate() -> None:
-    return
-
-
-class ScriptedLane:
-    """Calls Python functions in this process: only the loop is tested here."""
-
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
-        self._tools = tools
-        self.called: list[tuple[str, str]] = []
-        #: Awaited by each call.
-        self.gate: Callable[[], Awaitable[object]] = no_gate
-
-    async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
-        self.called.append((spec.name, arguments))
-        await self.gate()
-        try:
-            return ToolResult(self._tools[spec.name](json.loads(arguments)))
-        except ValueError as error:
-            return ToolResult("", str(error))
-
-    async def close(self) -> None:
-        return
-
-
-def toolbox(**tools: Tool) -> tuple[Toolbox, ScriptedLane]:
-    lane = ScriptedLane(tools)
-    specs = [ToolSpec("weather", name, f"Does {name}", {"type": "object"}) for name in tools]
-    return Toolbox([(lane, specs)], call_seconds=20), lane
 
 
 def forecast(arguments: dict[str, Any]) -> str:
@@ -278,9 +244,13 @@ def test_beyond_max_calls_the_answer_ends() -> None:
 
 
 def test_beyond_total_seconds_the_answer_ends() -> None:
+    record = RequestRecord("r1")
     shown, _, lane = answer(
-        [*call("forecast", {"city": "P"}, "a")], bounds=replace(BOUNDS, total_seconds=1e-9)
+        [*call("forecast", {"city": "P"}, "a")],
+        bounds=replace(BOUNDS, total_seconds=1e-9),
+        record=record,
     )
+    assert record.tool_calls[0].exceeded == "total_seconds"
     assert lane.called == []
     assert finish_of(shown) is FinishReason.LENGTH
 

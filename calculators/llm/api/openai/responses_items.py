@@ -8,10 +8,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
 from calculators.llm.answers.blocks import Block, Kind
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import logprob_items_json
+from calculators.llm.api.openai.citations import citations
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -35,10 +37,12 @@ def new_id(prefix: str) -> str:
 class Item:
     """A block with its id."""
 
-    __slots__ = ("block", "id", "logprobs", "tools")
+    __slots__ = ("block", "id", "logprobs", "sources", "tools")
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, sources: Sequence[Source] = ()) -> None:
+        """``sources``: the passages that a text may cite."""
         self.block = block
+        self.sources = sources
         self.id = new_id(_PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
@@ -67,7 +71,7 @@ class Item:
                 parts = "" if status == "in_progress" else summary_part(text)
                 return f'{head},"type":"reasoning","summary":[{parts}]}}'
             case Kind.CONTENT:
-                parts = "" if status == "in_progress" else text_part(text, self.logprobs)
+                parts = "" if status == "in_progress" else self.text_part()
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
             case Kind.REFUSAL:
                 parts = "" if status == "in_progress" else refusal_part(text)
@@ -79,6 +83,11 @@ class Item:
                 )
             case kind:
                 raise AssertionError(f"{kind} is no item")
+
+    def text_part(self) -> str:
+        """Return the one part of a message that is complete."""
+        text = self.block.text
+        return text_part(text, self.logprobs, citations(text, self.sources))
 
     def _server_call(self, status: Status) -> str:
         """Return the members of a call that this server runs; its result says how it ended."""
@@ -116,9 +125,11 @@ def refusal_part(text: str) -> str:
     return f'{{"type":"refusal","refusal":{quote(text)}}}'
 
 
-def text_part(text: str, logprobs: Sequence[TokenLogprob] = ()) -> str:
-    """Return the one part of a message."""
+def text_part(
+    text: str, logprobs: Sequence[TokenLogprob] = (), annotations: Sequence[str] = ()
+) -> str:
+    """Return the one part of a message; ``annotations`` as JSON."""
     return (
-        f'{{"type":"output_text","text":{quote(text)},"annotations":[]'
+        f'{{"type":"output_text","text":{quote(text)},"annotations":[{",".join(annotations)}]'
         f',"logprobs":[{logprob_items_json(logprobs)}]}}'
     )

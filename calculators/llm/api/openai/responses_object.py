@@ -54,6 +54,7 @@ class ResponsesObject:
             f'"id":"{response_id or new_id("resp")}","object":"response","created_at":{created}'
             f',"model":{quote(model)}'
         )
+        #: The members that repeat the request's, each with a comma before it.
         self._rest = "".join(
             f",{quote(name)}:{json.dumps(value, separators=(',', ':'))}"
             for name, value in echo.items()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.tools import ToolServer
 from calculators.language.usage import Usage
@@ -20,6 +21,7 @@ from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Ope
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
 from calculators.llm.answers.token_logprob import logprob_items_json
+from calculators.llm.api.openai.citations import citations
 from calculators.llm.api.openai.responses_items import (
     Item,
     refusal_part,
@@ -64,6 +66,7 @@ class ResponsesAnswerWriter:
         "_reason",
         "_sequence",
         "_servers",
+        "_sources",
         "details",
         "wants_logprobs",
     )
@@ -76,11 +79,16 @@ class ResponsesAnswerWriter:
         response_id: str = "",
         created: int | None = None,
         servers: Sequence[ToolServer] = (),
+        sources: Sequence[Source] = (),
     ) -> None:
-        """Make the writer; ``response_id`` and ``created`` are those of `ResponsesObject`.
+        """Make the writer.
 
-        ``servers``: those whose tools the answer lists.
+        Args:
+            response_id, created: see `ResponsesObject`.
+            servers: those whose tools the answer lists.
+            sources: passages that the text may cite.
         """
+        self._sources = sources
         self.wants_logprobs = request.logprobs
         self.details: AnswerDetails | None = None
         self._object = ResponsesObject(
@@ -111,7 +119,9 @@ class ResponsesAnswerWriter:
         choice = choices[0]
         listed = [item.json("completed") for item in self._list_tools()]
         blocks = blocks_of(choice)
-        items = [Item(block) for block in blocks if block.kind is not Kind.SERVER_RESULT]
+        items = [
+            Item(block, self._sources) for block in blocks if block.kind is not Kind.SERVER_RESULT
+        ]
         is_refused = not items and choice.refusal is not None
         if choice.refusal is not None and is_refused:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
@@ -236,7 +246,7 @@ class ResponsesAnswerWriter:
                 assert self._item is not None
                 return self._grow(self._item, text)
             case Opened(block):
-                self._item = Item(block)
+                self._item = Item(block, self._sources)
                 return self._open(self._item)
             case Closed(_, is_cut):
                 assert self._item is not None
@@ -296,12 +306,16 @@ class ResponsesAnswerWriter:
             case Kind.CONTENT:
                 place += ',"content_index":0'
                 listed = logprob_items_json(item.logprobs)
-                return self._event(
-                    "response.output_text.done",
-                    f'{place},"text":{quote(text)},"logprobs":[{listed}]',
-                ) + self._event(
-                    "response.content_part.done",
-                    f'{place},"part":{text_part(text, item.logprobs)}',
+                return (
+                    self._cite(item)
+                    + self._event(
+                        "response.output_text.done",
+                        f'{place},"text":{quote(text)},"logprobs":[{listed}]',
+                    )
+                    + self._event(
+                        "response.content_part.done",
+                        f'{place},"part":{item.text_part()}',
+                    )
                 )
             case Kind.REFUSAL:
                 place += ',"content_index":0'
@@ -316,6 +330,17 @@ class ResponsesAnswerWriter:
                     "response.function_call_arguments.done",
                     f'{place},"name":{name},"arguments":{quote(text)}',
                 )
+
+    def _cite(self, item: Item) -> str:
+        """Return the events about the passages that a complete text cites."""
+        return "".join(
+            self._event(
+                "response.output_text.annotation.added",
+                f'{_place(item)},"content_index":0,"annotation_index":{number}'
+                f',"annotation":{annotation}',
+            )
+            for number, annotation in enumerate(citations(item.block.text, item.sources))
+        )
 
     def _close(self, item: Item, *, is_cut: bool) -> str:
         done = item.json("incomplete" if is_cut else "completed")
@@ -348,5 +373,9 @@ def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
         }
     asked = _Asked(answering_model(begun), request.wants_logprobs, echo)
     return ResponsesAnswerWriter(
-        asked, response_id=request.id, created=request.created, servers=request.tool_servers
+        asked,
+        response_id=request.id,
+        created=request.created,
+        servers=request.tool_servers,
+        sources=begun.sources,
     )

@@ -1,4 +1,4 @@
-"""The limit of a tool's result."""
+"""The limits of calls, and the cutting of what is longer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from calculators.server_tools.messages import plain
 MAX_MESSAGE: Final = 1024 * 1024
 #: Characters of an error that the model gets.
 MAX_ERROR: Final = 1000
+#: Calls that an MCP server has at a time; further ones wait.
+MAX_AT_ONCE: Final = 16
+#: Tools that an MCP server may list.
+MAX_TOOLS: Final = 512
+#: Seconds after a call's limit in which its MCP server must show that it still answers.
+ANSWER_SECONDS: Final = 5.0
 
 
 def cut_output(text: str, limit: int) -> str:
