@@ -66,6 +66,7 @@ class ToolCallRecord:
         ended: 0 if the call was given up.
         output_bytes: the length of the result that the model got.
         error: True if the call failed.
+        exceeded: the bound of the node because of which the call was not made; "" if it was.
     """
 
     node: str
@@ -76,6 +77,7 @@ class ToolCallRecord:
     ended: int = 0
     output_bytes: int = 0
     error: bool = False
+    exceeded: str = ""
 
     def end(self, output_bytes: int, error: bool) -> None:
         """Note the end of the call."""

@@ -161,10 +161,10 @@ class McpSession:
             try:
                 await self._list(client)
                 await self._serve(client, server)
-            finally:
-                # The session's own end must not wait for a server that hangs.
-                if server is not None and server.ended.is_set() and server.reason:
-                    raise _Over(server.reason)
+            except MCPError:
+                if server is not None and server.reason:
+                    raise _Over(server.reason) from None
+                raise
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[tuple[Client, StdioServer | None]]:

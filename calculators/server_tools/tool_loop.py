@@ -32,6 +32,7 @@ from calculators.language import (
     Usage,
     usage_sum,
 )
+from calculators.requests.request_record import ToolCallRecord
 from calculators.server_tools.offer import names_of
 from calculators.server_tools.tool_result import ToolResult
 from calculators.server_tools.toolbox import Toolbox
@@ -136,10 +137,10 @@ class ToolLoop:
                 self._usage = usage_sum(self._usage, usage)
                 if self._due is None:
                     shown.append(Ended(self._usage))
-                    self.is_over = True
+                    self._end()
             case Failed():
                 shown.append(item)
-                self.is_over = True
+                self._end()
             case _:
                 shown.append(item)
 
@@ -195,7 +196,8 @@ class ToolLoop:
         if usage is not None and self._turns > 1:
             usage = usage_sum(self._usage, usage)
         if len(shown) == len(gained.events):
-            return gained._replace(events=tuple(shown), usage=usage)
+            is_nothing = not shown and gained.logprobs is None and not gained.token_ids
+            return None if is_nothing else gained._replace(events=tuple(shown), usage=usage)
         if not shown:
             return None
         return gained._replace(events=tuple(shown), usage=usage, logprobs=None, token_ids=())
@@ -228,22 +230,25 @@ class ToolLoop:
             and finished.reason is FinishReason.TOOL_CALLS
             and not self._stopper.is_stopped
         )
-        if runs and not self._is_over(len(turn.calls)):
+        why_not = self._exceeded(len(turn.calls)) if runs else ""
+        if why_not:
+            shown.append(finished._replace(reason=FinishReason.LENGTH))
+            for call in turn.calls:
+                self._note(call, turn.request, why_not)
+        elif runs:
             turn.finished = finished
             self._due = turn
-        elif runs:
-            shown.append(finished._replace(reason=FinishReason.LENGTH))
         else:
             shown.append(finished)
 
-    def _is_over(self, calls: int) -> bool:
-        """True if a bound of the request leaves no room for so many further calls."""
+    def _exceeded(self, calls: int) -> str:
+        """Return the bound of the request that so many further calls would exceed; "" for none."""
         bounds = self._bounds
-        return (
-            self._turns >= bounds.max_turns
-            or self._calls + calls > bounds.max_calls
-            or time.monotonic() - self._began > bounds.total_seconds
-        )
+        if self._turns >= bounds.max_turns:
+            return "max_turns"
+        if self._calls + calls > bounds.max_calls:
+            return "max_calls"
+        return "total_seconds" if time.monotonic() - self._began > bounds.total_seconds else ""
 
     # Between two turns ----------------------------------------------------------------------------
 
@@ -294,7 +299,11 @@ class ToolLoop:
             reason = FinishReason.STOP if self._stopper.is_stopped else FinishReason.LENGTH
             yield turn.finished._replace(reason=reason)
             yield Ended(self._usage)
-            self.is_over = True
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._stopper.take(_nothing)  # which holds the generation
 
     def _label(self, name: str) -> str:
         spec = self._toolbox.tools.get(name)
@@ -302,12 +311,7 @@ class ToolLoop:
 
     async def _call(self, call: _Call, request: GenerationRequest) -> tuple[ToolResult, float]:
         """Make one call; failures are results, too. Returns the seconds that it took as well."""
-        record = request.record
-        noted = None
-        if record is not None:
-            noted = record.begin_tool_call(
-                self._node, call.name, self._label(call.name), call.arguments
-            )
+        noted = self._note(call, request)
         began = time.monotonic()
         if call.name not in self._toolbox.tools:
             known = ", ".join(self._toolbox.tools)
@@ -317,6 +321,19 @@ class ToolLoop:
         if noted is not None:
             noted.end(len(result.output.encode()), result.error is not None)
         return result, time.monotonic() - began
+
+    def _note(
+        self, call: _Call, request: GenerationRequest, why_not: str = ""
+    ) -> ToolCallRecord | None:
+        """Add a call to the record of the request; ``why_not``: the bound that keeps it from
+        running."""
+        if request.record is None:
+            return None
+        noted = request.record.begin_tool_call(
+            self._node, call.name, self._label(call.name), call.arguments
+        )
+        noted.exceeded = why_not
+        return noted
 
     def _next_request(self, turn: _Turn, results: Sequence[ToolResult]) -> GenerationRequest | None:
         """Return the request of the next turn; None if no tokens are left for it."""

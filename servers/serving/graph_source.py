@@ -275,7 +275,7 @@ def answer_problems(plan: ValidatedGraph) -> list[str]:
     return [
         f"no request would be answered: {warning}"
         for warning in plan.warnings
-        if warning.is_certain and not has_path(plan, request, response, without=warning.node)
+        if warning.is_certain and not has_path(plan, request, response, without=(warning.node,))
     ]
 
 

@@ -42,6 +42,7 @@ from graph_runtime import (
     ValidatedGraph,
     make_resources,
 )
+from graph_runtime.plan.stall_check import has_path
 from servers.config import GraphEntry
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
@@ -222,6 +223,9 @@ class LoadedGraph:
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
         self._has_held_back = False
+        self._chooses_nodes = bool(self.request_stream and self.response_stream) and any(
+            node.calculator_class.chooses_output for node in plan.nodes
+        )
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
@@ -233,8 +237,21 @@ class LoadedGraph:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the graph cannot answer now; "" if it can."""
-        return self._resources.unavailable_reason
+        """Why the graph cannot answer now; "" if it can.
+
+        A graph that chooses among nodes can answer while one of them cannot work, if others lead to
+        the answer.
+        """
+        reason = self._resources.unavailable_reason
+        if not reason or not self._chooses_nodes:
+            return reason
+        down = [
+            node.name
+            for node in self.plan.nodes
+            if any(each.unavailable_reason for each in self._resources.of_node(node.config.name))
+        ]
+        request, response = self.request_stream, self.response_stream
+        return "" if down and has_path(self.plan, request, response, without=down) else reason
 
     def keep_resources(self) -> KeptResources:
         """Hold the resources for the graph that replaces this one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
 from collections.abc import Iterator
@@ -62,6 +63,14 @@ def test_the_graph_is_valid_and_can_be_drawn() -> None:
     drawn = graphrt("describe", GRAPH, "--format", "mermaid", cwd=ROOT).stdout
     for name in ("OfferToolsCalculator", "LLMCalculator", "ToolsCalculator", "again"):
         assert name in drawn
+
+
+def test_the_graph_runs_without_a_server() -> None:
+    done = graphrt("run", GRAPH, "--text", QUESTION, "--deltas", cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    items = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [item["kind"] for item in items]
+    assert kinds.index("tool_called") < kinds.index("tool_ran") < kinds.index("ended")
 
 
 # Chats --------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class DeltaWriter:
         is_done: has the answer ended or failed? Then further items are ignored.
     """
 
-    __slots__ = ("_choices", "_make", "_servers", "_writer", "is_done")
+    __slots__ = ("_called", "_choices", "_make", "_servers", "_writer", "is_done")
 
     def __init__(self, make: Callable[[Begun], AnswerWriter]) -> None:
         """``make``: makes the writer of the API when the answer begins."""
@@ -37,6 +37,8 @@ class DeltaWriter:
         self._choices: list[AnswerChoice] | None = None
         #: The labels of the servers whose calls the answer shows.
         self._servers: frozenset[str] = frozenset()
+        #: The ids of the calls that it shows.
+        self._called: set[str] = set()
         self.is_done = False
 
     @property
@@ -153,10 +155,16 @@ class DeltaWriter:
 
     def _tool(self, item: ToolCalled | ToolRan) -> str:
         assert self._writer is not None
+        written = ""
+        if item.call_id not in self._called:
+            self._called.add(item.call_id)
+            if isinstance(item, ToolRan):
+                # A node has told of the result only.
+                written = self._tool(ToolCalled(*item[:5]))
         if self._choices is not None:
             self._choices[item.choice].events.append(item)
             return ""
-        return self._writer.tool(item)
+        return written + self._writer.tool(item)
 
     def _end(self, usage: Usage) -> str:
         writer = self._writer

@@ -128,6 +128,17 @@ _ENDING: Final[Members] = {
     "stop_reason": nullable(_STOP_REASON),
     "stop_sequence": nullable(string()),
 }
+#: Of a refusal by a node of the graph.
+_DETAILS: Final[Members] = {
+    "stop_details": record(
+        {
+            "type": const("refusal"),
+            "category": nullable(string()),
+            "explanation": string(),
+        },
+        required=("type", "category", "explanation"),
+    ),
+}
 
 MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "ThinkingBlock": tagged("thinking", {"thinking": string(), "signature": string()}),
@@ -166,6 +177,7 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
             "model": string(),
             "content": array(ref("AnswerBlock")),
             **_ENDING,
+            **_DETAILS,
             "usage": ref("MessageUsage"),
             "__verbose": ref("Verbose"),
         },
@@ -185,7 +197,7 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         MessageDelta=record(
             {
                 "type": const("message_delta"),
-                "delta": record(_ENDING, required=tuple(_ENDING)),
+                "delta": record({**_ENDING, **_DETAILS}, required=tuple(_ENDING)),
                 "usage": ref("MessageUsage"),
                 "__verbose": ref("Verbose"),
             },

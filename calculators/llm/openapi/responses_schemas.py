@@ -121,6 +121,8 @@ _TEXT_PART: Final = record(
     required=("type", "text", "annotations", "logprobs"),
 )
 _SUMMARY_PART: Final = tagged("summary_text", {"text": string()})
+#: A part of a message; a refusal is of a node of the graph.
+_PART: Final = one_of(ref("OutputTextPart"), ref("RefusalPart"))
 
 RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "OutputTextPart": _TEXT_PART,
@@ -134,7 +136,7 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                 "id": string(),
                 "status": _STATUS,
                 "role": const("assistant"),
-                "content": array(ref("OutputTextPart")),
+                "content": array(_PART),
             },
         ),
         OutputCall=tagged(
@@ -279,8 +281,10 @@ _EVENTS: Final[dict[str, Members]] = {
     "failed": _WHOLE,
     "output_item.added": _ITEM,
     "output_item.done": _ITEM,
-    "content_part.added": {**_TEXT_PLACE, "part": ref("OutputTextPart")},
-    "content_part.done": {**_TEXT_PLACE, "part": ref("OutputTextPart")},
+    "content_part.added": {**_TEXT_PLACE, "part": _PART},
+    "content_part.done": {**_TEXT_PLACE, "part": _PART},
+    "refusal.delta": {**_TEXT_PLACE, "delta": string()},
+    "refusal.done": {**_TEXT_PLACE, "refusal": string()},
     "output_text.delta": {**_TEXT_PLACE, "delta": string(), **_LOGPROBS},
     "output_text.done": {**_TEXT_PLACE, "text": string(), **_LOGPROBS},
     "reasoning_summary_part.added": {**_SUMMARY_PLACE, "part": ref("SummaryPart")},

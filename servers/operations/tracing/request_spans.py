@@ -191,6 +191,9 @@ def _add_tool_call(
     }
     if call.arguments:
         attributes["gen_ai.tool.call.arguments"] = call.arguments
-    if call.error or not call.ended:
+    if call.exceeded:
+        attributes["error.type"] = call.exceeded
+    elif call.error or not call.ended:
         attributes["error.type"] = "tool_error" if call.ended else "cancelled"
-    trace.child(parent, f"execute_tool {name}", call.began, call.ended or ended, attributes)
+    last = call.began if call.exceeded else call.ended or ended
+    trace.child(parent, f"execute_tool {name}", call.began, last, attributes)

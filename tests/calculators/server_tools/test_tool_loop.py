@@ -244,9 +244,13 @@ def test_beyond_max_calls_the_answer_ends() -> None:
 
 
 def test_beyond_total_seconds_the_answer_ends() -> None:
+    record = RequestRecord("r1")
     shown, _, lane = answer(
-        [*call("forecast", {"city": "P"}, "a")], bounds=replace(BOUNDS, total_seconds=1e-9)
+        [*call("forecast", {"city": "P"}, "a")],
+        bounds=replace(BOUNDS, total_seconds=1e-9),
+        record=record,
     )
+    assert record.tool_calls[0].exceeded == "total_seconds"
     assert lane.called == []
     assert finish_of(shown) is FinishReason.LENGTH
 

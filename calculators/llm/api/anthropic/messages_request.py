@@ -209,7 +209,8 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     messages = read_messages(body, limits, media)
     return CountTokensRequest(
         model=read_model(body),
-        tools=read_messages_tools(body, limits)[0],
+        # Servers are not asked for their tools here.
+        tools=read_messages_tools(body, limits, has_servers=True)[0],
         messages=messages,
         images=tuple(media.images),
         template=_read_template(body, body.get("thinking", {}), messages),

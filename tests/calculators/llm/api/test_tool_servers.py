@@ -361,6 +361,21 @@ def test_the_events_of_responses_come_in_openais_order() -> None:
     assert kinds(final) == ["mcp_list_tools", "message", "mcp_call", "mcp_call", "message"]
 
 
+@pytest.mark.parametrize(
+    ("api", "shown"), [(Api.RESPONSES, "mcp_call"), (Api.MESSAGES, "mcp_tool_use")]
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_result_without_its_beginning_shows_the_call_too(
+    api: Api, shown: str, stream: bool
+) -> None:
+    request = request_for("x", api=api, stream=stream, tool_servers=(OFFERED,))
+    end = (Finished(0, FinishReason.STOP), Ended(Usage(2, 3)))
+    items = (Begun(1, Usage(1, 0), request), run_of("c1"), *end)
+    written = DeltaWriter(answer_writer).write(Deltas(items))
+    assert f'"{shown}"' in written
+    assert "output of c1" in written
+
+
 @pytest.mark.parametrize("api", [Api.CHAT, Api.RESPONSES, Api.MESSAGES])
 @pytest.mark.parametrize("stream", [True, False])
 def test_clients_that_name_no_server_see_no_calls(api: Api, stream: bool) -> None:
