@@ -22,7 +22,10 @@ def register_all(registry: Registry) -> None:
         image,
         openvino,
         python,
+        redaction,
+        retrieval,
         routing,
+        server_tools,
         tasks,
     )
 
@@ -33,4 +36,7 @@ def register_all(registry: Registry) -> None:
     image.register(registry)
     openvino.register(registry)
     python.register(registry)
+    redaction.register(registry)
+    retrieval.register(registry)
+    server_tools.register(registry)
     tasks.register(registry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -434,8 +435,10 @@ class LoadedGraph:
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
-        if record is not None and record.trace is not None:
-            graph.trace(record.begin_run(self._name))
+        if record is not None:
+            record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
+            if record.trace is not None:
+                graph.trace(record.begin_run(self._name))
         return graph
 
     async def close(self) -> None:
@@ -477,6 +480,12 @@ def refusal_of(
     else:
         return ""
     return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
+
+
+def _nodes_in_flight(run: weakref.ref[CalculatorGraph]) -> list[str]:
+    """Return the nodes that a request waits for. Without a reference, which would make a circle."""
+    graph = run()
+    return [] if graph is None else stuck_nodes(graph)
 
 
 def _send(emit: Emit, stream: str, packet: Packet) -> None:
