@@ -10,19 +10,20 @@ CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-# Processes that tests run in. One more than there are cores, as some tests wait for processes.
+# Processes that tests run in. One more than there are cores, as some tests wait for processes; twice
+# as many with those that start programs (tests/distribution.py).
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
+FULL_WORKERS ?= $(shell echo $$(( 2 * $(CORES) )))
 # Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --numprocesses
-# Set in CI: all random examples, and coverage of `test` with its floor. `rest` asks servers and
-# commands in processes of their own, so it would add nothing that is measured.
+# Set in CI: all random examples, and coverage of `test` with its floor (tests/measured.py).
 FULL ?=
-EXAMPLES := $(if $(FULL),all,few)
-COVERAGE := $(if $(FULL),--cov --cov-report=term)
+EXAMPLES = $(if $(FULL),all,few)
+COVERAGE = $(if $(FULL),--cov --cov-report=term)
 # The slowest tests, at the end of the report.
-DURATIONS := $(if $(FULL),--durations 25 --durations-min 5)
+DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
 	soak fuzz hostile peers models wheel release lock clean
@@ -41,10 +42,12 @@ $(SERVE_READY): requirements.lock pyproject.toml
 	$(PIP) install --no-deps -e .
 	touch $(SERVE_READY)
 
+# The lock names everything, so nothing is resolved; and most of the 21,000 modules are never
+# imported, so Python compiles those that are.
 $(READY): requirements-dev.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -r requirements-dev.lock
-	$(PIP) install --no-deps -e .
+	$(PIP) install --no-deps --no-compile -r requirements-dev.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
 	touch $(READY) $(SERVE_READY)
 
 # Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
@@ -56,11 +59,12 @@ test: $(READY) ## and those of engines and fronts: under five minutes
 	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 rest: $(READY) ## what `make test` leaves out: servers, clients, examples
-	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
+	$(PYTEST) $(FULL_WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
 
-full: $(READY) ## all tests with coverage and its floor: under twelve minutes
-	$(MAKE) test FULL=1
-	$(MAKE) rest FULL=1
+# In one run, so that no core waits for the last tests of a tier.
+full: FULL := 1
+full: $(READY) ## all tests with coverage and its floor
+	$(PYTEST) $(FULL_WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 # Minutes or hours, and only when asked for --------------------------------------------------------
 
@@ -110,7 +114,7 @@ release: $(READY) ## version, changelog, wheel, sdist, SBOM, commit and tag: VER
 lock: ## make the lock files anew from pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
-	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,images,otel]"
+	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,images,otel,retrieval]"
 	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip > requirements-dev.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip

@@ -24,7 +24,9 @@ def register_all(registry: Registry) -> None:
         openvino,
         python,
         redaction,
+        retrieval,
         routing,
+        server_tools,
         tasks,
     )
 
@@ -37,4 +39,6 @@ def register_all(registry: Registry) -> None:
     openvino.register(registry)
     python.register(registry)
     redaction.register(registry)
+    retrieval.register(registry)
+    server_tools.register(registry)
     tasks.register(registry)

@@ -195,7 +195,8 @@ class _Agreement:
             ]
             has_parted = all(voice.texts[choice] for voice in voices)
             if ends or has_parted:
-                agree = len(ends) == len(voices) and len(set(ends)) == 1
+                is_equal = not any(voice.texts[choice] for voice in voices)
+                agree = is_equal and len(set(ends)) == 1
                 items.append(Finished(choice, ends[0] if agree else FinishReason.STOP))
                 self._open.discard(choice)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from calculators.image_generation.image_settings import ImageSettings
 from calculators.image_generation.node_options import ImageGenOptions, read_image_gen_options
@@ -15,7 +15,7 @@ from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
-from graph_runtime import Code, GraphError, NodePlan, NodeResource, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
 
@@ -60,21 +60,6 @@ class ImageGenResourceInitializer:
     ) -> NodeResource:
         """Return ``resource``: all options belong to its identity."""
         return resource
-
-
-def find_servable(resources: dict[str, Any], node: str) -> ImageGenServable:
-    """Return the resource of a node.
-
-    Raises:
-        GraphError: there is none.
-    """
-    servable: ImageGenServable | None = resources.get(node)
-    if servable is None:
-        raise GraphError(
-            f"Could not find initialized Image Gen node named: {node}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    return servable
 
 
 def _cache_entry(options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:

@@ -23,6 +23,7 @@ from calculators.language.delta import (
     Gained,
     ResolvedSampling,
     Submitted,
+    ToolCalled,
     ToolRan,
     Verbose,
     refusal_deltas,
@@ -53,7 +54,7 @@ from calculators.language.testing import (
     text_of,
 )
 from calculators.language.token_logprob import TokenLogprob
-from calculators.language.tools import NO_TOOLS, Tools
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.language.usage import Usage, usage_sum
 from calculators.media.image import ImageReference
 from calculators.requests.http_answer import HttpAnswer
@@ -96,7 +97,9 @@ __all__ = [
     "TextFilter",
     "TokenLogprob",
     "ToolCall",
+    "ToolCalled",
     "ToolRan",
+    "ToolServer",
     "Tools",
     "Usage",
     "Verbose",

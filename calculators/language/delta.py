@@ -7,7 +7,7 @@ answer::
     Submitted*  Failed
     Submitted*  Begun  ...  Failed
 
-and `ToolRan` anywhere after `Begun`. `calculators.language.order` checks it.
+and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.order` checks it.
 
 Every reader of a stream gets the same objects, so nothing in them is changed in place: ``events``
 are tuples, or lists that nobody touches.
@@ -145,8 +145,25 @@ class Failed(NamedTuple):
     request: GenerationRequest | None = None
 
 
+class ToolCalled(NamedTuple):
+    """This server begins a call of a tool; the `ToolRan` of the same ``call_id`` will follow.
+
+    Answers show both if the request names the server (`GenerationRequest.tool_servers`).
+
+    Attributes:
+        server: the label of the server that has the tool.
+        arguments: the text of a JSON object, unless the model wrote something else.
+    """
+
+    choice: int
+    call_id: str
+    name: str
+    server: str
+    arguments: str
+
+
 class ToolRan(NamedTuple):
-    """A call of a tool that this server ran. Answers do not show it.
+    """A call of a tool that this server ran.
 
     Attributes:
         server: the label of the server that has the tool.
@@ -166,7 +183,7 @@ class ToolRan(NamedTuple):
 
 
 #: An item of `Deltas`.
-Delta: TypeAlias = Submitted | Begun | Gained | Finished | Ended | Failed | ToolRan
+Delta: TypeAlias = Submitted | Begun | Gained | Finished | Ended | Failed | ToolCalled | ToolRan
 
 
 class Deltas(tuple[Delta, ...]):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import NO_TOOLS, Tools
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.media.image import ImageReference
 from calculators.requests.http_payload import ClientConnection, NoClient
 from calculators.requests.request_record import RequestRecord
@@ -67,6 +67,8 @@ class GenerationRequest:
         prompts: of completions: texts, or token ids.
         images: the sources of the images in the messages, in their order.
         tools: the tools that the model may call.
+        tool_servers: servers whose tools the model may call and this server runs, as the client
+            named them. A language model refuses a request if no node before it offers their tools.
         parallel_tool_calls: may one answer call several tools?
         form: the form that the answer must have; None is any text.
         template: further variables of the chat template.
@@ -106,6 +108,7 @@ class GenerationRequest:
     prompts: tuple[str | tuple[int, ...], ...] = field(default=(), repr=False)
     images: tuple[ImageReference, ...] = field(default=(), repr=False)
     tools: Tools = field(default=NO_TOOLS, repr=False)
+    tool_servers: tuple[ToolServer, ...] = field(default=(), repr=False)
     parallel_tool_calls: bool = True
     form: StructuredOutput | None = field(default=None, repr=False)
     template: TemplateArguments = field(default_factory=TemplateArguments, repr=False)

@@ -11,10 +11,10 @@ from calculators.llm.answers.delta_writer import DeltaWriter
 from calculators.llm.api.answer_writers import answer_writer
 from calculators.llm.api.neutral_request import neutral_request
 from calculators.llm.endpoints import Counting, Generating, LlmEndpoint, endpoint_of
-from calculators.llm.node_resource import resource_of
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import GenerationRecord, set_current_record
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
 
 
@@ -68,8 +68,7 @@ class HttpLLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
-        resources: dict[str, Any] = cc.side(self.resources)
-        self._servable: LlmServable = resource_of(resources, self._node)
+        self._servable: LlmServable = node_resource(cc, self.resources, "LLM")
         self._answer: Answer | None = None
         self._writer = DeltaWriter(answer_writer)
         self._client: Any = None

@@ -12,11 +12,11 @@ from calculators.language.delta import Deltas, Failed, Submitted, refusal_deltas
 from calculators.language.generation_request import GenerationRequest
 from calculators.language.language_model import DeltaSource, LanguageModel
 from calculators.llm.endpoints import Counting, endpoint_of
-from calculators.llm.node_resource import resource_of
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -36,8 +36,8 @@ class LLMCalculator(Calculator):
     be answered becomes `Failed`, and does not end the run: another model may answer it.
 
     A turn of the loop waits until a slow client has read the last piece, then for tokens. The
-    timestamp of a packet is the time in microseconds at which it was begun. The graph needs neither
-    an input stream handler nor a back edge for ``LOOPBACK``: the contract has them.
+    timestamp of a packet is the monotonic time in microseconds at which it was begun. The graph
+    needs neither an input stream handler nor a back edge for ``LOOPBACK``: the contract has them.
 
     ``COUNT`` takes requests to count tokens, which are answered on ``HTTP_RESPONSE_PAYLOAD``.
 
@@ -75,8 +75,7 @@ class LLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
-        resources: dict[str, Any] = cc.side(self.resources)
-        self._model: LanguageModel = resource_of(resources, self._node)
+        self._model: LanguageModel = node_resource(cc, self.resources, "LLM")
         self._first_token_seconds: float = cc.options(OPTIONS_TYPE).first_token_seconds
         #: Requests that wait for the end of the answer before theirs.
         self._waiting: deque[GenerationRequest] = deque()
@@ -110,7 +109,7 @@ class LLMCalculator(Calculator):
         self._release()
 
     def _end_turn(self) -> None:
-        self._time = max(time.time_ns() // 1000, self._time + 1)
+        self._time = max(time.monotonic_ns() // 1000, self._time + 1)
 
     def _release(self) -> None:
         """Forget the answer. One that has not ended is cancelled."""

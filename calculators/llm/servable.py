@@ -38,6 +38,7 @@ from calculators.llm.requests.model_length import TOO_LONG, fit_to_model
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
+from calculators.llm.requests.tool_servers import refuse_servers
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
 from calculators.media.image import EncodedImage, Image, ImageReference
 from calculators.media.limits import MAX_REQUEST_PIXELS
@@ -330,6 +331,7 @@ class LlmServable:
         field = _PROMPT_FIELDS[api]
         will_be_cut = request.truncation is not None
         if isinstance(request, ChatRequest):
+            refuse_servers(request.tool_servers)
             try:
                 prompt = await self.chat_prompt(
                     request.messages,

@@ -18,6 +18,7 @@ from calculators.language import (
     RequestError,
     Source,
     Submitted,
+    ToolCalled,
     ToolRan,
 )
 from calculators.language.delta import nothing
@@ -135,6 +136,9 @@ class RedactCalculator(Calculator):
                 for choice in range(len(self._choices)):
                     self._finish(choice, made)
                 made.append(item)
+            case ToolCalled(arguments=arguments):
+                name, arguments = self._call(item.name, arguments)
+                made.append(item._replace(name=name, arguments=arguments))
             case ToolRan():
                 made.append(self._tool_ran(item))
             case Submitted():
@@ -168,13 +172,17 @@ class RedactCalculator(Calculator):
 
     def _tool_ran(self, item: ToolRan) -> ToolRan:
         text = self._redaction.text
-        arguments = ArgumentsRedactor(self._redaction.patterns, self._redaction.mask)
+        name, arguments = self._call(item.name, item.arguments)
         return item._replace(
-            name=text(item.name),
-            arguments=arguments.feed(item.arguments) + arguments.finish(),
+            name=name,
+            arguments=arguments,
             output=text(item.output),
             error=None if item.error is None else text(item.error),
         )
+
+    def _call(self, name: str, arguments: str) -> tuple[str, str]:
+        redactor = ArgumentsRedactor(self._redaction.patterns, self._redaction.mask)
+        return self._redaction.text(name), redactor.feed(arguments) + redactor.finish()
 
     def _redacted(self, value: Any) -> Any:
         """Return a JSON value with all its texts redacted."""

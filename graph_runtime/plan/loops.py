@@ -10,8 +10,8 @@ from graph_runtime.plan.node_draft import NodeDraft
 def close_loops(drafts: Sequence[NodeDraft]) -> None:
     """Make a back edge of each loose input (`NodeDraft.loose_inputs`) that closes a loop.
 
-    The first inputs of all nodes' tags are taken for forward edges as far as they can be, then the
-    second ones, so that a loop is closed where its node has the later input.
+    Streams to nodes that come later in the graph are taken for forward edges first, then the first
+    inputs of all tags, then the second ones and so on, as far as they close no loop.
     """
     if not any(draft.loose_inputs for draft in drafts):
         return
@@ -20,16 +20,17 @@ def close_loops(drafts: Sequence[NodeDraft]) -> None:
         for name in draft.outputs.names:
             makers.setdefault(name, node)
     readers: list[set[int]] = [set() for _ in drafts]
-    loose: list[tuple[int, int, int]] = []
+    loose: list[tuple[bool, int, int, int]] = []
     for node, draft in enumerate(drafts):
         for place, name in enumerate(draft.inputs.names):
             if name not in makers or place in draft.back_edges:
                 continue
             if place in draft.loose_inputs:
-                loose.append((draft.inputs.keys[place][1], node, place))
+                is_backward = makers[name] >= node
+                loose.append((is_backward, draft.inputs.keys[place][1], node, place))
             else:
                 readers[makers[name]].add(node)
-    for _, node, place in sorted(loose):
+    for _, _, node, place in sorted(loose):
         draft = drafts[node]
         maker = makers[draft.inputs.names[place]]
         if _reaches(readers, node, maker):

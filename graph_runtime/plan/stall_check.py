@@ -6,7 +6,7 @@ without an error. So these findings are warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.plan.plan import GraphWarning, NodePlan, ValidatedGraph
@@ -34,10 +34,10 @@ def stall_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
         yield from checked.warnings_of(node)
 
 
-def has_path(plan: ValidatedGraph, start: str, end: str, *, without: str = "") -> bool:
+def has_path(plan: ValidatedGraph, start: str, end: str, *, without: Collection[str] = ()) -> bool:
     """True if packets of the stream ``start`` can lead to packets of the stream ``end``.
 
-    ``without``: the name of a node that may not be on the way.
+    ``without``: names of nodes that may not be on the way.
 
     Streams that no input of the graph feeds come from sources and side packets, which may lead
     anywhere: they count as fed by ``start``.
@@ -50,7 +50,7 @@ def has_path(plan: ValidatedGraph, start: str, end: str, *, without: str = "") -
         for reader, _ in plan.consumers.get(waiting.pop(), ()):
             node = plan.nodes[reader]
             found = [name for name in node.outputs.names if name not in reached]
-            if node.name == without:
+            if node.name in without:
                 continue
             waiting += found
             reached.update(found)

@@ -20,19 +20,21 @@ def delta_fields(item: Delta) -> dict[str, Any]:
 
     Members with their usual value are left out, and so is the request, which has the prompt.
     """
-    return _fields(item)
+    return {"kind": _kind(item), **_members(item)}
 
 
-def _fields(item: Any) -> dict[str, Any]:
-    kind = _WORDS.sub("_", type(item).__name__).lower()
+def _kind(item: object) -> str:
+    return _WORDS.sub("_", type(item).__name__).lower()
+
+
+def _members(item: Any) -> dict[str, Any]:
     usual = item._field_defaults
     return {
-        "kind": kind,
-        **{
-            name: _value(value)
-            for name, value in zip(item._fields, item, strict=True)
-            if name not in _HIDDEN and not (name in usual and usual[name] == value)
-        },
+        name: [{"kind": _kind(event), **_members(event)} for event in value]
+        if name == "events"
+        else _value(value)
+        for name, value in zip(item._fields, item, strict=True)
+        if name not in _HIDDEN and not (name in usual and usual[name] == value)
     }
 
 
@@ -42,7 +44,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _fields(value)
+        return _members(value)
     if isinstance(value, (list, tuple)):
         return [_value(each) for each in value]
     if isinstance(value, bytes):

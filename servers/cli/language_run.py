@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -28,6 +27,7 @@ from calculators.language import (
     OrderError,
     Refused,
     RequestError,
+    Submitted,
     ToolCall,
 )
 from calculators.openvino.directory_models import DirectoryModels
@@ -133,7 +133,6 @@ def _request(
         messages=tuple(messages),
         stream=True,
         id=f"run-{len(messages)}",
-        created=int(time.time()),
     )
 
 
@@ -224,6 +223,9 @@ class _Answer:
 
     def take_deltas(self, stream: str, packet: Packet) -> None:
         items: Deltas = packet.value
+        if self._checks[stream].is_done and items and isinstance(items[0], Submitted):
+            # A model in a loop: its next answer.
+            self._checks[stream] = OrderCheck(self._ports.senders[stream])
         try:
             self._checks[stream].feed(items)
         except OrderError as error:

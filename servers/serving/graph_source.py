@@ -254,10 +254,10 @@ def serving_problems(plan: ValidatedGraph) -> list[str]:
         for name in plan.outputs.names
         if name not in plan.producers
     ]
-    return problems or _answer_problems(plan)
+    return problems or answer_problems(plan)
 
 
-def _answer_problems(plan: ValidatedGraph) -> list[str]:
+def answer_problems(plan: ValidatedGraph) -> list[str]:
     """Return the reasons why no HTTP request could ever be answered."""
     request, response = request_stream_of(plan), response_stream_of(plan)
     takes_http = any(
@@ -275,7 +275,7 @@ def _answer_problems(plan: ValidatedGraph) -> list[str]:
     return [
         f"no request would be answered: {warning}"
         for warning in plan.warnings
-        if warning.is_certain and not has_path(plan, request, response, without=warning.node)
+        if warning.is_certain and not has_path(plan, request, response, without=(warning.node,))
     ]
 
 

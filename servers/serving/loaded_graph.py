@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ from graph_runtime import (
     ValidatedGraph,
     make_resources,
 )
+from graph_runtime.plan.stall_check import has_path
 from servers.config import GraphEntry
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
@@ -221,6 +223,9 @@ class LoadedGraph:
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
         self._has_held_back = False
+        self._chooses_nodes = bool(self.request_stream and self.response_stream) and any(
+            node.calculator_class.chooses_output for node in plan.nodes
+        )
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
@@ -232,8 +237,21 @@ class LoadedGraph:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the graph cannot answer now; "" if it can."""
-        return self._resources.unavailable_reason
+        """Why the graph cannot answer now; "" if it can.
+
+        A graph that chooses among nodes can answer while one of them cannot work, if others lead to
+        the answer.
+        """
+        reason = self._resources.unavailable_reason
+        if not reason or not self._chooses_nodes:
+            return reason
+        down = [
+            node.name
+            for node in self.plan.nodes
+            if any(each.unavailable_reason for each in self._resources.of_node(node.config.name))
+        ]
+        request, response = self.request_stream, self.response_stream
+        return "" if down and has_path(self.plan, request, response, without=down) else reason
 
     def keep_resources(self) -> KeptResources:
         """Hold the resources for the graph that replaces this one."""
@@ -417,8 +435,10 @@ class LoadedGraph:
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
-        if record is not None and record.trace is not None:
-            graph.trace(record.begin_run(self._name))
+        if record is not None:
+            record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
+            if record.trace is not None:
+                graph.trace(record.begin_run(self._name))
         return graph
 
     async def close(self) -> None:
@@ -460,6 +480,12 @@ def refusal_of(
     else:
         return ""
     return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
+
+
+def _nodes_in_flight(run: weakref.ref[CalculatorGraph]) -> list[str]:
+    """Return the nodes that a request waits for. Without a reference, which would make a circle."""
+    graph = run()
+    return [] if graph is None else stuck_nodes(graph)
 
 
 def _send(emit: Emit, stream: str, packet: Packet) -> None:

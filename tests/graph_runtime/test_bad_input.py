@@ -108,6 +108,7 @@ def chain(length: int, *, is_closed: bool = False) -> str:
     return "\n".join([first, *nodes])
 
 
+@pytest.mark.unmeasured
 def test_a_chain_of_ten_thousand_nodes_runs(registry: Registry) -> None:
     graph = CalculatorGraph(text_config=chain(NODES), registry=registry)
     sink = Sink(graph, f"s{NODES}", observe_timestamp_bounds=True)
@@ -120,6 +121,7 @@ def test_a_chain_of_ten_thousand_nodes_runs(registry: Registry) -> None:
     assert sink.timestamps == [0, 49]
 
 
+@pytest.mark.unmeasured
 def test_a_cycle_of_thousands_of_nodes_is_reported(registry: Registry) -> None:
     with pytest.raises(ValidationError, match="cycle detected") as caught:
         CalculatorGraph(text_config=chain(3000, is_closed=True), registry=registry)

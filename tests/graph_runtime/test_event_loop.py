@@ -51,6 +51,7 @@ async def some_turns() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.unmeasured
 def test_thousands_of_small_graphs_live_on_one_loop(registry: Registry) -> None:
     arrived: list[int] = []
     all_there = asyncio.Event()

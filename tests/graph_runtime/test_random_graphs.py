@@ -22,7 +22,7 @@ from tests.graph_runtime.random_graphs import (
 from tests.graph_runtime.random_runs import DRIVERS, Action, Plan, PlannedRun, actions
 
 # Thousands of runs of code that other tests cover: measuring coverage takes three times as long.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
 

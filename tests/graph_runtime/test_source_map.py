@@ -34,6 +34,7 @@ def test_nodes_have_line_and_column(text: str, places: list[tuple[int, int]]) ->
     assert node_positions(text) == places
 
 
+@pytest.mark.unmeasured
 def test_many_nodes_are_mapped_in_linear_time() -> None:
     text = 'node { calculator: "A" }\n' * 20_000
     assert node_positions(text)[-1] == (20_000, 1)

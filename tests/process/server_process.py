@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
 from tests.process.processes import children_of, is_running, module_of
-from tests.servers.cli.process import COMMAND, environment
+from tests.servers.cli.process import start_graphrt
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"
@@ -29,15 +29,10 @@ class ServerProcess:
     """
 
     def __init__(self, *words: str | Path, cwd: Path = ROOT) -> None:
-        self._process = subprocess.Popen(
-            [*COMMAND, "serve", "--rest_port", "auto", *map(str, words)],
-            cwd=cwd,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with open(os.devnull, "wb") as nothing:
+            self._process, self._stderr = start_graphrt(
+                "serve", "--rest_port", "auto", *words, cwd=cwd, stdout=nothing.fileno()
+            )
         self.log: list[str] = []
         self._more_log = threading.Condition()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
@@ -89,8 +84,7 @@ class ServerProcess:
                 self._more_log.wait(min(left, 0.5))
 
     def _read_log(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
+        for line in self._stderr:
             with self._more_log:
                 self.log.append(line)
                 self._more_log.notify_all()
@@ -133,8 +127,7 @@ class ServerProcess:
         if self._process.poll() is None:
             self._process.kill()
         self.wait()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._stderr.close()
 
 
 def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> float:

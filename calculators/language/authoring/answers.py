@@ -111,7 +111,7 @@ class AnsweringFunction(Calculator):
     def _send(self, cc: CalculatorContext, packet: Deltas) -> None:
         cc.emit(self.deltas, packet, at=self._time)
         cc.flush()
-        self._time = max(time.time_ns() // 1000, self._time + 1)
+        self._time = max(time.monotonic_ns() // 1000, self._time + 1)
 
 
 class _Answer:

@@ -38,11 +38,12 @@ def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Option
         # Only this one: the others may be imported for type checkers only.
         stub = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
         try:
-            hint = get_type_hints(stub, getattr(function, "__globals__", {})).get(parameter.name)
+            hints = get_type_hints(stub, getattr(function, "__globals__", {}))
         except Exception as error:
             raise AuthorError(
                 f"{name}: the annotation of {parameter.name} cannot be read: {error}"
             ) from error
+        hint: Any = hints.get(parameter.name)
         if not is_options_type(hint):
             raise AuthorError(
                 f"{name}: the parameter {parameter.name} is no options: annotate it with a class "

@@ -126,17 +126,31 @@ class TextFilters(Calculator):
         # A plain function: a coroutine would cost a task for each delta.
         packet: Deltas = cc.get(self.deltas)
         walk = self._walk
-        steps = walk.walk(packet)
-        try:
-            feed = next(steps)
-            while True:
-                feed = steps.send(self._fed(feed))
-        except StopIteration as end:
-            packet = end.value
+        fed: Fed | None = None
+        feed = walk.plain_feed(packet)
+        if feed is not None:
+            fed = self._fed(feed)
+            if fed.error is None:
+                packet = walk.plain(packet, fed.text)
+                if packet:
+                    cc.emit(self.changed, packet)
+                return
+        packet = self._walked(walk.walk(packet), fed)
         if packet:
             cc.emit(self.changed, packet)
         if walk.is_over:
             self._filters.clear()
+
+    def _walked(self, steps: Generator[Feed, Fed, Deltas], fed: Fed | None) -> Deltas:
+        """Return the packet of a walk. ``fed``: the answer to its first question, if known."""
+        try:
+            feed = next(steps)
+            while True:
+                feed = steps.send(self._fed(feed) if fed is None else fed)
+                fed = None
+        except StopIteration as end:
+            packet: Deltas = end.value
+            return packet
 
     def _fed(self, feed: Feed) -> Fed:
         key = feed.choice, feed.channel
@@ -165,7 +179,16 @@ class TextGenerators(Calculator):
         self._runs: dict[tuple[int, Channel], GeneratorRun[str, str]] = {}
 
     async def process(self, cc: CalculatorContext) -> None:
-        packet = await self._walked(self._walk.walk(cc.get(self.deltas)))
+        packet: Deltas = cc.get(self.deltas)
+        walk = self._walk
+        fed: Fed | None = None
+        feed = walk.plain_feed(packet)
+        if feed is not None:
+            fed = await self._fed(feed)
+        if fed is not None and fed.error is None and not fed.is_done:
+            packet = walk.plain(packet, fed.text)
+        else:
+            packet = await self._walked(walk.walk(packet), fed)
         if packet:
             cc.emit(self.changed, packet)
         if self._walk.is_over and self._runs:
@@ -178,11 +201,12 @@ class TextGenerators(Calculator):
         runs, self._runs = list(self._runs.values()), {}
         await asyncio.gather(*(run.close() for run in runs))
 
-    async def _walked(self, steps: Generator[Feed, Fed, Deltas]) -> Deltas:
+    async def _walked(self, steps: Generator[Feed, Fed, Deltas], fed: Fed | None) -> Deltas:
         try:
             feed = next(steps)
             while True:
-                feed = steps.send(await self._fed(feed))
+                feed = steps.send(await self._fed(feed) if fed is None else fed)
+                fed = None
         except StopIteration as end:
             packet: Deltas = end.value
             return packet

@@ -99,27 +99,31 @@ class TextWalk:
         self._arguments.clear()
         self._has_changed = self._has_failed = self.is_over = False
 
-    def is_plain(self, packet: Deltas) -> bool:
-        """Is a packet one group with one content, like nearly all? Then `plain` takes it."""
-        if len(packet) != 1 or Channel.CONTENT not in self._channels:
-            return False
+    def plain_feed(self, packet: Deltas) -> Feed | None:
+        """Return the only question of a packet that is one piece of content, like nearly all.
+
+        `plain` then takes its answer. None: the packet needs `walk`.
+        """
+        if len(packet) != 1:
+            return None
         item = packet[0]
-        return (
-            type(item) is Gained
-            and item.choice in self._open
-            and len(item.events) == 1
-            and type(item.events[0]) is Content
-            and Channel.REASONING not in self._texts[item.choice]
-        )
+        if type(item) is not Gained or len(item.events) != 1:
+            return None
+        event = item.events[0]
+        choice = item.choice
+        if type(event) is not Content or choice not in self._open:
+            return None
+        texts = self._texts[choice]
+        if Channel.REASONING in texts or Channel.CONTENT not in self._channels:
+            return None
+        return Feed(choice, Channel.CONTENT, event.text, ends=False)
 
     def plain(self, packet: Deltas, text: str) -> Deltas:
-        """Return a plain packet with another text."""
+        """Return a packet for which `plain_feed` has a question, with another text."""
         item = packet[0]
         assert isinstance(item, Gained)
         self._texts[item.choice].add(Channel.CONTENT)
-        [event] = item.events
-        assert isinstance(event, Content)
-        if text == event.text:
+        if (Content(text),) == tuple(item.events):
             return packet
         self._has_changed = True
         if not text and item.usage is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from calculators.language.delta import ToolCalled, ToolRan
 from calculators.language.events import OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
@@ -48,6 +49,12 @@ class AnswerWriter(Protocol):
 
         ``logprobs``: of the tokens that made it; None unless ``wants_logprobs``. Every
         `calculators.language.events.ToolCall` has its ``call_id``.
+        """
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        """Return the events of a call that this server runs for the only choice.
+
+        Called for servers that the request names.
         """
 
     def refuse(self, index: int, refused: Refused) -> str:

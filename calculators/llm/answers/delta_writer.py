@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from calculators.language.delta import Begun, Delta, Ended, Failed, Finished, Gained
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+    ToolCalled,
+    ToolRan,
+)
 from calculators.language.events import CallDone, OutputEvent, Refused
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_writer import AnswerWriter
@@ -18,7 +27,7 @@ class DeltaWriter:
         is_done: has the answer ended or failed? Then further items are ignored.
     """
 
-    __slots__ = ("_choices", "_make", "_writer", "is_done")
+    __slots__ = ("_called", "_choices", "_make", "_servers", "_writer", "is_done")
 
     def __init__(self, make: Callable[[Begun], AnswerWriter]) -> None:
         """``make``: makes the writer of the API when the answer begins."""
@@ -26,6 +35,10 @@ class DeltaWriter:
         self._writer: AnswerWriter | None = None
         #: Of a whole answer.
         self._choices: list[AnswerChoice] | None = None
+        #: The labels of the servers whose calls the answer shows.
+        self._servers: frozenset[str] = frozenset()
+        #: The ids of the calls that it shows.
+        self._called: set[str] = set()
         self.is_done = False
 
     @property
@@ -56,6 +69,8 @@ class DeltaWriter:
                     written += self._end(usage)
                 case Failed():
                     written += self._fail(item)
+                case ToolCalled() | ToolRan() if item.server in self._servers:
+                    written += self._tool(item)
                 case _:
                     pass
         return written
@@ -64,6 +79,7 @@ class DeltaWriter:
         if self._writer is not None:
             return ""
         self._writer = writer = self._make(begun)
+        self._servers = frozenset(server.label for server in begun.request.tool_servers)
         if not begun.request.stream:
             self._choices = [
                 AnswerChoice(logprobs=[] if writer.wants_logprobs else None)
@@ -136,6 +152,19 @@ class DeltaWriter:
             choice.stop_string = stop_string
             return ""
         return writer.finish(number, reason, stop_string)
+
+    def _tool(self, item: ToolCalled | ToolRan) -> str:
+        assert self._writer is not None
+        written = ""
+        if item.call_id not in self._called:
+            self._called.add(item.call_id)
+            if isinstance(item, ToolRan):
+                # A node has told of the result only.
+                written = self._tool(ToolCalled(*item[:5]))
+        if self._choices is not None:
+            self._choices[item.choice].events.append(item)
+            return ""
+        return written + self._writer.tool(item)
 
     def _end(self, usage: Usage) -> str:
         writer = self._writer

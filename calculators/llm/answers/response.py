@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from calculators.language.delta import Begun
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import (
     Arguments,
     Content,
@@ -84,14 +84,15 @@ class AnswerChoice:
     """One answer of a whole response.
 
     Attributes:
-        events: the output in order; with the prompt if it is echoed.
+        events: the output in order; with the prompt if it is echoed, and with the calls that this
+            server ran if the answer shows them.
         logprobs: None unless the request asks for them.
         stop_string: the stop string that ended the choice, if one did.
         token_ids: the tokens of the completion; only for requests that ask for them.
         refusal: the refusal that ended it, if one did.
     """
 
-    events: list[OutputEvent] = field(default_factory=list)
+    events: list[OutputEvent | ToolCalled | ToolRan] = field(default_factory=list)
     finish_reason: FinishReason = FinishReason.STOP
     logprobs: list[TokenLogprob] | None = None
     stop_string: str | None = None

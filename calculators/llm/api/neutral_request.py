@@ -123,6 +123,7 @@ def neutral_request(
                 "messages": tuple(checked.messages),
                 "images": checked.images,
                 "tools": checked.tools,
+                "tool_servers": checked.tool_servers,
                 "template": checked.template,
                 "parallel_tool_calls": checked.parallel_tool_calls,
             }
@@ -208,6 +209,7 @@ def resolved_request(
         messages=list(request.messages),
         images=request.images,
         tools=request.tools,
+        tool_servers=request.tool_servers,
         template=request.template,
         logprobs=generation.settings.logprobs,
         parallel_tool_calls=request.parallel_tool_calls,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import Tools
+from calculators.language.tools import Tools, ToolServer
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -72,6 +72,7 @@ class ChatRequest(GenerationRequest):
         template: further variables of the template.
         logprobs: does the answer have the log-probability of each token?
         parallel_tool_calls: may one answer call several tools?
+        tool_servers: servers of tools that the client names.
     """
 
     messages: list[dict[str, Any]]
@@ -80,6 +81,7 @@ class ChatRequest(GenerationRequest):
     logprobs: bool = False
     parallel_tool_calls: bool = True
     images: tuple[ImageReference, ...] = ()
+    tool_servers: tuple[ToolServer, ...] = ()
 
 
 def parse_chat_request(

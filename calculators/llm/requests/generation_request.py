@@ -30,7 +30,6 @@ from calculators.llm.requests.truncation import (
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
 from calculators.requests.readers import BOOLEAN
 
@@ -150,9 +149,7 @@ def read_body(value: object, members: Members) -> dict[str, Any]:
         RequestError: the body is no object; else the first member that is not one of ``members``,
             else the first one that is refused or wrong, with its name as ``param``.
     """
-    if not isinstance(value, dict):
-        raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
-    return read_members(value, members, lambda name: ELSEWHERE.get(name, ""))
+    return read_members(fields.body_object(value), members, lambda name: ELSEWHERE.get(name, ""))
 
 
 def read_generation(

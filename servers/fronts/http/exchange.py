@@ -164,7 +164,8 @@ class Exchange:
 
     def _expire(self, seconds: float) -> None:
         text = f"the request was not answered within {seconds:g} s, its time-out"
-        self._end(RequestError(text, code=Code.DEADLINE_EXCEEDED))
+        text = self.record.unanswered(text)
+        self._end(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
 
     def _end(self, error: Exception) -> None:
         if self._ending is None:

@@ -154,6 +154,8 @@ def _shown(fields: dict[str, object]) -> str:
     if "model" in fields:
         # In quotes: a name may have spaces, and look like the words after it.
         words.append(f"model={fields['model']!a}")
+    if "route" in fields:
+        words.append(f"route={fields['route']!a}")
     for name in ("request_bytes", "response_bytes", "prompt_tokens", "completion_tokens"):
         if name in fields:
             words.append(f"{name}={fields[name]}")

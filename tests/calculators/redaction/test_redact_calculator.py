@@ -29,6 +29,7 @@ from calculators.language import (
     Source,
     TokenLogprob,
     ToolCall,
+    ToolCalled,
     ToolRan,
     Usage,
     Verbose,
@@ -244,8 +245,9 @@ def test_nothing_else_shows_what_was_masked() -> None:
         prompt_ids=(b"\0" * 8,),
     )
     ran = ToolRan(0, "id", "password", "files", '{"a": "password"}', "password", "password", 0.1)
+    called = ToolCalled(0, "id", "password", "files", '{"a": "password"}')
     packets = [
-        Deltas([first, Gained(0, (Content("password"),), None, (7, 8)), ran]),
+        Deltas([first, Gained(0, (Content("password"),), None, (7, 8)), called, ran]),
         Deltas(
             [
                 Finished(0, FinishReason.STOP, "password", Verbose("password", "password")),

@@ -1,8 +1,10 @@
 """A process that has imported the command line, and forks for each command.
 
-Python and the imports of a command take half a second of processor time, the command itself a few
-milliseconds. Each command still has a process, standard streams, directory, environment and end of
-its own. ``test_usage`` tests which modules a command imports by itself.
+Python and the imports of a command take more than half a second of processor time, and most
+commands themselves a few milliseconds. Each command, a server too, still has a process, standard
+streams, directory, environment and end of its own; limits of resources are those of the forking
+process. ``test_usage`` tests which modules a command imports by itself, and ``tests/release`` and
+``tests/documents`` start servers as users do.
 
 `ForkedCommands` is the client, in the process of the tests; this module run as a program is the
 server, which ends with its client.
@@ -11,8 +13,10 @@ server, which ends with its client.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -34,10 +38,16 @@ _IMPORTED: Final = (
     "calculators.rerank.task",
     "calculators.rerank.text_rerank_calculator",
     "calculators.image.calculators",
+    "calculators.image_generation.resources",
+    "calculators.image_generation.task",
     "calculators.llm.http_llm_calculator",
     "calculators.llm.resources",
     "calculators.llm.task",
     "calculators.python.resources",
+    "calculators.speech_to_text.resources",
+    "calculators.speech_to_text.task",
+    "calculators.text_to_speech.resources",
+    "calculators.text_to_speech.task",
     "calculators.python.python_executor_calculator",
     "calculators.python.py_tensor_ov_tensor_converter_calculator",
     "calculators.text_classification.resources",
@@ -78,17 +88,13 @@ class ForkedCommands:
         self, words: Sequence[str], feed: bytes, cwd: Path, environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[bytes]:
         """Run ``python -m servers.cli`` with these words to its end."""
-        pipes = [os.pipe() for _ in range(4)]
-        (stdin, feeding), (reading_out, stdout), (reading_err, stderr), (ending, ended) = pipes
-        request = json.dumps([list(words), str(cwd), dict(environment)]).encode()
-        if len(request) > _MOST_BYTES:
-            raise ValueError("the words and the environment of a command are too long")
-        with self._lock:
-            if self._wire is None:
-                self._wire, self._server = _start()
-            socket.send_fds(self._wire, [request], [stdin, stdout, stderr, ended])
-        for theirs in (stdin, stdout, stderr, ended):
-            os.close(theirs)
+        pipes = [os.pipe() for _ in range(3)]
+        (stdin, feeding), (reading_out, stdout), (reading_err, stderr) = pipes
+        try:
+            command = self.start(words, cwd, environment, stdin, stdout, stderr)
+        finally:
+            for theirs in (stdin, stdout, stderr):
+                os.close(theirs)
         read: dict[int, bytes] = {}
         threads = [
             threading.Thread(target=_feed, args=(feeding, feed)),
@@ -97,14 +103,84 @@ class ForkedCommands:
         ]
         for thread in threads:
             thread.start()
-        _read(ending, read)
+        code = command.wait()
         for thread in threads:
             thread.join()
-        if not read[ending]:
-            raise RuntimeError("the process that forks commands is gone")
         args = [sys.executable, "-m", "servers.cli", *words]
-        code = int(read[ending])
         return subprocess.CompletedProcess(args, code, read[reading_out], read[reading_err])
+
+    def start(
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> ForkedCommand:
+        """Start ``python -m servers.cli`` with these words; its streams are these descriptors."""
+        request = json.dumps([list(words), str(cwd), dict(environment)]).encode()
+        if len(request) > _MOST_BYTES:
+            raise ValueError("the words and the environment of a command are too long")
+        ending, ended = os.pipe()
+        try:
+            with self._lock:
+                if self._wire is None:
+                    self._wire, self._server = _start()
+                socket.send_fds(self._wire, [request], [stdin, stdout, stderr, ended])
+        finally:
+            os.close(ended)
+        return ForkedCommand(ending)
+
+
+class ForkedCommand:
+    """A running command: what the tests use of `subprocess.Popen`."""
+
+    def __init__(self, ending: int) -> None:
+        """``ending`` is a pipe that the process id is read from, and, at the end, the exit code."""
+        # Without a buffer, in which the exit code could be while `poll` looks at the pipe.
+        self._ending = io.FileIO(ending)
+        self.returncode: int | None = None
+        self.pid = self._read()
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while the command runs."""
+        if self.returncode is None and select.select([self._ending], [], [], 0)[0]:
+            self._end()
+        return self.returncode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Wait for the end; return the exit code.
+
+        Raises:
+            TimeoutError: the command still runs after ``seconds``.
+        """
+        if self.returncode is None:
+            if not select.select([self._ending], [], [], seconds)[0]:
+                raise TimeoutError(f"the command has not ended in {seconds} s")
+            self._end()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the command has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the process, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def _end(self) -> None:
+        self.returncode = self._read()
+        self._ending.close()
+
+    def _read(self) -> int:
+        line = self._ending.readline()
+        if not line:
+            self._ending.close()
+            raise RuntimeError("the process that forks commands is gone")
+        return int(line)
 
 
 def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -158,8 +234,9 @@ def _serve(wire: socket.socket) -> None:
                 return
             for fd in fds:
                 os.close(fd)
+            os.write(ended, b"%d\n" % command)
             _, status = os.waitpid(command, 0)
-            os.write(ended, str(os.waitstatus_to_exitcode(status)).encode())
+            os.write(ended, b"%d\n" % os.waitstatus_to_exitcode(status))
             os._exit(0)
         for fd in fds:
             os.close(fd)

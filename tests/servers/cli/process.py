@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.checkout import ROOT
-from tests.servers.cli.fork_server import ForkedCommands
+from tests.servers.cli.fork_server import ForkedCommand, ForkedCommands
 
 commands = ForkedCommands()
 
@@ -31,6 +31,25 @@ def graphrt(
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+def start_graphrt(*words: str | Path, cwd: Path, stdout: int) -> tuple[ForkedCommand, TextIO]:
+    """Start a command; return it and its standard error.
+
+    Its standard input is empty, and its standard output goes to the descriptor ``stdout``.
+    """
+    reading, stderr = os.pipe()
+    try:
+        with open(os.devnull, "rb") as nothing:
+            command = commands.start(
+                [*map(str, words)], cwd, environment(), nothing.fileno(), stdout, stderr
+            )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(stderr)
+    return command, open(reading)
 
 
 def lines(text: str) -> list[Any]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import queue
 import re
 import signal
-import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
-from tests.servers.cli.process import COMMAND, environment
+from tests.patience import PATIENCE
+from tests.servers.cli.process import start_graphrt
+
+#: Seconds in which the rest of the report at the start follows the line of a model that failed. It
+#: is written at once.
+_REST_OF_REPORT: Final = 20.0
 
 #: An answer that is one echo, and one that is a stream: an event, a wait, and then the end.
 CALCULATORS = '''\
@@ -101,7 +109,11 @@ def make_site(folder: Path) -> Path:
 
 
 class Serving:
-    """A running server; killed at the end if it still runs."""
+    """A running server; killed at the end if it still runs.
+
+    A thread reads its log, so that the server is never blocked by a full pipe, and so that a line
+    that never comes is waited for no longer than `PATIENCE`.
+    """
 
     def __init__(
         self,
@@ -110,16 +122,19 @@ class Serving:
         port: str | int = "auto",
         calculators: tuple[str, ...] = ("--calculators", "calcs.py"),
     ) -> None:
-        self._process = subprocess.Popen(
-            [*COMMAND, "serve", *calculators, "--rest_port", str(port)]
-            + [str(word) for word in words],
-            cwd=folder,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        reading, stdout = os.pipe()
+        self._stdout = os.fdopen(reading)
+        try:
+            self._process, self._stderr = start_graphrt(
+                "serve", *calculators, "--rest_port", str(port), *words, cwd=folder, stdout=stdout
+            )
+        finally:
+            os.close(stdout)
+        #: The lines up to the last one that was waited for.
         self.log: list[str] = []
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
         self.port = 0
 
     def __enter__(self) -> Serving:
@@ -132,7 +147,9 @@ class Serving:
         traceback: TracebackType | None,
     ) -> None:
         self._process.kill()
-        self._process.communicate()
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        self._stdout.close()
 
     @property
     def pid(self) -> int:
@@ -140,28 +157,57 @@ class Serving:
 
     def wait_for(self, text: str) -> str:
         """Read the log up to the line with this text; the line."""
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self.log.append(line)
+        deadline = time.monotonic() + PATIENCE
+        while (line := self._next_line(deadline)) is not None:
             if text in line:
                 return line
         raise AssertionError(f"no line with {text!r} in:\n{''.join(self.log)}")
 
     def wait_until_serving(self) -> Serving:
-        """Read the log up to the line to try; find the port."""
-        line = self.wait_for("  curl ")
-        match = re.search(r":(\d+)/", line)
-        assert match is not None
-        self.port = int(match[1])
-        return self
+        """Read the log up to the line to try; find the port.
+
+        Raises:
+            AssertionError: no model is served, so there is nothing to try; or the server has ended.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while (line := self._next_line(deadline)) is not None:
+            match = re.match(r"  curl .*?:(\d+)/", line)
+            if match is not None:
+                self.port = int(match[1])
+                return self
+            if re.match(r"  \S+ +failed: ", line):
+                deadline = min(deadline, time.monotonic() + _REST_OF_REPORT)
+        raise AssertionError(f"nothing is served:\n{''.join(self.log)}")
+
+    def _next_line(self, deadline: float) -> str | None:
+        """Return the next line of the log; None if there is none until the deadline, or no more."""
+        try:
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return None
+        if line is None:
+            self._lines.put(None)
+        else:
+            self.log.append(line)
+        return line
+
+    def _read_log(self) -> None:
+        with self._stderr as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put(None)
 
     def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self._process.send_signal(number)
 
     def end(self) -> tuple[int, str, str]:
         """Wait for the end; exit code, standard output, what was left of the log."""
-        out, rest = self._process.communicate()
-        return self._process.returncode, out, rest
+        out = self._stdout.read()
+        code = self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        rest = "".join(iter(self._lines.get, None))
+        self._lines.put(None)
+        return code, out, rest
 
     @contextmanager
     def request(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.cli.open_files import allow_open_files
+from tests.servers.cli.process import commands
 from tests.servers.cli.serving import Serving, make_site
 
 resource = pytest.importorskip("resource")
@@ -16,7 +17,10 @@ resource = pytest.importorskip("resource")
 @pytest.fixture(autouse=True)
 def _limits_of_this_process_stay() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The process that forks commands, and gives them its limit, is started again.
+    commands.close()
     yield
+    commands.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 

@@ -188,6 +188,44 @@ def test_ctrl_c_cancels_the_generation(place: Path) -> None:
     assert process.returncode == 130
 
 
+THREE_NODES = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input" output_stream: "REQUEST:request"
+}
+node {
+  name: "model" calculator: "LLMCalculator"
+  input_stream: "REQUEST:request" output_stream: "DELTAS:deltas"
+  input_stream: "LOOPBACK:loopback" output_stream: "LOOPBACK:loopback"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options {
+    [type.googleapis.com/mediapipe.LLMCalculatorOptions] { models_path: "%s" }
+  }
+}
+node {
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:deltas" output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
+
+
+def test_a_model_among_other_nodes_shows_its_deltas(tmp_path: Path) -> None:
+    graph = tmp_path / "graph.pbtxt"
+    graph.write_text(THREE_NODES % DEMO)
+    text = graphrt("run", graph, "--text", "What is the capital of France?")
+    assert (text.returncode, text.stderr) == (0, "")
+    shown = graphrt("run", graph, "--text", "What is the capital of France?", "--deltas")
+    items = lines(shown.stdout)
+    assert {item["stream"] for item in items} == {"deltas"}
+    kinds = [item["kind"] for item in items if item["kind"] != "gained"]
+    assert kinds == ["submitted", "begun", "finished", "ended"]
+    gained = [item for item in items if item["kind"] == "gained"]
+    said = "".join(event["text"] for item in gained for event in item["events"])
+    assert text.stdout.strip() == said.strip()
+
+
 def test_the_graph_of_a_served_model_answers_over_its_http_ports() -> None:
     done = graphrt("run", DEMO / "graph.pbtxt", "--text", "What is the capital of France?")
     assert done.returncode == 0

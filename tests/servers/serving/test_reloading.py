@@ -550,6 +550,7 @@ def test_a_partial_reload_reports_changes_and_failures(tmp_path: Path) -> None:
     reloading(tmp_path, scenario)
 
 
+@pytest.mark.unmeasured
 def test_the_loop_is_not_blocked_by_thousands_of_entries(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.servers.fronts.http.http_client import HttpClient, Reply, chat_bytes, serving
 from tests.servers.serving.reloading import SAY, Site, reloading, saying, write_config, write_saying
 from tests.servers.serving.served_graphs import COUNT_GRAPH, http_graph, write_graph
@@ -33,6 +35,7 @@ def rewrite(folder: Path, number: int) -> None:
             count.write_text(COUNT_GRAPH + f"# {number}")
 
 
+@pytest.mark.unmeasured
 def test_a_hundred_rewrites_fail_no_request(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_graph(tmp_path, "extra", http_graph("Echo"))

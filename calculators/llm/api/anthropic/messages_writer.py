@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
-from calculators.language.delta import Begun
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import OutputEvent, Reasoning, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
@@ -38,6 +38,7 @@ _DELTAS: Final = {
     Kind.REASONING: '"thinking_delta","thinking":',
     Kind.CONTENT: '"text_delta","text":',
     Kind.CALL: '"input_json_delta","partial_json":',
+    Kind.SERVER_CALL: '"input_json_delta","partial_json":',
 }
 
 
@@ -123,6 +124,17 @@ class MessagesAnswerWriter:
             events = [event for event in events if not isinstance(event, Reasoning)]
         return "".join([_written(step) for event in events for step in self._blocks.add(event)])
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        if isinstance(item, ToolCalled):
+            steps, block = self._blocks.call_server(item)
+            arguments = json.dumps(json.loads(_input(block.text)), ensure_ascii=False)
+            more: tuple[Step, ...] = (BlockDelta(block, arguments),)
+        else:
+            steps, block = self._blocks.beside(Kind.SERVER_RESULT)
+            block.ran = item
+            more = ()
+        return "".join(map(_written, [*steps, Opened(block), *more, Closed(block)]))
+
     def refuse(self, index: int, refused: Refused) -> str:
         """Keep the refusal for the event of `end`."""
         self._refused = refused
@@ -162,7 +174,8 @@ def _event(kind: str, members: str = "") -> str:
 
 def _whole_block(block: Block) -> str:
     text = block.text
-    return _block(block, text, _input(text) if block.kind is Kind.CALL else "")
+    is_call = block.kind in (Kind.CALL, Kind.SERVER_CALL)
+    return _block(block, text, _input(text) if is_call else "")
 
 
 def _block(block: Block, text: str, call_input: str) -> str:
@@ -175,6 +188,20 @@ def _block(block: Block, text: str, call_input: str) -> str:
             return (
                 f'{{"type":"tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
                 f',"input":{call_input}}}'
+            )
+        case Kind.SERVER_CALL:
+            return (
+                f'{{"type":"mcp_tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
+                f',"server_name":{quote(block.server)},"input":{call_input}}}'
+            )
+        case _:
+            assert block.ran is not None
+            is_error = block.ran.error is not None
+            text = block.ran.output if block.ran.error is None else block.ran.error
+            return (
+                f'{{"type":"mcp_tool_result","tool_use_id":{quote(block.ran.call_id)}'
+                f',"is_error":{"true" if is_error else "false"}'
+                f',"content":[{{"type":"text","text":{quote(text)}}}]}}'
             )
 
 

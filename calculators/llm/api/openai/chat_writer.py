@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calculators.language.delta import Begun
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import (
     Arguments,
     Content,
@@ -154,6 +154,9 @@ class ChatAnswerWriter:
                     f'"tool_calls":[{{"index":{number},"id":{quote(call_id)},"type":"function"'
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
                 )
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""  # a client would run the call itself
 
     def refuse(self, index: int, refused: Refused) -> str:
         if index in self._spoken or not refused.text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calculators.language.delta import Begun
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
@@ -129,6 +129,9 @@ class CompletionAnswerWriter:
             f'{self._openings[index]}{quote(text)},"logprobs":{written}'
             f',"finish_reason":null{closing}'
         )
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""  # a client would run the call itself
 
     def refuse(self, index: int, refused: Refused) -> str:
         return ""  # only the finish reason tells

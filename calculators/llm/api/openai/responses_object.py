@@ -54,7 +54,11 @@ class ResponsesObject:
             f'"id":"{response_id or new_id("resp")}","object":"response","created_at":{created}'
             f',"model":{quote(model)}'
         )
-        self._rest = json.dumps(echo, separators=(",", ":"))[1:-1]
+        #: The members that repeat the request's, each with a comma before it.
+        self._rest = "".join(
+            f",{quote(name)}:{json.dumps(value, separators=(',', ':'))}"
+            for name, value in echo.items()
+        )
         #: See `AnswerWriter`.
         self.verbose: Verbose | None = None
 
@@ -88,7 +92,7 @@ class ResponsesObject:
         verbose = self.verbose.json if self.verbose is not None and usage is not None else ""
         return (
             f'{{{self._head},"status":"{status}","completed_at":{completed},"error":{error}'
-            f',"incomplete_details":{details},{self._rest},"output":[{",".join(items)}]'
+            f',"incomplete_details":{details}{self._rest},"output":[{",".join(items)}]'
             f',"usage":{_usage(usage)}{verbose}}}'
         )
 

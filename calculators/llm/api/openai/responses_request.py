@@ -35,6 +35,7 @@ from calculators.llm.requests.template_arguments import (
     VERBOSITY,
     read_template_arguments,
 )
+from calculators.llm.requests.tool_servers import read_mcp_tools
 from calculators.llm.requests.tools import TOOL_MEMBERS
 from calculators.requests import fields
 from calculators.requests.members import (
@@ -104,6 +105,7 @@ RESPONSES_MEMBERS: Final[Members] = table(
         ),
         "Only the effort has an effect.",
     ),
+    honoured("tools", Value(array(one_of(ref("Tool"), ref("McpTool")), maxItems=LIMITS.max_tools))),
     honoured("tool_choice", Value(one_of(ref("ToolChoice"), ref("AllowedTools")))),
     honoured("max_tool_calls", COUNT, "Changes nothing."),
     honoured("truncation", Choice(("auto", "disabled")), "Changes nothing."),
@@ -154,7 +156,8 @@ def parse_responses_request(
     generation = read_generation(body, defaults, limits)
     if generation.n > 1:
         raise fields.invalid("n", f"{generation.n} is not supported: a response is one answer")
-    tools = read_responses_tools(body, limits)
+    servers = read_mcp_tools(body)
+    tools = read_responses_tools(body, limits, has_servers=bool(servers))
     text = body.get("text", {})
     structured = only_one(
         generation.structured, read_text_format(text.get("format"), "text.format")
@@ -165,6 +168,7 @@ def parse_responses_request(
     return ResponsesRequest(
         **replace(generation, structured=structured).shared,
         tools=tools,
+        tool_servers=servers,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_with_instructions(body.get("instructions"), messages),
         template=_read_template(body),

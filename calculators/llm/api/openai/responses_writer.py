@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from calculators.language.delta import Begun
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
+from calculators.language.tools import ToolServer
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
 from calculators.llm.answers.token_logprob import logprob_items_json
+from calculators.llm.api.openai.citations import citations
 from calculators.llm.api.openai.responses_items import (
     Item,
     refusal_part,
@@ -55,12 +58,15 @@ class ResponsesAnswerWriter:
 
     __slots__ = (
         "_blocks",
+        "_calls",
         "_done",
         "_item",
         "_logprobs",
         "_object",
         "_reason",
         "_sequence",
+        "_servers",
+        "_sources",
         "details",
         "wants_logprobs",
     )
@@ -72,8 +78,17 @@ class ResponsesAnswerWriter:
         *,
         response_id: str = "",
         created: int | None = None,
+        servers: Sequence[ToolServer] = (),
+        sources: Sequence[Source] = (),
     ) -> None:
-        """Make the writer; ``response_id`` and ``created`` are those of `ResponsesObject`."""
+        """Make the writer.
+
+        Args:
+            response_id, created: see `ResponsesObject`.
+            servers: those whose tools the answer lists.
+            sources: passages that the text may cite.
+        """
+        self._sources = sources
         self.wants_logprobs = request.logprobs
         self.details: AnswerDetails | None = None
         self._object = ResponsesObject(
@@ -84,6 +99,9 @@ class ResponsesAnswerWriter:
         #: The item that grows, and the complete ones as JSON.
         self._item: Item | None = None
         self._done: list[str] = []
+        #: The calls that this server runs now, by their ids.
+        self._calls: dict[str, Item] = {}
+        self._servers = servers
         #: Log-probabilities of tokens whose text has not been sent.
         self._logprobs: list[TokenLogprob] = []
         self._reason = FinishReason.STOP
@@ -99,7 +117,11 @@ class ResponsesAnswerWriter:
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         choice = choices[0]
-        items = [Item(block) for block in blocks_of(choice)]
+        listed = [item.json("completed") for item in self._list_tools()]
+        blocks = blocks_of(choice)
+        items = [
+            Item(block, self._sources) for block in blocks if block.kind is not Kind.SERVER_RESULT
+        ]
         is_refused = not items and choice.refusal is not None
         if choice.refusal is not None and is_refused:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
@@ -113,13 +135,33 @@ class ResponsesAnswerWriter:
         is_cut = choice.finish_reason.is_cut and not is_refused
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
-        return self._object.ended(written, choice.finish_reason, usage)
+        return self._object.ended([*listed, *written], choice.finish_reason, usage)
 
     def start(self, usage: Usage) -> str:
         response = f'"response":{self._object.started()}'
-        return self._event("response.created", response) + self._event(
-            "response.in_progress", response
-        )
+        written = [
+            self._event("response.created", response),
+            self._event("response.in_progress", response),
+        ]
+        for item in self._list_tools():
+            place = _place(item)
+            written += [
+                self._open(item),
+                self._event("response.mcp_list_tools.in_progress", place),
+                self._event("response.mcp_list_tools.completed", place),
+                self._close(item, is_cut=False),
+            ]
+        return "".join(written)
+
+    def _list_tools(self) -> list[Item]:
+        """Return an item for each server that the client named, before all others."""
+        items: list[Item] = []
+        for server in self._servers:
+            _, block = self._blocks.beside(Kind.SERVER_TOOLS)
+            block.server = server.label
+            items.append(Item(block))
+            items[-1].tools = server.tools
+        return items
 
     def begin(self, index: int) -> str:
         return ""
@@ -134,19 +176,50 @@ class ResponsesAnswerWriter:
             self._logprobs.clear()  # only tokens of text have a place for them
         return "".join(written)
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        if isinstance(item, ToolRan):
+            return self._end_call(item)
+        steps, block = self._blocks.call_server(item)
+        self._calls[item.call_id] = call = Item(block)
+        place = _place(call)
+        return "".join(
+            [
+                *map(self._write, steps),
+                self._open(call),
+                self._event("response.mcp_call.in_progress", place),
+                self._event(
+                    "response.mcp_call_arguments.delta", f'{place},"delta":{quote(block.text)}'
+                ),
+                self._event(
+                    "response.mcp_call_arguments.done", f'{place},"arguments":{quote(block.text)}'
+                ),
+            ]
+        )
+
+    def _end_call(self, ran: ToolRan) -> str:
+        call = self._calls.pop(ran.call_id)
+        call.block.ran = ran
+        word = "completed" if ran.error is None else "failed"
+        ended = self._event(f"response.mcp_call.{word}", _place(call))
+        return ended + self._close(call, is_cut=False)
+
     def refuse(self, index: int, refused: Refused) -> str:
-        if self._blocks.count:
+        if self._has_output:
             return ""
         return "".join(map(self._write, self._blocks.refuse(refused.text)))
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         self._reason = reason
         steps: list[Step] = []
-        if not self._blocks.count:
+        if not self._has_output:
             steps += self._blocks.begin_content()
         is_refusal = self._item is not None and self._item.block.kind is Kind.REFUSAL
         steps += self._blocks.finish(is_cut=reason.is_cut and not is_refusal)
         return "".join(map(self._write, steps))
+
+    @property
+    def _has_output(self) -> bool:
+        return self._blocks.count > len(self._servers)
 
     def end(self, usage: Usage) -> str:
         kind = "incomplete" if self._reason.is_cut else "completed"
@@ -173,7 +246,7 @@ class ResponsesAnswerWriter:
                 assert self._item is not None
                 return self._grow(self._item, text)
             case Opened(block):
-                self._item = Item(block)
+                self._item = Item(block, self._sources)
                 return self._open(self._item)
             case Closed(_, is_cut):
                 assert self._item is not None
@@ -196,7 +269,7 @@ class ResponsesAnswerWriter:
             case Kind.REFUSAL:
                 part = f'{place},"content_index":0,"part":{refusal_part("")}'
                 return added + self._event("response.content_part.added", part)
-            case Kind.CALL:
+            case _:
                 return added
 
     def _grow(self, item: Item, text: str) -> str:
@@ -216,7 +289,7 @@ class ResponsesAnswerWriter:
                 )
             case Kind.REFUSAL:
                 return self._event("response.refusal.delta", f'{more},"content_index":0')
-            case Kind.CALL:
+            case _:
                 return self._event("response.function_call_arguments.delta", more)
 
     def _end_text(self, item: Item) -> str:
@@ -233,12 +306,16 @@ class ResponsesAnswerWriter:
             case Kind.CONTENT:
                 place += ',"content_index":0'
                 listed = logprob_items_json(item.logprobs)
-                return self._event(
-                    "response.output_text.done",
-                    f'{place},"text":{quote(text)},"logprobs":[{listed}]',
-                ) + self._event(
-                    "response.content_part.done",
-                    f'{place},"part":{text_part(text, item.logprobs)}',
+                return (
+                    self._cite(item)
+                    + self._event(
+                        "response.output_text.done",
+                        f'{place},"text":{quote(text)},"logprobs":[{listed}]',
+                    )
+                    + self._event(
+                        "response.content_part.done",
+                        f'{place},"part":{item.text_part()}',
+                    )
                 )
             case Kind.REFUSAL:
                 place += ',"content_index":0'
@@ -247,12 +324,23 @@ class ResponsesAnswerWriter:
                 ) + self._event(
                     "response.content_part.done", f'{place},"part":{refusal_part(text)}'
                 )
-            case Kind.CALL:
+            case _:
                 name = quote(item.block.name)
                 return self._event(
                     "response.function_call_arguments.done",
                     f'{place},"name":{name},"arguments":{quote(text)}',
                 )
+
+    def _cite(self, item: Item) -> str:
+        """Return the events about the passages that a complete text cites."""
+        return "".join(
+            self._event(
+                "response.output_text.annotation.added",
+                f'{_place(item)},"content_index":0,"annotation_index":{number}'
+                f',"annotation":{annotation}',
+            )
+            for number, annotation in enumerate(citations(item.block.text, item.sources))
+        )
 
     def _close(self, item: Item, *, is_cut: bool) -> str:
         done = item.json("incomplete" if is_cut else "completed")
@@ -284,4 +372,10 @@ def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
             "top_p": begun.sampling.top_p,
         }
     asked = _Asked(answering_model(begun), request.wants_logprobs, echo)
-    return ResponsesAnswerWriter(asked, response_id=request.id, created=request.created)
+    return ResponsesAnswerWriter(
+        asked,
+        response_id=request.id,
+        created=request.created,
+        servers=request.tool_servers,
+        sources=begun.sources,
+    )

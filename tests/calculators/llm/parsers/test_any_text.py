@@ -22,7 +22,7 @@ from tests.calculators.llm.parsers.said import events_of, parsers, said
 from tests.example_counts import examples
 
 # Thousands of runs of code that other tests cover: measuring coverage takes three times as long.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 #: Texts that models write around calls and reasoning, whole and broken, and between them.
 PIECES = (

@@ -393,6 +393,7 @@ def test_the_format_cannot_change_under_sound_that_waits() -> None:
     converse(scenario)
 
 
+@pytest.mark.unmeasured
 def test_hours_of_silence_take_no_memory_and_no_model() -> None:
     async def scenario(client: Client) -> None:
         hush = silence(60).tobytes()

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import grpc.aio
+import pytest
 
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
@@ -23,6 +24,7 @@ async def status(client: Client) -> str:
     return "OK"
 
 
+@pytest.mark.unmeasured
 def test_thousands_of_calls_at_once_are_answered(run: Run) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane()) as client:
