@@ -32,6 +32,7 @@ class ChoiceGuard:
             holds: text waits for the classifier.
         """
         self._watch = None if rules is None else _Watch(rules)
+        self._has_match = False
         self._redactor: ChoiceRedactor | None = None
         if self._watch is not None:
             self._redactor = ChoiceRedactor(Redaction(self._watch, ""))
@@ -48,7 +49,16 @@ class ChoiceGuard:
     @property
     def has_match(self) -> bool:
         """Have the rules found a match? Then nothing more may be shown."""
-        return self._watch is not None and self._watch.has_match
+        return self._has_match or (self._watch is not None and self._watch.has_match)
+
+    @has_match.setter
+    def has_match(self, value: bool) -> None:
+        self._has_match = value
+
+    @property
+    def has_classifier(self) -> bool:
+        """Is there a classifier?"""
+        return self._window is not None
 
     def feed(self, events: Sequence[Event]) -> None:
         """Add events, up to the first match. Raises TimeoutError if a rule takes too long."""

@@ -22,11 +22,13 @@ from calculators.language import (
     Refused,
     RequestError,
     Submitted,
+    ToolCalled,
+    ToolRan,
     refusal_deltas,
 )
 from calculators.language.delta import nothing
 from calculators.moderation.choice_guard import ChoiceGuard
-from calculators.moderation.texts import request_texts
+from calculators.moderation.texts import request_texts, tool_text
 from calculators.redaction.text import MOST_AT_ONCE, TextRedactor
 from calculators.requests.request_record import set_current_record
 from calculators.text_classification.options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
@@ -214,7 +216,7 @@ class ModerationCalculator(Calculator):
         assert self._classifier is not None
         set_current_record(self._answer.record)
         left = list(items)
-        is_last = question.finished is not None or any(
+        is_last = question.item is not None or any(
             isinstance(item, Finished | Ended | Failed) for item in left
         )
         has_sent = bool(made) and not self._policy.holds and not is_last
@@ -226,7 +228,7 @@ class ModerationCalculator(Calculator):
         pending: _Question | None = question
         while pending is not None:
             try:
-                categories = await self._classifier.flagged(pending.guard.texts())
+                categories = await self._classifier.flagged(pending.texts)
             except RequestError as error:
                 self._answer.fail(error, made)
             else:
@@ -306,11 +308,28 @@ def _error_of(refusal: Refusal) -> RequestError:
 
 
 class _Question(NamedTuple):
-    """Text of a choice that the classifier must judge. ``finished``: the choice ends behind it."""
+    """Text of a choice that the classifier must judge.
+
+    Attributes:
+        item: follows the text, if it may be shown: the choice ends, or a tool of this server runs.
+        said: the text of that item; "" without one.
+    """
 
     choice: int
     guard: ChoiceGuard
-    finished: Finished | None
+    item: Finished | ToolCalled | ToolRan | None = None
+    said: str = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to judge."""
+        return [*self.guard.texts(), *([self.said] if self.said else ())]
+
+    @property
+    def needs_verdict(self) -> bool:
+        """Must the classifier judge the texts now?"""
+        is_said = bool(self.said) and self.guard.has_classifier
+        return is_said or self.guard.needs_verdict(is_end=self.item is not None)
 
 
 class _Answer:
@@ -357,14 +376,17 @@ class _Answer:
             case Gained(choice, events, _, _, _):
                 guard = self._guards[choice]
                 guard.feed(events)
-                return self._go_on(_Question(choice, guard, None), made)
+                return self._go_on(_Question(choice, guard), made)
             case Finished(choice, _, _, _):
                 guard = self._guards[choice]
                 guard.finish()
                 return self._go_on(_Question(choice, guard, item), made)
-            case _:
-                self._show(made)
-                made.append(item)
+            case ToolCalled() | ToolRan():
+                guard = self._guards[item.choice]
+                said = tool_text(item)
+                if self._policy.rules is not None and _match_in([said], self._policy.rules):
+                    guard.has_match = True
+                return self._go_on(_Question(item.choice, guard, item, said), made)
         return None
 
     def go_on(self, question: _Question, made: list[Delta]) -> None:
@@ -442,7 +464,7 @@ class _Answer:
         if question.guard.has_match:
             self._gain(question, made)
             return None
-        if question.guard.needs_verdict(is_end=question.finished is not None):
+        if question.needs_verdict:
             self._gain(question, made)
             return question
         self._add(question, made)
@@ -450,11 +472,17 @@ class _Answer:
 
     def _add(self, question: _Question, made: list[Delta]) -> None:
         self._gain(question, made)
-        if question.finished is not None:
-            self._show(made)
-            # Its raw text may be of choices that are not judged yet.
-            made.append(question.finished._replace(verbose=None))
-            self._open.discard(question.choice)
+        match question.item:
+            case None:
+                return
+            case Finished():
+                # Its raw text may be of choices that are not judged yet.
+                item: Delta = question.item._replace(verbose=None)
+                self._open.discard(question.choice)
+            case _:
+                item = question.item
+        self._show(made)
+        made.append(item)
 
     def _gain(self, question: _Question, made: list[Delta]) -> None:
         events = question.guard.take()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from calculators.language import GenerationRequest, RequestError
+from calculators.language import GenerationRequest, RequestError, ToolCalled, ToolRan
 from calculators.language.generation_request import text_of_content
 
 
@@ -43,6 +43,13 @@ def call_text(name: str, arguments: Any) -> str:
         except (ValueError, RecursionError):
             return f"{name} {arguments}"
     return " ".join([name, *strings_of(arguments)])
+
+
+def tool_text(item: ToolCalled | ToolRan) -> str:
+    """Return what a call of a tool of this server says, or what the tool gave."""
+    if isinstance(item, ToolCalled):
+        return call_text(item.name, item.arguments)
+    return " ".join([call_text(item.name, item.arguments), item.output, item.error or ""])
 
 
 def strings_of(value: Any) -> Iterator[str]:

@@ -28,6 +28,8 @@ from calculators.language import (
     RequestError,
     Submitted,
     ToolCall,
+    ToolCalled,
+    ToolRan,
     Usage,
     call,
     delta_packets,
@@ -305,6 +307,33 @@ def test_a_classifier_that_fails_lets_nothing_through() -> None:
     made = judge(delta_packets("some text"), _Options(), Classifier(error))
     assert text_of(made) == ""
     assert items_of(made)[-1] == Failed(error)
+
+
+# Tools of this server -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classifier", [None, Classifier()])
+def test_calls_of_this_server_and_their_results_are_judged(classifier: Classifier | None) -> None:
+    options = _Options(words=["bomb" if classifier is None else "nothing"])
+    bad = "bomb" if classifier is None else "rude"
+    category = None if classifier is None else "harassment"
+
+    def answer(arguments: str, output: str) -> list[Deltas]:
+        called = ToolCalled(0, "id", "f", "here", arguments)
+        ran = ToolRan(0, "id", "f", "here", arguments, output, None, 0.1)
+        first, last = delta_packets("a", "b")
+        return judge([first, Deltas([called]), Deltas([ran]), last], options, classifier)
+
+    made = answer('{"a": 1}', "fine")
+    kinds = [type(item) for item in items_of(made)]
+    assert kinds == [Begun, Gained, ToolCalled, ToolRan, Gained, Finished, Ended]
+    made = answer('{"a": 1}', f"a {bad} thing")
+    assert ToolCalled in map(type, items_of(made))
+    assert ToolRan not in map(type, items_of(made))
+    assert ends_refused(made, category)
+    made = answer(f'{{"{bad}": 1}}', "fine")
+    assert ToolCalled not in map(type, items_of(made))
+    assert ends_refused(made, category)
 
 
 # The request beside the answer --------------------------------------------------------------------
