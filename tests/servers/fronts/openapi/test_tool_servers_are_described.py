@@ -44,7 +44,7 @@ def test_requests_fit(described: Described, path: str, body: dict[str, Any]) -> 
 
 def test_items_of_an_answer_may_be_sent_back(described: Described) -> None:
     output = json.loads(answer(Api.RESPONSES, stream=False))["output"]
-    body = {"model": "m", "input": [*SAID, *output], "tools": [MCP]}
+    body: dict[str, Any] = {"model": "m", "input": [*SAID, *output], "tools": [MCP]}
     assert described.request_errors(RESPONSES, body) == []
     content = json.loads(answer(Api.MESSAGES, stream=False))["content"]
     messages = [*SAID, {"role": "assistant", "content": content}, *SAID]
